@@ -106,7 +106,7 @@ package struct ServiceRouter {
     certificateEnd: @escaping @Sendable () -> Date?, now: @escaping @Sendable () -> Date
   ) {
     let budgets = BodyBudgets(settings)
-    limits = RequestLimits(settings)
+    limits = RequestLimits(settings, status.reserve)
     validations = ValidationsController(
       validator: validator, body: JSONRequestBody(limit: settings.maxBody), budgets: budgets, line: line)
     let reader = StandingReader(ledger: ledger, rules: rules, hasProfileStore: hasProfileStore)
@@ -138,6 +138,7 @@ package struct ServiceRouter {
       budgets: budgets, limits: limits, soleApp: trials.soleApp, metrics: TrialMetrics(registry), now: now)
     events = EventsController(
       ledger: ledger, experiments: plans.experiments, budgets: budgets, takesTelemetry: dialects.contains(.revenuecat),
+      reserve: status.reserve,
       // The answer needs a moment, too.
       longestWait: max(.zero, settings.requestDeadline - .seconds(1)), now: now)
     figures = FiguresController(ledger: ledger, now: now)

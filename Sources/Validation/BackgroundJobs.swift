@@ -43,6 +43,9 @@ package func backgroundJobs(
     Pruner(of: "events", olderThan: eventAge, logger: logger, now: now) { (moment, limit) async throws(LedgerError) in
       try await ledger.pruneChangeEvents(before: moment, limit: limit)
     },
+    Pruner(of: "customers", olderThan: Customer.bareAge, logger: logger, now: now) {
+      (moment, limit) async throws(LedgerError) in try await ledger.pruneCustomers(before: moment, limit: limit)
+    },
     FigureCounter(terms: terms, ledger: ledger, logger: logger, pause: pause),
     StoreFollower(check: check, ledger: ledger, logger: logger, now: now, pacer: pacer, pause: pause),
     RevalidationRunner(

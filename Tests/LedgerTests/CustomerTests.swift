@@ -194,4 +194,118 @@ import Testing
       #expect(try await ledger.attributes(of: "anna")["a100"]?.value == "y")
     }
   }
+
+  @Test func `attributes are bounded in bytes, one by one and all together`() async throws {
+    try await Scratch.withLedger { ledger, _ async throws in
+      // A character of two thousand bytes.
+      let long = "e" + String(repeating: "\u{301}", count: 999)
+      func attributes(_ count: Int) -> [String: CustomerAttribute] {
+        let pairs = (100..<100 + count).map { ("a\($0)", CustomerAttribute(value: long, updatedAtMilliseconds: 1)) }
+        return Dictionary(uniqueKeysWithValues: pairs)
+      }
+      let refused = try await ledger.keep(attributes(40), of: "anna", at: at(0))
+      #expect(refused == (132..<140).map { "a\($0)" })
+      #expect(try await ledger.attributes(of: "anna").count == 32)
+      // A shorter value makes room.
+      _ = try await ledger.keep(["a100": .init(value: "x", updatedAtMilliseconds: 2)], of: "anna", at: at(1))
+      #expect(try await ledger.keep(["a132": attributes(1)["a100"]!], of: "anna", at: at(2)) == [])
+    }
+  }
+
+  @Test func `a post that says nothing new writes no row, and one attribute is one row`() async throws {
+    try await Scratch.withLedger { ledger, scratch async throws in
+      let many = Dictionary(
+        uniqueKeysWithValues: (0..<100).map { ("a\($0)", CustomerAttribute(value: "x", updatedAtMilliseconds: 5)) })
+      _ = try await ledger.keep(many, of: "anna", at: at(0))
+      _ = try await ledger.keep(
+        ["a7": .init(value: "y", updatedAtMilliseconds: 6), "a8": .init(value: "old", updatedAtMilliseconds: 4)],
+        of: "anna", at: at(1))
+      let rows = try await scratch.rows(
+        "SELECT name, value FROM customer_attribute WHERE key = 'anna' AND (updated_at <> 5 OR value <> 'x')")
+      #expect(rows == [["a7", "y"]])
+    }
+  }
+
+  @Test func `an invented ID moves no first day, and one that bought does`() async throws {
+    try await Scratch.withLedger { ledger, _ async throws in
+      _ = try await ledger.meet(anonymous, at: at(0))
+      _ = try await ledger.keep(["a": .init(value: "x", updatedAtMilliseconds: 1)], of: anonymous, at: at(0))
+      _ = try await ledger.meet("anna", at: at(10))
+      #expect(try await join(ledger, anonymous, "anna") == .joined)
+      let anna = try await ledger.meet("anna", at: at(60)).customer
+      #expect(anna.firstSeenAt == at(10) && anna.originalID == "anna")
+      _ = try await ledger.record(entry(other, [evidence("1", expires: 1_000)], evaluate: rules))
+      _ = try await ledger.meet("ben", at: at(40))
+      let bought = try await ledger.meet(other, at: at(40)).customer.firstSeenAt
+      #expect(bought < at(40))
+      #expect(try await join(ledger, other, "ben") == .joined)
+      let ben = try await ledger.meet("ben", at: at(60)).customer
+      #expect(ben.firstSeenAt == bought && ben.originalID == other)
+    }
+  }
+
+  @Test func `of the invented IDs of a user fifty are known`() async throws {
+    try await Scratch.withLedger { ledger, scratch async throws in
+      _ = try await ledger.record(entry(other, [evidence("1", expires: 1_000)], evaluate: rules))
+      #expect(try await join(ledger, other, "anna", at: 40) == .joined)
+      for number in 0..<60 {
+        let id = UserID("$RCAnonymousID:" + String(repeating: "0", count: 30) + String(number + 10))
+        #expect(try await join(ledger, id, "anna", at: 50 + Double(number)) == .joined)
+      }
+      let known = try await scratch.rows("SELECT count(*) FROM customer WHERE joined_to = 'anna'")
+      #expect(known == [["51"]])
+      #expect(try await ledger.user(named: other) == "anna")
+      let (oldest, newest) = ("10", "69")
+      for (number, user) in [(oldest, nil), (newest, "anna" as UserID?)] {
+        let id = UserID("$RCAnonymousID:" + String(repeating: "0", count: 30) + number)
+        #expect(try await ledger.user(named: id) == user ?? id)
+      }
+      #expect(try await scratch.verify().findings == [])
+    }
+  }
+
+  @Test func `a customer of whom nothing but the ID is known is forgotten after a while`() async throws {
+    try await Scratch.withLedger { ledger, scratch async throws in
+      for id in ["bare", "fresh", "said", "bought", "joined"] as [UserID] { _ = try await ledger.meet(id, at: at(0)) }
+      _ = try await ledger.keep(["a": .init(value: "x", updatedAtMilliseconds: 1)], of: "said", at: at(0))
+      _ = try await ledger.record(entry("bought", [evidence("1", expires: 1_000)], evaluate: rules))
+      _ = try await join(ledger, anonymous, "joined", at: 0)
+      _ = try await ledger.meet("fresh", at: at(86_401))
+      #expect(try await ledger.pruneCustomers(before: at(86_400), limit: 10) == 1)
+      #expect(try await ledger.pruneCustomers(before: at(86_400), limit: 10) == 0)
+      let left = try await scratch.rows("SELECT key FROM customer WHERE joined_to IS NULL ORDER BY key")
+      #expect(left == [["bought"], ["fresh"], ["joined"], ["said"]])
+      #expect(try await scratch.rows("SELECT count(*) FROM user_progress WHERE user_id = 'bare'") == [["0"]])
+    }
+  }
+
+  @Test func `attributes of before become rows, and what is too large is cut`() throws {
+    let queue = try DatabaseQueue()
+    try LedgerSchema.migrator.migrate(queue, upTo: "0028 devices")
+    let long = "e" + String(repeating: "\u{301}", count: 2_000)
+    try queue.write { db in
+      for (key, attributes) in [
+        ("anna", #"{"a":{"value":"1","updated_at_ms":7},"gone":{"updated_at_ms":8}}"#),
+        ("ben", #"{"long":{"value":"\#(long)","updated_at_ms":9},"\#(long)":{"value":"2","updated_at_ms":9}}"#),
+        ("carl", nil),
+      ] {
+        try db.execute(
+          sql: "INSERT INTO customer (key, first_seen_at, last_seen_at, attributes) VALUES (?, 1, 1, ?)",
+          arguments: [key, attributes])
+      }
+    }
+    try LedgerSchema.migrator.migrate(queue)
+    try queue.read { db in
+      let rows = try Row.fetchAll(
+        db, sql: "SELECT key, name, value, updated_at FROM customer_attribute ORDER BY key, name"
+      )
+      .map {
+        "\($0["key"] as String) \($0["name"] as String) \($0["value"] as String? ?? "-") \($0["updated_at"] as Int)"
+      }
+      let cut = String(String.UnicodeScalarView(long.unicodeScalars.prefix(500)))
+      #expect(rows == ["anna a 1 7", "anna gone - 8", "ben long \(cut) 9"])
+      #expect(try String.fetchOne(db, sql: "SELECT text FROM memo WHERE name = 'attributes_cut'") == "1")
+      #expect(try Int.fetchOne(db, sql: "SELECT count(*) FROM customer WHERE attributes IS NOT NULL") == 0)
+    }
+  }
 }

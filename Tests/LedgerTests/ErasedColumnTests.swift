@@ -97,6 +97,8 @@ import Testing
     "webhook": ["name": .none, "url_sha256": .none],
     "webhook_lease": ["webhook": .none, "holder": .none],
     "webhook_delivery": ["webhook": .none, "user_id": .gone, "problem": .gone],
+    "customer_attribute": ["key": .gone, "name": .gone, "value": .gone],
+    "reported_bytes": ["user_id": .gone],
     "customer": ["key": .gone, "spelling": .gone, "joined_to": .gone, "attributes": .gone],
   ]
 

@@ -76,7 +76,23 @@ import Testing
       ("customer, joined", { _ = try $0.key(of: "$RCAnonymousID:0123456789abcdef0123456789abcdef") }),
       ("meet", { try $0.meet("u7", at: now) }), ("join", { try $0.join("u7", to: "u8") }),
       ("moveBelongings", { try $0.moveBelongings(of: "u7", to: "u8") }),
-      ("attributes", { try $0.save($0.attributes(of: "u7"), of: "u7") }),
+      (
+        "attributes",
+        {
+          _ = try $0.attributes(of: "u7")
+          try $0.save(CustomerAttribute(value: "1", updatedAtMilliseconds: 1), named: "a", of: "u7")
+        }
+      ),
+      ("bareCustomers", { _ = try $0.bareCustomers(seenBefore: now, limit: 10) }),
+      ("isBare", { _ = try $0.isBare("u7") }),
+      ("forgetCustomer", { try $0.forgetCustomer("u7") }),
+      (
+        "countReport",
+        { tables in
+          _ = try tables.hasRoom(forReport: 1, of: "u7", on: 1)
+          try tables.countReport(1, of: "u7", on: 1)
+        }
+      ),
       ("provisionalEvidence", { _ = try $0.provisionalEvidence(of: "u7") }),
       ("removePending", { try $0.removePending(2) }),
       (

@@ -57,7 +57,8 @@ import Testing
       """
       DROP TABLE change_event, covered_verdict, told_refusal, webhook, webhook_lease, webhook_delivery, figure_due,
         counted_purchase, figure, tally, tally_change, product_period, user_progress, near_limit, figure_cohort,
-        exposure, exposure_due, counted_exposure, variant_figure, thinned, past_evidence, reported_event, proof_frame;
+        exposure, exposure_due, counted_exposure, variant_figure, thinned, past_evidence, reported_event, proof_frame,
+        customer_attribute, reported_bytes;
       DROP INDEX event_other_user_id, event_noted, store_transfer_to_user_id, event_note;
       ALTER TABLE outbox DROP COLUMN reset, DROP COLUMN reset_spelling;
       ALTER TABLE proof DROP COLUMN frame_id, DROP COLUMN frame_at;

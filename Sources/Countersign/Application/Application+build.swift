@@ -66,6 +66,11 @@ func buildApplication(
     appStore.transport.shutdown()
     throw StartError(description: error.description)
   }
+  // Told once: it is of the upgrade.
+  if let customers = try? await ledger.memo("attributes_cut") {
+    logger.warning("attributes that were too large were cut at the upgrade", metadata: ["customers": "\(customers)"])
+    try? await ledger.keepMemo("attributes_cut", nil)
+  }
   if !ledger.exposures.isEmpty {
     logger.warning(
       "other users of this machine could read the ledger",
@@ -132,7 +137,10 @@ func buildApplication(
     appStore: appStore.health, profileStore: writeBack?.health,
     breakers: appStore.allBreakers
       + (profileStore.map { [(upstream: "profile_store", breaker: $0.breaker)] } ?? []),
-    brake: brake, review: review, clock: environment.clock, userKeys: userTokens?.verifier.keySet)
+    brake: brake, review: review, clock: environment.clock, userKeys: userTokens?.verifier.keySet,
+    reserve: DiskReserve(share: Double(configuration.ledger.reserve) / 100) { [place = configuration.ledger.place] in
+      place.freeShareOfDisk
+    })
   let accessTokenKeyring = configuration.auth.signing.map { AccessTokenKeyring($0.keys) }
   let keyring = APIKeyring(configuration.auth.apiKeys, publicKeys: configuration.auth.publicKeys)
   let router = ServiceRouter(

@@ -40,6 +40,9 @@ extension ServerSettings {
     addressRateLimit = reader.read(
       "server.address_rate_limit", .integer(0...1_000_000), default: addressRateLimit,
       "Requests per second from one client address, without an API key; 0 is no limit")
+    newCustomersPerAddress = reader.read(
+      "server.new_customers_per_address", .integer(0...1_000_000), default: newCustomersPerAddress,
+      "Customers and devices that one client address may make known in an hour, without an API key; 0 is no limit")
     trustedProxies = reader.list(
       "server.trusted_proxies", of: .network,
       "Reverse proxies, as addresses or networks (`10.0.0.0/8`): their `X-Forwarded-For` names the client")

@@ -178,6 +178,8 @@ struct ServiceConfiguration: Sendable {
     let place: LedgerPlace
     /// Connections to a database.
     let pool: Int
+    /// The part of the disk that is kept for purchases, in percent.
+    let reserve: Int
 
     init(_ reader: inout ConfigurationReader) {
       path = reader.read(
@@ -188,6 +190,10 @@ struct ServiceConfiguration: Sendable {
           + "`postgresql://user:password@host/database`")
       pool = reader.read(
         "ledger.pool", .integer(1...200), default: 16, "Connections to the database of `ledger.url`, of each replica")
+      reserve = reader.read(
+        "ledger.reserve", .integer(0...100), default: 10,
+        "Percentage of the disk of `ledger.path` that is kept for purchases: while less is free, events, attributes, new "
+          + "customers and new devices are refused; 0 keeps none")
       guard let url else {
         place = .file(path)
         return

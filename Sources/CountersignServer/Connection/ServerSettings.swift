@@ -20,6 +20,8 @@ package struct ServerSettings: Hashable, Sendable {
   package var userRateLimit = 10
   /// Requests a second of one client address; zero is no limit.
   package var addressRateLimit = 300
+  /// Customers and devices that one client address may make known in an hour; zero is no limit.
+  package var newCustomersPerAddress = 600
   package var trustedProxies: [AddressRange] = []
   /// `nil`: plain HTTP.
   package var tls: TLS?

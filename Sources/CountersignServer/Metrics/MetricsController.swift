@@ -40,6 +40,7 @@ struct MetricsController: Sendable {
     // A read that fails leaves its metrics out.
     try? await addReads(to: &page, now)
     page.add(.ledgerWaitingWrites, Double(waitingWrites()))
+    if let free = status.reserve.freeShare() { page.add(.ledgerDiskFree, free) }
     if ledger.isShared {
       let statistics = ledger.statistics
       page.add(.ledgerConflicts, Double(statistics.conflicts))

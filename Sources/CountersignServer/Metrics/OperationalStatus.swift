@@ -14,12 +14,12 @@ package struct OperationalStatus: Sendable {
   package var clock: ServiceClock
   /// `nil` where users' tokens are not checked by published keys.
   package var userKeys: RemoteKeySet?
+  package var reserve: DiskReserve
 
   package init(
     appStore: AppStoreHealth, profileStore: ProfileStoreHealth? = nil,
     breakers: [(upstream: String, breaker: CircuitBreaker)], brake: DowngradeBrakeService, review: RulesReview,
-    clock: ServiceClock,
-    userKeys: RemoteKeySet? = nil
+    clock: ServiceClock, userKeys: RemoteKeySet? = nil, reserve: DiskReserve
   ) {
     self.appStore = appStore
     self.profileStore = profileStore
@@ -28,5 +28,6 @@ package struct OperationalStatus: Sendable {
     self.review = review
     self.clock = clock
     self.userKeys = userKeys
+    self.reserve = reserve
   }
 }

@@ -29,6 +29,7 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
   case ledgerCommitWrites = "countersign_ledger_commit_writes"
   case ledgerCommitDuration = "countersign_ledger_commit_duration_seconds"
   case ledgerWaitingWrites = "countersign_ledger_waiting_writes"
+  case ledgerDiskFree = "countersign_ledger_disk_free_ratio"
   case ledgerConflicts = "countersign_ledger_conflicts_total"
   case ledgerLostConnections = "countersign_ledger_lost_connections_total"
   case historyRemoved = "countersign_history_removed_total"
@@ -95,6 +96,7 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
     case .ledgerCommitWrites: (.histogram, [], "Writes that shared one commit of the ledger")
     case .ledgerCommitDuration: (.histogram, [], "How long a commit of the ledger took, until it was on the disk")
     case .ledgerWaitingWrites: (.gauge, [], "Writes that wait for the next commit")
+    case .ledgerDiskFree: (.gauge, [], "The free part of the disk that the ledger is on")
     case .ledgerConflicts: (.counter, [], "Operations made again, as they conflicted with another replica's")
     case .ledgerLostConnections: (.counter, [], "Connections to PostgreSQL that broke in an operation")
     case .historyRemoved: (.counter, [], "Lines of the history that retention has removed")

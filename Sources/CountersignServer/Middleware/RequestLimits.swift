@@ -7,12 +7,17 @@ struct RequestLimits: Sendable {
   var perKey: RateLimiter
   var perUser: RateLimiter
   var perAddress: RateLimiter
+  /// Customers and devices that an address makes known.
+  var newcomers: RateLimiter
+  var reserve: DiskReserve
   var proxies: TrustedProxies
 
-  init(_ server: ServerSettings) {
+  init(_ server: ServerSettings, _ reserve: DiskReserve) {
     perKey = RateLimiter(rate: server.rateLimit)
     perUser = RateLimiter(rate: server.userRateLimit)
     perAddress = RateLimiter(rate: server.addressRateLimit)
+    newcomers = RateLimiter(rate: server.newCustomersPerAddress, per: .seconds(3_600))
+    self.reserve = reserve
     proxies = TrustedProxies(ranges: server.trustedProxies)
   }
 
@@ -34,6 +39,14 @@ struct RequestLimits: Sendable {
   func admit(namedByApp user: UserID) throws(Problem) {
     guard let seconds = perUser.admit("app \(user.rawValue)") else { return }
     throw Problem(.rateLimited, "This user asks more often than they may; wait and try again.", retryAfter: seconds)
+  }
+
+  /// Counts a customer or a device that a request makes known (`server.new_customers_per_address`): anybody may invent IDs.
+  func admitNewcomer(by caller: Caller, from address: ClientAddress?) throws(Problem) {
+    try reserve.requireRoom()
+    guard case .app = caller, let address, let seconds = newcomers.admit(address.client) else { return }
+    throw Problem(
+      .rateLimited, "Too many new customers or devices come from this address; try again later.", retryAfter: seconds)
   }
 
   /// Turns a caller away who asks more often than `server.rate_limit` or `server.user_rate_limit` (RFC 6585, section 4),

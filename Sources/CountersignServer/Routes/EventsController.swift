@@ -17,6 +17,7 @@ struct EventsController: Sendable {
   var budgets: BodyBudgets
   /// Whether SDKs of RevenueCat's send their telemetry here, with the public key of an app.
   var takesTelemetry: Bool
+  var reserve: DiskReserve
   /// The longest that a reader waits, within the deadline of a request.
   var longestWait: Duration
   var now: @Sendable () -> Date
@@ -80,12 +81,21 @@ struct EventsController: Sendable {
     guard (1...Self.mostEvents).contains(posted.value.events.count) else {
       throw Problem(.malformedRequest, "'events' has to list 1 to \(Self.mostEvents) events.")
     }
+    try reserve.requireRoom()
     let now = now()
     var events: [AppEvent] = []
     for (index, one) in posted.value.events.enumerated() {
       events.append(try checked(one, "events[\(index)]", by: caller, at: now))
     }
-    try await context.reading { [events] () throws(LedgerError) in try await ledger.record(events, at: now) }
+    let excessive = try await context.reading { [events] () throws(LedgerError) in
+      try await ledger.record(events, at: now)
+    }
+    if let excessive {
+      let midnight = 86_400 - Int(now.timeIntervalSince1970) % 86_400
+      throw Problem(
+        .rateLimited, "The events of '\(excessive)' have more than \(AppEvent.mostBytes) bytes today; none was kept.",
+        retryAfter: midnight)
+    }
     let unknown = events.count { $0.type == Self.exposed && $0.exposure == nil }
     return Self.response(ByteBuffer(string: "{\"recorded\":\(events.count),\"unknown_variants\":\(unknown)}\n"))
   }

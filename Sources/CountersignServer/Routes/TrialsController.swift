@@ -74,12 +74,22 @@ struct TrialsController: Sendable {
       appVersion: information?.appVersion, pushToken: pushToken)
   }
 
+  /// Counts a device that is not known yet for its address.
+  private func admit(_ device: Device, of user: UserID, _ context: ServiceRequestContext) async throws(Problem) {
+    let isKnown = try await context.reading { () throws(LedgerError) in
+      try await trials.knows(device.id, of: user)
+    }
+    guard !isKnown, let caller = context.caller else { return }
+    try limits.admitNewcomer(by: caller, from: context.clientAddress)
+  }
+
   /// Begins a trial, or finds the one that the user has.
   /// - Throws: a problem where there is none.
   func begin(
     _ terms: TrialTerms, for user: UserID, on device: Device, tokens: Trials.DeviceTokens?, author: String = "the app",
     _ context: ServiceRequestContext
   ) async throws(Problem) -> (record: TrialRecord, isNew: Bool) {
+    try await admit(device, of: user, context)
     let outcome: TrialStartOutcome
     do throws(Trials.StartError) {
       outcome = try await trials.start(
@@ -185,6 +195,7 @@ struct TrialsController: Sendable {
       id, by: caller, try posted.device.map { information throws(Problem) in try Self.checked(information) },
       try Self.checked(pushToken: posted.pushToken))
     let tokens = try Self.tokens(posted.deviceToken, posted.secondDeviceToken, posted.isDevelopment)
+    try await admit(device, of: user, context)
     let seen = try await context.reading { () throws(LedgerError) in
       try await trials.keep(device, of: user, tokens: tokens, requestID: context.requestID, logger: context.logger)
       return try await trials.trial(on: id, of: user)

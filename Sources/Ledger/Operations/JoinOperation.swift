@@ -15,12 +15,15 @@ struct JoinOperation {
 
   func run() throws -> JoinOutcome {
     let user = try tables.name(of: user)
+    let isKnown = try tables.customer(user) != nil
     for one in [id, user] { try tables.meet(one, at: evaluationContext.recordedAt) }
     guard id.isAnonymous else { return .separate }
     let former = try tables.name(of: id)
     guard former != user else { return .unchanged }
     // It was another user's before.
     guard former == id else { return .separate }
+    // Anybody may invent an ID: one without a purchase or a trial moves no known user's first day.
+    if isKnown, try tables.account(of: id) == nil { try tables.redate(id, at: evaluationContext.recordedAt) }
     try move(to: user)
     try tables.join(id, to: user)
     return .joined

@@ -11,7 +11,7 @@ internal import GRDB
 ///     consumption    feature_total    user_time_zone
 ///     trial 1 ──── 1 given_period    trial_session    device
 ///     account 1 ──── * store_purchase    store_report    store_transfer
-///     event 1 ──── * change_event    account 1 ──── 0…1 covered_verdict    told_refusal    reported_event
+///     event 1 ──── * change_event    account 1 ──── 0…1 covered_verdict    told_refusal    reported_event    reported_bytes
 ///     webhook 1 ──── * webhook_delivery * ──── 1 change_event
 ///     figure_due    counted_purchase    figure    figure_cohort    tally_change    tally    product_period
 ///     user_progress    near_limit    past_evidence
@@ -61,6 +61,7 @@ enum LedgerSchema {
     }
     migrator.registerMigration("0027 frames", foreignKeyChecks: .immediate) { db in try db.execute(sql: frames) }
     migrator.registerMigration("0028 devices", foreignKeyChecks: .immediate) { db in try db.execute(sql: devices) }
+    migrator.registerMigration("0029 bounds", foreignKeyChecks: .immediate) { db in try db.execute(sql: bounds) }
     return migrator
   }
 

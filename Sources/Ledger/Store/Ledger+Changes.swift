@@ -1,5 +1,5 @@
 internal import Access
-internal import Entitlements
+package import Entitlements
 package import struct FoundationEssentials.Date
 
 /// The events for others: lists them, waits for them, and records the app's own.
@@ -16,10 +16,18 @@ extension Ledger {
 
   /// Keeps events that an app reports, in their order, and the variants that they say users saw first. One with an ID under
   /// which the user has an event already is that one, whatever else it says.
-  package func record(_ events: [AppEvent], at now: Date) async throws(LedgerError) {
-    guard !events.isEmpty else { return }
-    try await engine.submit { tables in
+  ///
+  /// - Returns: the user whose app has reported too much today (`AppEvent.mostBytes`), if any: none of the events is kept
+  ///   then.
+  @discardableResult
+  package func record(_ events: [AppEvent], at now: Date) async throws(LedgerError) -> UserID? {
+    guard !events.isEmpty else { return nil }
+    return try await engine.submit { tables in
       let recordedAt = try StoredForm.milliseconds(now)
+      var bytes: [UserID: Int] = [:]
+      for event in events { bytes[try tables.name(of: event.user), default: 0] += event.size }
+      for (user, bytes) in bytes where try !tables.hasRoom(forReport: bytes, of: user, on: now.utcDay) { return user }
+      for (user, bytes) in bytes { try tables.countReport(bytes, of: user, on: now.utcDay) }
       for event in events {
         var detail = ChangeEvent.Detail()
         (detail.properties, detail.reportedID) = (event.properties, event.id)
@@ -31,6 +39,7 @@ extension Ledger {
           event.type, of: user, at: StoredForm.milliseconds(event.at), recordedAt: recordedAt,
           detail)
       }
+      return nil
     }
   }
 

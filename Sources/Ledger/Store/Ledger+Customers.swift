@@ -45,8 +45,25 @@ extension Ledger {
     try await read { tables in try tables.attributes(of: tables.name(of: id)) }
   }
 
+  /// Whether an ID is known: as a customer's, or as a user's of whom something is recorded.
+  package func knows(_ id: UserID) async throws(LedgerError) -> Bool {
+    try await readShort { tables in try tables.customer(id) != nil }
+  }
+
+  /// Forgets customers of whom nothing is known but the ID, and who were last seen before a moment.
+  /// - Returns: how many; `limit` means that there may be more.
+  package func pruneCustomers(before moment: Date, limit: Int) async throws(LedgerError) -> Int {
+    let bare = try await read { tables in try tables.bareCustomers(seenBefore: moment, limit: limit) }
+    guard !bare.isEmpty else { return 0 }
+    return try await engine.submit { tables in
+      // Something may have come meanwhile.
+      for key in try bare.filter({ try tables.isBare(UserID($0)) }) { try tables.forgetCustomer(key) }
+      return bare.count
+    }
+  }
+
   /// Merges what an app says of a customer: under each name the newest statement stands.
-  /// - Returns: the names that were not kept, as the customer has too many.
+  /// - Returns: the names that were not kept, as the customer has too many, or too long ones all together.
   package func keep(
     _ attributes: [String: CustomerAttribute], of id: UserID, at now: Date
   ) async throws(LedgerError) -> [String] {
@@ -55,16 +72,20 @@ extension Ledger {
       let user = try tables.name(of: id)
       try tables.meet(user, at: now)
       var kept = try tables.attributes(of: user)
+      var bytes = kept.reduce(0) { $0 + $1.value.size(named: $1.key) }
       var refused: [String] = []
       for (name, attribute) in attributes.sorted(by: { $0.key < $1.key }) {
-        if let former = kept[name], former.updatedAtMilliseconds > attribute.updatedAtMilliseconds { continue }
-        guard kept[name] != nil || kept.count < CustomerAttribute.limit else {
+        let former = kept[name]
+        if let former, former.updatedAtMilliseconds > attribute.updatedAtMilliseconds { continue }
+        if former == nil, attribute.value == nil { continue }
+        let total = bytes + attribute.size(named: name) - (former?.size(named: name) ?? 0)
+        guard former != nil || kept.count < CustomerAttribute.most, total <= CustomerAttribute.mostBytes else {
           refused.append(name)
           continue
         }
-        kept[name] = attribute.value == nil && kept[name] == nil ? nil : attribute
+        (kept[name], bytes) = (attribute, total)
+        if attribute != former { try tables.save(attribute, named: name, of: user) }
       }
-      try tables.save(kept, of: user)
       return refused
     }
   }

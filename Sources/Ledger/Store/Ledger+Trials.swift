@@ -38,6 +38,11 @@ extension Ledger {
     try await engine.submit { tables in try TrialAmendmentOperation(amendment: amendment, tables: tables).run() }
   }
 
+  /// Whether a device is known as a user's.
+  package func knows(_ device: DeviceID, of user: UserID) async throws(LedgerError) -> Bool {
+    try await readShort { tables in try tables.isKnown(device, of: user) }
+  }
+
   /// The trial that a user has on a device; of no user in particular, the one that was begun there.
   package func trial(on device: DeviceID, of user: UserID?) async throws(LedgerError) -> TrialRecord? {
     try await readShort { tables in

@@ -92,6 +92,7 @@ package struct LedgerInspection: Hashable, Sendable {
       let path = try LedgerFile.resolve(given)
       var inspection = LedgerInspection(state: .absent)
       let directory = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
+      inspection.freeBytes = DiskSpace(of: path)?.free
       inspection.lookAtFileSystem(directory)
       inspection.exposures = LedgerExposure.find(at: path)
       inspection.state = try state(path, directory: directory, within: time)
@@ -174,10 +175,6 @@ package struct LedgerInspection: Hashable, Sendable {
   }
 
   private mutating func lookAtFileSystem(_ directory: String) {
-    var numbers = statvfs()
-    if statvfs(directory, &numbers) == 0 {
-      freeBytes = UInt64(numbers.f_bavail) * UInt64(numbers.f_frsize)
-    }
     var status = stat()
     guard stat(directory, &status) == 0, let mounts = Self.mounts() else { return }
     fileSystemProblem = Self.fileSystem(of: UInt64(status.st_dev), in: mounts).flatMap(Self.problem)

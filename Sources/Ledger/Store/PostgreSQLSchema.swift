@@ -119,7 +119,22 @@ enum PostgreSQLSchema {
   ]
 
   /// Triggers on tables that a migration adds.
-  private static let guards = ["0022 retention": onlyGrows]
+  private static let guards = ["0022 retention": onlyGrows, "0029 bounds": boundedAttributes]
+
+  /// As in SQLite's migration. A text of PostgreSQL's has no NUL.
+  private static let boundedAttributes = """
+    INSERT INTO customer_attribute (key, name, value, updated_at)
+      SELECT key, name, value, updated_at FROM (
+        SELECT *, sum(octet_length(name) + coalesce(octet_length(value), 0)) OVER (PARTITION BY key ORDER BY name) AS bytes
+        FROM (
+          SELECT customer.key AS key, one.key AS name, CAST(one.value ->> 'updated_at_ms' AS BIGINT) AS updated_at,
+            CASE WHEN octet_length(one.value ->> 'value') > 2000
+              THEN left(one.value ->> 'value', 500) ELSE one.value ->> 'value' END AS value
+          FROM customer, json_each(CAST(replace(customer.attributes, '\\u0000', '') AS JSON)) AS one
+          WHERE octet_length(one.key) BETWEEN 1 AND 160) AS cut) AS summed
+      WHERE bytes <= 65536;
+    UPDATE customer SET attributes = NULL WHERE attributes IS NOT NULL;
+    """
 
   /// As event_no_update and event_no_delete: while a user is erased, names and free texts may change; an event may go that a
   /// row of `thinned` stands for, and a note that no event names.

@@ -97,6 +97,23 @@ extension LedgerTables {
     return changesCount == 1
   }
 
+  /// Whether events of so many bytes are within those that an app may report of a user in a day.
+  func hasRoom(forReport bytes: Int, of user: UserID, on day: Int) throws -> Bool {
+    let known = try first("SELECT bytes FROM reported_bytes WHERE user_id = ? AND day = ?", user.key, day) {
+      try $0.get(0, as: Int.self)
+    }
+    return (known ?? 0) + bytes <= AppEvent.mostBytes
+  }
+
+  func countReport(_ bytes: Int, of user: UserID, on day: Int) throws {
+    try execute(
+      """
+      INSERT INTO reported_bytes (user_id, day, bytes) VALUES (?, ?, ?)
+      ON CONFLICT (user_id) DO UPDATE SET day = excluded.day,
+        bytes = excluded.bytes + CASE WHEN reported_bytes.day = excluded.day THEN reported_bytes.bytes ELSE 0 END
+      """, user.key, day, bytes)
+  }
+
   /// Gives a user the IDs of events that an anonymous customer's app reported: they may come again.
   func move(reportsOf id: UserID, to user: UserID) throws {
     try execute(
@@ -161,6 +178,7 @@ extension LedgerTables {
     try execute("DELETE FROM covered_verdict WHERE user_id = ?", key)
     try execute("DELETE FROM told_refusal WHERE user_id = ?", key)
     try execute("DELETE FROM reported_event WHERE user_id = ?", key)
+    try execute("DELETE FROM reported_bytes WHERE user_id = ?", key)
   }
 
   // MARK: Retention

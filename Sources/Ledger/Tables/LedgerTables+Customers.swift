@@ -53,6 +53,59 @@ extension LedgerTables {
   func join(_ id: UserID, to user: UserID) throws {
     try execute("UPDATE customer SET joined_to = ? WHERE key = ? OR joined_to = ?", user.key, id.key, id.key)
     changes.note(id)
+    // Anybody may invent IDs and join them.
+    let idle = try all(
+      """
+      SELECT key FROM customer WHERE joined_to = ? AND NOT EXISTS (SELECT 1 FROM account WHERE account.key = customer.key)
+        AND NOT EXISTS (SELECT 1 FROM device WHERE device.user_id = customer.key)
+      ORDER BY last_seen_at DESC, key LIMIT 1000
+      """, user.key
+    ) { try $0.get(0, as: String.self) }
+    for key in idle.dropFirst(Customer.mostAliases) { try forgetCustomer(key) }
+  }
+
+  /// Whether nothing is known of a customer but the ID: it was named, and that is all.
+  func isBare(_ id: UserID) throws -> Bool {
+    try !bareCustomers(from: id.key, through: id.key, seenBefore: .distantFuture, limit: 1).isEmpty
+  }
+
+  /// Customers of whom nothing is known but the ID, and who were last seen before a moment.
+  func bareCustomers(seenBefore moment: Date, limit: Int) throws -> [String] {
+    try bareCustomers(from: "", through: "\u{10FFFF}", seenBefore: moment, limit: limit)
+  }
+
+  private func bareCustomers(
+    from first: String, through last: String, seenBefore moment: Date, limit: Int
+  ) throws -> [String] {
+    try all(
+      """
+      SELECT key FROM customer
+      WHERE key >= ? AND key <= ? AND last_seen_at < ? AND joined_to IS NULL
+        AND NOT EXISTS (SELECT 1 FROM customer AS joined WHERE joined.joined_to = customer.key)
+        AND NOT EXISTS (SELECT 1 FROM account WHERE account.key = customer.key)
+        AND NOT EXISTS (SELECT 1 FROM customer_attribute AS one WHERE one.key = customer.key)
+        AND NOT EXISTS (SELECT 1 FROM device WHERE device.user_id = customer.key)
+        AND NOT EXISTS (SELECT 1 FROM trial WHERE trial.user_id = customer.key)
+        AND NOT EXISTS (SELECT 1 FROM feature_total WHERE feature_total.user_id = customer.key)
+        AND NOT EXISTS (SELECT 1 FROM exposure WHERE exposure.user_id = customer.key)
+        AND NOT EXISTS (SELECT 1 FROM store_report WHERE store_report.user_id = customer.key)
+        AND NOT EXISTS (
+          SELECT 1 FROM pending_receipt WHERE pending_receipt.user_id = coalesce(customer.spelling, customer.key))
+      LIMIT ?
+      """, first, last, moment, limit
+    ) { try $0.get(0) }
+  }
+
+  func forgetCustomer(_ key: String) throws {
+    try execute("DELETE FROM customer_attribute WHERE key = ?", key)
+    try execute("DELETE FROM user_progress WHERE user_id = ?", key)
+    try execute("DELETE FROM customer WHERE key = ?", key)
+    changes.note(UserID(key))
+  }
+
+  /// Dates an ID by which nothing is known from now: it moves nobody's first day.
+  func redate(_ id: UserID, at now: Date) throws {
+    try execute("UPDATE customer SET first_seen_at = ? WHERE key = ?", now, id.key)
   }
 
   /// Moves what is kept of an anonymous customer outside of the account to the user it turned out to be. Of two rows that
@@ -100,14 +153,21 @@ extension LedgerTables {
   // MARK: Attributes
 
   func attributes(of user: UserID) throws -> [String: CustomerAttribute] {
-    let text = try first("SELECT attributes FROM customer WHERE key = ?", user.key) { try $0.get(0, as: String?.self) }
-    return try text.flatMap(\.self).map { try StoredForm.decoded([String: CustomerAttribute].self, $0) } ?? [:]
+    let rows = try all("SELECT name, value, updated_at FROM customer_attribute WHERE key = ?", user.key) { row in
+      (
+        try row.get(0, as: String.self),
+        CustomerAttribute(value: try row.get(1), updatedAtMilliseconds: try row.get(2))
+      )
+    }
+    return Dictionary(rows) { first, _ in first }
   }
 
-  func save(_ attributes: [String: CustomerAttribute], of user: UserID) throws {
+  func save(_ attribute: CustomerAttribute, named name: String, of user: UserID) throws {
     try execute(
-      "UPDATE customer SET attributes = ? WHERE key = ?", attributes.isEmpty ? nil : StoredForm.encoded(attributes),
-      user.key)
+      """
+      INSERT INTO customer_attribute (key, name, value, updated_at) VALUES (?, ?, ?, ?)
+      ON CONFLICT (key, name) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at
+      """, user.key, name, attribute.value, attribute.updatedAtMilliseconds)
   }
 
   // MARK: Troubles of purchases

@@ -158,6 +158,8 @@ extension LedgerTables {
   }
 
   func erase(customersOf key: String) throws -> Int {
+    try execute(
+      "DELETE FROM customer_attribute WHERE key = ? OR key IN (SELECT key FROM customer WHERE joined_to = ?)", key, key)
     try execute("DELETE FROM customer WHERE key = ? OR joined_to = ?", key, key)
     return changesCount
   }

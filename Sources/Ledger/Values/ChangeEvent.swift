@@ -79,6 +79,11 @@ package struct AppEvent: Hashable, Sendable {
 
   /// The type of the event of a paywall that was shown: the funnel begins with it.
   package static let paywall = "paywall_viewed"
+  /// The most bytes of events that are kept of a user in a day (UTC), as `size` counts them.
+  package static let mostBytes = 5_000_000
+
+  /// The bytes that the event takes, its row included.
+  var size: Int { 200 + type.utf8.count + properties.utf8.count + (id?.utf8.count ?? 0) }
 
   package init(user: UserID, type: String, at: Date, properties: String, exposure: Exposure? = nil, id: String? = nil) {
     self.user = user

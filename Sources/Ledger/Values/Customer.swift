@@ -19,6 +19,10 @@ package struct Customer: Sendable {
 
   /// The time after which a customer is noted as seen again: a note of each read would cost an fsync each.
   package static let visit = Duration.seconds(86_400)
+  /// The most anonymous IDs without an account that mean one user; older ones are forgotten.
+  package static let mostAliases = 50
+  /// How long a customer is kept of whom nothing is known but the ID, from when it was last named.
+  package static let bareAge = Duration.seconds(30 * 86_400)
 }
 
 /// When a subscription's troubles were first seen.
@@ -45,16 +49,11 @@ package enum JoinOutcome: Hashable, Sendable {
 }
 
 /// An attribute that an app sets for a customer, under a name of the app's.
-package struct CustomerAttribute: Hashable, Codable, Sendable {
+package struct CustomerAttribute: Hashable, Sendable {
   /// `nil` deletes the attribute.
   package var value: String?
   /// By the device's clock: the newest statement stands, whenever it arrives.
   package var updatedAtMilliseconds: Int64
-
-  private enum CodingKeys: String, CodingKey {
-    case value
-    case updatedAtMilliseconds = "updated_at_ms"
-  }
 
   package init(value: String?, updatedAtMilliseconds: Int64) {
     self.value = value
@@ -62,5 +61,12 @@ package struct CustomerAttribute: Hashable, Codable, Sendable {
   }
 
   /// The most attributes of one customer; more are not kept.
-  package static let limit = 100
+  package static let most = 100
+  /// The most bytes of UTF-8 of a name, of a value, and of all names and values of one customer.
+  package static let longestName = 160
+  package static let longestValue = 2_000
+  package static let mostBytes = 64 * 1024
+
+  /// The bytes that it takes under a name.
+  func size(named name: String) -> Int { name.utf8.count + (value?.utf8.count ?? 0) }
 }

@@ -228,6 +228,11 @@ package struct Trials: Sendable {
     }
   }
 
+  /// Whether a device is known as a user's.
+  package func knows(_ device: DeviceID, of user: UserID) async throws(LedgerError) -> Bool {
+    try await ledger.knows(device, of: user)
+  }
+
   /// The trial that a user has on a device; of no user in particular, the one that was begun there.
   package func trial(on device: DeviceID, of user: UserID?) async throws(LedgerError) -> Seen? {
     guard let record = try await ledger.trial(on: device, of: user) else { return nil }

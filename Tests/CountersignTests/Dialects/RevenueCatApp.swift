@@ -16,6 +16,7 @@ struct RevenueCatApp: Sendable {
   static func run(
     _ policy: [String: String] = ["provisional": "24h"], dialects: [String] = ["revenuecat"], serverAPI: Bool = false,
     products: [String: String] = [:], entitlements: String = "cumulative", deadline: String = "1m",
+    server: [String: String] = [:], ledger: [String: String] = [:],
     at start: Date = start,
     body: @Sendable (RevenueCatApp, SimulatedStore, ProfileStoreDouble, MovingClock) async throws -> Void
   ) async throws {
@@ -23,10 +24,11 @@ struct RevenueCatApp: Sendable {
     try await SimulatedStore.run(at: start) { store in
       try await ProfileStoreDouble.running { profiles in
         var settings = Settings(
-          server: ["user_rate_limit": "0"],
+          server: ["user_rate_limit": "0"].merging(server) { $1 },
           appStore: ["deadline": deadline], policy: policy, jwt: ["secret": TokenMint.secret],
           profileStore: .store(profiles.url, deadline: "1m"))
         settings.dialects = dialects
+        settings.ledger = ledger
         settings.products.merge(products) { $1 }
         settings.catalog["entitlements"] = entitlements
         try await RunningService.run(

@@ -181,6 +181,8 @@ struct Settings: Sendable {
   var policy: [String: String] = [:]
   var revalidation: [String: String] = [:]
   var events: [String: String] = [:]
+  /// What else is in `ledger`.
+  var ledger: [String: String] = [:]
   var retention: [String: String] = [:]
   /// `auth.jwt`; users cannot call when empty.
   var jwt: [String: String] = [:]
@@ -244,7 +246,7 @@ struct Settings: Sendable {
 
   /// - Parameter ledger: where it is; in the directory, if not said.
   func yaml(apple: Apple, directory: URL, ledger: String? = nil) -> String {
-    let ledger = ledger ?? "path: \"\(directory.appending(path: "ledger.sqlite").path(percentEncoded: false))\""
+    let place = ledger ?? "path: \"\(directory.appending(path: "ledger.sqlite").path(percentEncoded: false))\""
     func lines(_ values: [String: String]) -> String {
       values.sorted { $0.key < $1.key }.map { "  \($0.key): \($0.value)\n" }.joined()
     }
@@ -303,8 +305,8 @@ struct Settings: Sendable {
       \(lines(appStore))\(catalog)
       policy:
       \(lines(policy))ledger:
-        \(ledger)
-      auth:
+        \(place)
+      \(lines(self.ledger))auth:
         api_keys:
           - { name: backend, role: service, sha256: \(Self.sha256(RunningService.serviceKey)) }
           - { name: desk, role: support, sha256: \(Self.sha256(RunningService.supportKey)) }

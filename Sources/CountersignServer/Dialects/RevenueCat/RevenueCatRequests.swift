@@ -45,16 +45,17 @@ struct PostedAttribute: Decodable {
     updatedAtMilliseconds = Int64(exactly: milliseconds.rounded()) ?? 0
   }
 
-  private static let longestName = 40
-  private static let longestValue = 500
-
   /// Why an attribute is not kept; `nil` for one that is.
   static func problem(_ name: String, _ attribute: PostedAttribute) -> String? {
-    guard (1...longestName).contains(name.count), name.first?.isLetter == true || name.hasPrefix("$") else {
-      return "A name has 1 to \(longestName) characters, and begins with a letter or, where it is RevenueCat's, with $."
+    let longestName = CustomerAttribute.longestName
+    guard (1...longestName).contains(name.utf8.count), name.first?.isLetter == true || name.hasPrefix("$") else {
+      return "A name has 1 to \(longestName) bytes, and begins with a letter or, where it is RevenueCat's, with $."
     }
-    guard (attribute.value ?? "").count <= longestValue else {
-      return "A value has at most \(longestValue) characters."
+    guard (attribute.value ?? "").utf8.count <= CustomerAttribute.longestValue else {
+      return "A value has at most \(CustomerAttribute.longestValue) bytes."
+    }
+    guard !name.utf8.contains(0), attribute.value?.utf8.contains(0) != true else {
+      return "An attribute has no NUL."
     }
     return nil
   }

@@ -68,7 +68,8 @@ struct RevenueCatSDKController: Sendable {
   // MARK: Customers
 
   private func subscriber(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
-    let (id, _) = try await customer(in: context)
+    let (id, caller) = try await customer(in: context)
+    try await admitNewcomer(id, caller, context)
     return try await customerInfo(of: id, context)
   }
 
@@ -80,22 +81,23 @@ struct RevenueCatSDKController: Sendable {
     }
     let (id, newID) = (try UserID(checkingAppUserID: old), try UserID(checkingAppUserID: posted.newAppUserID))
     try admit(newID, caller)
-    let isNew = try await join(id, to: newID, context)
+    let isNew = try await join(id, to: newID, caller, context)
     return try await customerInfo(of: newID, context, status: isNew ? .created : .ok)
   }
 
   private func alias(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let (id, caller) = try await customer(in: context)
     let posted = try await small.decode(PostedIdentity.self, from: request, common.budgets.access(by: caller)).value
-    _ = try await join(id, to: try UserID(checkingAppUserID: posted.newAppUserID), context)
+    _ = try await join(id, to: try UserID(checkingAppUserID: posted.newAppUserID), caller, context)
     return Self.response(Self.emptyObject)
   }
 
   /// - Returns: whether the user was not known before.
-  private func join(_ id: UserID, to user: UserID, _ context: ServiceRequestContext) async throws -> Bool {
-    let isNew = try await context.reading { () throws(LedgerError) in
-      try await common.ledger.meet(user, at: common.now()).isNew
-    }
+  private func join(
+    _ id: UserID, to user: UserID, _ caller: Caller, _ context: ServiceRequestContext
+  ) async throws -> Bool {
+    try await admitNewcomer(id, caller, context)
+    let isNew = try await admitNewcomer(user, caller, context)
     let outcome = try await context.reading { () throws(LedgerError) in
       try await common.validator.join(id, to: user, requestID: context.requestID)
     }
@@ -109,9 +111,14 @@ struct RevenueCatSDKController: Sendable {
     var errors = posted.attributes.compactMap { name, attribute in
       PostedAttribute.problem(name, attribute).map { AttributeErrors.One(keyName: name, message: $0) }
     }
+    try common.limits.reserve.requireRoom()
+    try await admitNewcomer(id, caller, context)
     errors += try await keep(posted.attributes, of: id, context).map { name in
       AttributeErrors.One(
-        keyName: name, message: "A customer has at most \(CustomerAttribute.limit) attributes.")
+        keyName: name,
+        message:
+          "A customer has at most \(CustomerAttribute.most) attributes, of \(CustomerAttribute.mostBytes) bytes in all."
+      )
     }
     guard !errors.isEmpty else { return Self.response(Self.emptyObject) }
     return Self.response(
@@ -140,12 +147,17 @@ struct RevenueCatSDKController: Sendable {
     }
     let id = try UserID(checkingAppUserID: text)
     try admit(id, caller)
-    if let attributes = posted.attributes { _ = try await keep(attributes, of: id, context) }
     var moment: Date?
     if let token = posted.fetchToken {
       moment = try await validate(token, of: id, caller, request, context)
     } else if posted.appTransaction == nil {
       throw RevenueCatError(.badRequest, "There is no purchase in 'fetch_token'.")
+    } else {
+      try await admitNewcomer(id, caller, context)
+    }
+    // Nothing of a refused purchase is kept.
+    if let attributes = posted.attributes, (try? common.limits.reserve.requireRoom()) != nil {
+      _ = try await keep(attributes, of: id, context)
     }
     if let transaction = posted.appTransaction { await note(transaction, of: id, caller, context) }
     return try await customerInfo(of: id, context, status: .ok, at: moment)
@@ -251,6 +263,17 @@ struct RevenueCatSDKController: Sendable {
 
   private func admit(_ id: UserID, _ caller: Caller) throws(Problem) {
     if case .app = caller { try common.limits.admit(namedByApp: id) }
+  }
+
+  /// Counts a customer who is not known yet for the address.
+  /// - Returns: whether there is none of that ID yet.
+  @discardableResult
+  private func admitNewcomer(
+    _ id: UserID, _ caller: Caller, _ context: ServiceRequestContext
+  ) async throws(Problem) -> Bool {
+    let isKnown = try await context.reading { () throws(LedgerError) in try await common.ledger.knows(id) }
+    if !isKnown { try common.limits.admitNewcomer(by: caller, from: context.clientAddress) }
+    return !isKnown
   }
 
   private func user(named id: UserID, _ context: ServiceRequestContext) async throws(Problem) -> UserID {
