@@ -14,8 +14,10 @@ enum Anna {
   static let phone: DeviceID = "11111111-1111-4111-8111-111111111111"
   static let email = "anna.of.the.tests@example.com"
   static let pushToken = "push-token-of-annas-phone"
+  /// What a gateway calls her in the IDs of her requests.
+  static let session = "gateway-session-of-anna"
   /// What nobody may find afterwards, in whichever spelling.
-  static let names = [annasAccount, annasAccount.uppercased(), alias.rawValue, email, pushToken]
+  static let names = [annasAccount, annasAccount.uppercased(), alias.rawValue, email, pushToken, session]
 
   static let receipt = Data("a receipt that names \(annasAccount)".utf8).base64EncodedString()
   static let meter = Feature(
@@ -55,7 +57,7 @@ enum Anna {
     _ = try await ledger.record(
       entry(alias, [evidence("1", expires: 1_000)], receipt: "YWxpYXM=", evaluate: rules)
         .with { $0.nextCheck = nextCheck })
-    _ = try await ledger.join(alias, to: id, requestID: "join-\(annasAccount)", reevaluated(at: 10))
+    _ = try await ledger.join(alias, to: id, requestID: "join-\(session)", reevaluated(at: 10))
     _ = try await ledger.keep(
       ["$email": CustomerAttribute(value: email, updatedAtMilliseconds: 1)], of: alias, at: at(10))
 
@@ -64,7 +66,7 @@ enum Anna {
     named.purchases[0].appAccountToken = annasAccount
     _ = try await ledger.record(
       entry(
-        id, [named, evidence("3", time: 20, expires: 20_000)], receipt: receipt, request: "r-\(annasAccount)",
+        id, [named, evidence("3", time: 20, expires: 20_000)], receipt: receipt, request: "r-\(session)",
         evaluate: rules
       ).with { $0.nextCheck = nextCheck })
     _ = try await ledger.take(
@@ -76,7 +78,9 @@ enum Anna {
       _ = try await ledger.transfer(
         Transfer(
           key: key(purchase), to: user,
-          note: Note(author: "desk", text: "moved for \(annasAccount)", requestID: "t-\(purchase)", recordedAt: at(40)),
+          note: Note(
+            author: "desk", text: "moved for \(annasAccount)", requestID: user == id ? "t-\(session)" : "t",
+            recordedAt: at(40)),
           evaluationContext: reevaluated(at: 40)))
     }
     // Ben's purchase has a period that she had bought, with a transaction that says so.
@@ -111,11 +115,11 @@ enum Anna {
     _ = try await ledger.give(
       Giving(
         user: id, kind: .support, tier: "premium", startsAt: at(70), endsAt: at(90_000), author: "desk",
-        note: "for \(email)", requestID: "give-\(annasAccount)", idempotencyKey: "k-\(annasAccount)",
+        note: "for \(email)", requestID: "give-\(session)", idempotencyKey: "k-\(annasAccount)",
         evaluationContext: reevaluated(at: 70)))
     _ = try await ledger.start(trial(id))
     _ = try await ledger.countSession(
-      of: id, on: phone, idempotencyKey: "s-\(annasAccount)", requestID: "session", reevaluated(at: 80))
+      of: id, on: phone, idempotencyKey: "s-\(annasAccount)", requestID: session, reevaluated(at: 80))
     _ = try await ledger.keep(
       Device(id: "22222222-2222-4222-8222-222222222222", model: "iPad", pushToken: pushToken), of: id, at: at(80))
 
@@ -144,12 +148,12 @@ enum Anna {
 
     // What waits.
     _ = try await ledger.postpone(
-      PendingReceipt(user: id, base64: receipt, requestID: "wait-\(annasAccount)", receivedAt: at(90)),
+      PendingReceipt(user: id, base64: receipt, requestID: "wait-\(session)", receivedAt: at(90)),
       provisional: [signed("7", time: 90)], reevaluated(at: 90))
 
     // What people wrote, and what was not believed.
     _ = try await ledger.keepNote(
-      Note(author: "desk", text: "\(email) asks", requestID: "n-\(annasAccount)", recordedAt: at(95)), about: id)
+      Note(author: "desk", text: "\(email) asks", requestID: "n-\(session)", recordedAt: at(95)), about: id)
     _ = try await ledger.keepNote(
       Note(author: "desk", text: "see also \(annasAccount).", requestID: "n", recordedAt: at(96)), about: "ben")
     try await ledger.noteRefused(
@@ -188,7 +192,7 @@ enum Anna {
   static func trial(_ user: UserID, on device: DeviceID = phone, at seconds: Double = 75) -> TrialStart {
     TrialStart(
       TrialTerms(name: "week", tier: "pro", length: .seconds(100_000), sessions: 30), user: user,
-      device: Device(id: device, model: "iPhone", pushToken: pushToken), author: "the app", requestID: "start",
+      device: Device(id: device, model: "iPhone", pushToken: pushToken), author: "the app", requestID: session,
       evaluationContext: reevaluated(at: seconds))
   }
 }

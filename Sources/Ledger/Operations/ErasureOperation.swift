@@ -5,7 +5,7 @@ internal import struct FoundationEssentials.Date
 ///
 ///     stays, under a pseudonym    account, events (their facts), purchases (their keys and periods), what was given,
 ///                                 trials with their devices, transfers at RevenueCat
-///     goes                        receipts, signed transactions, notes, waiting receipts and what was granted on them,
+///     goes                        receipts, signed transactions, notes, IDs of requests, waiting receipts and what was granted on them,
 ///                                 consumption, time zone, devices, the SDK's customers, texts of notifications,
 ///                                 events for others, what experiments showed
 ///     stays until the row is      the outbox has the ID
@@ -69,7 +69,7 @@ struct ErasureOperation {
       return (report, false)
     }
     let rowVersion = try reset(account, key, &report)
-    let erased = try tables.eraseEvents(from: account.newest, ofKey: key, as: pseudonym, names)
+    let erased = try tables.eraseEvents(from: account.newest, ofKey: key, as: pseudonym)
     (report.events, report.notes) = (erased.events, erased.notes)
     // Before the purchases, whose owner is found with them.
     try tables.rename(accountOf: key, to: pseudonym, rowVersion: rowVersion)

@@ -40,11 +40,9 @@ extension LedgerTables {
     var purchases: Set<Int64> = []
   }
 
-  /// Takes the names out of a user's events. The notes that are their reasons go with them: what a person wrote may say
-  /// anything.
-  func eraseEvents(
-    from newest: Int64?, ofKey key: String, as pseudonym: UserID, _ names: ErasedNames
-  ) throws -> ErasedEvents {
+  /// Takes the names out of a user's events, and the IDs of requests, which callers choose. The notes that are their reasons go
+  /// with them: what a person wrote may say anything.
+  func eraseEvents(from newest: Int64?, ofKey key: String, as pseudonym: UserID) throws -> ErasedEvents {
     var erased = ErasedEvents()
     var notes: Set<Int64> = []
     var next = newest
@@ -67,25 +65,29 @@ extension LedgerTables {
       if let note = event.note { notes.insert(note) }
       if let purchase = event.purchase { erased.purchases.insert(purchase) }
       try execute(
-        "UPDATE event SET user_id = ?, request_id = ? WHERE sequence = ?", pseudonym, names.redacted(event.requestID),
-        sequence)
+        "UPDATE event SET user_id = ?, request_id = ? WHERE sequence = ?", pseudonym, ErasedNames.text, sequence)
+      if event.kind == "gained" { try erase(requestID: event.requestID, after: sequence) }
       erased.events += 1
       next = event.previous
     }
     try execute("UPDATE thinned SET user_id = ? WHERE user_id = ?", pseudonym, key)
-    for note in notes.sorted() { erased.notes += try erase(note: note, names) ? 1 : 0 }
+    for note in notes.sorted() { erased.notes += try erase(note: note) ? 1 : 0 }
     return erased
   }
 
-  private func erase(note sequence: Int64, _ names: ErasedNames) throws -> Bool {
-    let note = try first("SELECT text, request_id FROM event WHERE sequence = ? AND kind = 'note'", sequence) { row in
-      (text: try row.get(0, as: String.self), requestID: try row.get(1, as: String.self))
-    }
-    guard let note, note.text != ErasedNames.text else { return false }
+  /// Who lost a purchase to the user has the ID of the user's request in their events, too. These follow in the same transaction;
+  /// a replica's may lie between.
+  private func erase(requestID: String, after sequence: Int64) throws {
     try execute(
-      "UPDATE event SET text = ?, request_id = ? WHERE sequence = ?", ErasedNames.text, names.redacted(note.requestID),
-      sequence)
-    return true
+      "UPDATE event SET request_id = ? WHERE sequence > ? AND sequence <= ? AND request_id = ?", ErasedNames.text,
+      sequence, sequence + 1_000, requestID)
+  }
+
+  private func erase(note sequence: Int64) throws -> Bool {
+    try execute(
+      "UPDATE event SET text = ?, request_id = ? WHERE sequence = ? AND kind = 'note' AND text <> ?", ErasedNames.text,
+      ErasedNames.text, sequence, ErasedNames.text)
+    return changesCount == 1
   }
 
   /// Renames the user in the histories of others.
@@ -122,9 +124,9 @@ extension LedgerTables {
     try execute("UPDATE given_period SET ended_at = ? WHERE user_id = ? AND is_over = 0 AND ends_at > ?", now, key, now)
     try execute(
       """
-      UPDATE given_period SET user_id = ?, is_over = 1, text = NULL, idempotency_key = NULL, request_id = 'erased'
+      UPDATE given_period SET user_id = ?, is_over = 1, text = NULL, idempotency_key = NULL, request_id = ?
       WHERE user_id = ?
-      """, pseudonym, key)
+      """, pseudonym, ErasedNames.text, key)
     return changesCount
   }
 
