@@ -49,6 +49,12 @@ extension ServiceConfiguration {
 }
 
 extension ServiceConfiguration.Auth {
+  /// The names of the keys without a value, as words; `nil` where each has one.
+  private static func unset(_ values: [(name: String, value: String?)]) -> String? {
+    let names = values.filter { $0.value == nil }.map(\.name)
+    return names.isEmpty ? nil : names.joined(separator: " and ")
+  }
+
   /// The keys that apps carry. One may not be the key of a server: whoever has the app would have it.
   private static func publicKeys(_ reader: inout ConfigurationReader, besides servers: [APIKey]) -> [PublicKey] {
     let name = "auth.public_keys"
@@ -106,6 +112,11 @@ extension ServiceConfiguration.Auth {
         reader.problem(name, "\(error) countersign keys new makes one that can be used.")
         return nil
       }
+      let claims = [("auth.signing_issuer", issuer), ("auth.signing_audience", audience)]
+      if let unset = ServiceConfiguration.Auth.unset(claims) {
+        reader.warning(
+          name, "an access token does not say who made it for whom, so that others may take it; set \(unset)")
+      }
       if !canUsersCall { reader.warning(name, "no user can ask for a token without auth.jwt") }
       self.pem = pem
       self.issuer = issuer
@@ -159,11 +170,11 @@ extension ServiceConfiguration.Auth {
         }
         return nil
       }
-      if keySetURL != nil, issuer == nil, audience == nil {
+      let claims = [("auth.jwt.issuer", issuer), ("auth.jwt.audience", audience)]
+      if let unset = ServiceConfiguration.Auth.unset(claims) {
         reader.warning(
-          "auth.jwt.jwks_url",
-          "every token signed by these keys counts, those made for other apps too; set auth.jwt.issuer and "
-            + "auth.jwt.audience")
+          keySetURL != nil ? "auth.jwt.jwks_url" : "auth.jwt.secret",
+          "a token counts that the same keys sign for another app or use; set \(unset)")
       }
     }
   }

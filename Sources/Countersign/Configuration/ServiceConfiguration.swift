@@ -198,6 +198,12 @@ struct ServiceConfiguration: Sendable {
         place = .file(path)
         return
       }
+      if LedgerPlace.isReadableByOthers(url.exposed) {
+        reader.warning(
+          "ledger.url",
+          "its sslmode lets purchases and the password go to another machine in clear; leave sslmode out, which is verify-full"
+        )
+      }
       place = .database(url: url.exposed, connections: pool)
     }
   }

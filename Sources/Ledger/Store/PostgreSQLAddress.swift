@@ -6,6 +6,8 @@ struct PostgreSQLAddress: Sendable {
   /// Without the password.
   let description: String
   private let options: [(name: String, value: String)]
+  /// Whether all hosts are this machine.
+  private let isLocal: Bool
 
   /// - Throws: `.inaccessible` for a string that libpq does not understand.
   init(_ url: String) throws(LedgerOpenError) {
@@ -29,7 +31,8 @@ struct PostgreSQLAddress: Sendable {
     // A server elsewhere proves its name, or gets no password. libpq takes what the string leaves open from elsewhere.
     let variables = [("host", "PGHOST"), ("hostaddr", "PGHOSTADDR"), ("service", "PGSERVICE")]
     let hosts = variables.compactMap { name, variable in value(name) ?? getenv(variable).map { String(cString: $0) } }
-    if !Self.areLocal(hosts) {
+    isLocal = Self.areLocal(hosts)
+    if !isLocal {
       add("sslmode", "verify-full")
       add("sslrootcert", "/etc/ssl/certs/ca-certificates.crt")
     }
@@ -47,6 +50,9 @@ struct PostgreSQLAddress: Sendable {
     self.options = options
     description = "\(value("dbname") ?? "the default database") at \(value("host") ?? "this machine")"
   }
+
+  /// `allow` and `prefer` go on without encryption where the server, or whoever is in between, has none.
+  fileprivate var mayBeInClear: Bool { !isLocal && ["disable", "allow", "prefer"].contains(sslMode) }
 
   /// `sslmode`; `nil` leaves it to libpq.
   var sslMode: String? { options.first { $0.name == "sslmode" }?.value }
@@ -127,4 +133,9 @@ struct PostgreSQLAddress: Sendable {
 extension LedgerPlace {
   /// Whether libpq understands a connection string.
   package static func isURL(_ text: String) -> Bool { (try? PostgreSQLAddress(text)) != nil }
+
+  /// Whether a connection string lets the connection to another machine go without encryption.
+  package static func isReadableByOthers(_ text: String) -> Bool {
+    (try? PostgreSQLAddress(text))?.mayBeInClear ?? false
+  }
 }

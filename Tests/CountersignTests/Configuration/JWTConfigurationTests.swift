@@ -21,11 +21,11 @@ struct JWTConfigurationTests {
   }
 
   @Test func `a secret or a key set will do, or both, with or without API keys`() throws {
-    let bySecret = try sample("{secret: \(Self.secret)}", keys: "[]").load()
+    let bySecret = try sample("{secret: \(Self.secret), issuer: a, audience: b}", keys: "[]").load()
     #expect(bySecret.auth.jwt?.secret?.exposed == Self.secret)
     #expect(bySecret.auth.jwt?.leeway == .seconds(30))
     #expect(bySecret.warnings.isEmpty)
-    let byURL = try sample("{jwks_url: \"\(Self.url)\", audience: authenticated, leeway: 0}").load()
+    let byURL = try sample("{jwks_url: \"\(Self.url)\", issuer: a, audience: authenticated, leeway: 0}").load()
     #expect(byURL.auth.jwt?.keySetURL == Self.url)
     #expect(byURL.auth.jwt?.audience == "authenticated")
     #expect(byURL.auth.jwt?.leeway == .zero)
@@ -85,9 +85,19 @@ struct JWTConfigurationTests {
     #expect(problems.first?.contains("or let users call by auth.jwt") == true, "\(problems)")
   }
 
-  @Test func `a key set alone deserves a warning, as others may use it too`() throws {
-    let warnings = try sample("{jwks_url: \"\(Self.url)\"}").load().warnings
-    #expect(warnings.map(\.sentence).contains { $0.contains("set auth.jwt.issuer and auth.jwt.audience") })
+  @Test(arguments: [
+    ("", "set auth.jwt.issuer and auth.jwt.audience"), (", issuer: a", "set auth.jwt.audience"),
+    (", audience: a", "set auth.jwt.issuer"), (", issuer: a, audience: b", nil),
+  ])
+  func `keys without an issuer and an audience deserve a warning, as others may use them too`(
+    members: String, says: String?
+  ) throws {
+    for (name, key) in [("jwks_url", "\"\(Self.url)\""), ("secret", Self.secret)] {
+      let warnings = try sample("{\(name): \(key)\(members)}").load().warnings
+      #expect(warnings.count == (says == nil ? 0 : 1))
+      #expect(
+        warnings.allSatisfy { $0.sentence.hasSuffix("; \(says ?? "")") && $0.origin.contains("auth.jwt.\(name)") })
+    }
   }
 
   @Test func `no way of printing shows the secret`() throws {

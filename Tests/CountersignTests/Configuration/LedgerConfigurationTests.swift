@@ -21,6 +21,19 @@ import Testing
     #expect(configuration.ledger.place == .database(url: Self.url, connections: 16))
   }
 
+  @Test(arguments: [
+    ("postgresql://u@db.example.com/d?sslmode=disable", true), ("postgresql://u@db.example.com/d?sslmode=prefer", true),
+    ("postgresql:///d?hostaddr=10.0.0.5&sslmode=allow", true), ("postgresql://u@db.example.com/d", false),
+    ("postgresql://u@db.example.com/d?sslmode=require", false), ("postgresql://u@localhost/d?sslmode=disable", false),
+    ("postgresql:///d?host=/run/postgresql&sslmode=disable", false),
+  ])
+  func `a connection to another machine that may be in clear is warned of`(url: String, isWarnedOf: Bool) throws {
+    let warnings = try SampleConfiguration().setting("ledger.path", nil).setting("ledger.url", "\"\(url)\"").load()
+      .warnings.filter { $0.sentence.contains("in clear") }
+    #expect(warnings.count == (isWarnedOf ? 1 : 0))
+    #expect(warnings.allSatisfy { $0.origin.contains("ledger.url") && !$0.description.contains(url) })
+  }
+
   @Test(arguments: ["mysql://host/ledger", "host=db", "postgresql://host/ledger?no_such_option=1"])
   func `a text that is no connection string is a problem, and is not shown`(url: String) {
     let problems = SampleConfiguration().setting("ledger.path", nil).setting("ledger.url", url).problems()
