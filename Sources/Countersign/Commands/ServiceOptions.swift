@@ -15,6 +15,9 @@ struct ServiceOptions: ParsableArguments {
   @Option(name: .long, help: "Certificate authorities to trust for TLS (PEM), in place of the system's.")
   var caFile: String?
 
+  @Flag(name: .long, help: "Send the key to another machine by http://, for whoever is in between to read.")
+  var insecure = false
+
   static let defaultURL = "http://127.0.0.1:8080"
 
   /// The client, and its transport, which has to be shut down; or reports what is wrong and ends with 64 or 69.
@@ -22,7 +25,8 @@ struct ServiceOptions: ParsableArguments {
     let origin: String
     let key: String
     do throws(CommandUsage) {
-      origin = try Self.origin(url ?? environment[ConfigurationKey.urlVariable] ?? Self.defaultURL)
+      origin = try Self.origin(
+        url ?? environment[ConfigurationKey.urlVariable] ?? Self.defaultURL, isInsecure: insecure)
       key = try Self.key(file: keyFile, environment: environment)
     } catch {
       CommandOutput.error(error.description)
@@ -39,11 +43,18 @@ struct ServiceOptions: ParsableArguments {
     }
   }
 
-  static func origin(_ url: String) throws(CommandUsage) -> String {
+  /// - Parameter isInsecure: whether the key may go to another machine in clear.
+  static func origin(_ url: String, isInsecure: Bool = false) throws(CommandUsage) -> String {
     do throws(BadValue) { _ = try ValueForm.baseURL.read(url) } catch {
       throw CommandUsage(
         description:
           "--url has to be the address of the service, such as \(defaultURL) or https://countersign.example.com.")
+    }
+    guard isInsecure || url.lowercased().hasPrefix("https://") || Loopback.contains(url: url) else {
+      throw CommandUsage(
+        description:
+          "--url: by http:// the API key goes to another machine in clear; use https://, or --insecure where "
+          + "nobody else can listen.")
     }
     var url = url
     while url.hasSuffix("/") { url.removeLast() }

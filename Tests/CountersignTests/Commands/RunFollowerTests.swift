@@ -247,6 +247,18 @@ import Testing
     }
   }
 
+  @Test func `the key goes to another machine in clear only where that is asked for`() throws {
+    for url in ["http://a.example", "HTTP://10.0.0.7:8080", "http://127.0.0.1.example", "http://localhost.example"] {
+      let error = #expect(throws: CommandUsage.self) { try ServiceOptions.origin(url) }
+      #expect(error?.description.contains("--insecure") == true)
+      #expect(try ServiceOptions.origin(url, isInsecure: true) == url)
+    }
+    for url in ["http://localhost:1", "http://[::1]:8080", "HTTP://127.0.0.2", "HTTPS://a.example"] {
+      #expect(try ServiceOptions.origin(url) == url)
+    }
+    #expect(try ServiceOptions.parse(["--insecure"]).insecure && !ServiceOptions.parse([]).insecure)
+  }
+
   @Test func `the address has no slash at its end, and no secrets`() throws {
     #expect(try ServiceOptions.origin("https://a.example/") == "https://a.example")
     #expect(try ServiceOptions.origin("http://127.0.0.1:8080") == "http://127.0.0.1:8080")
