@@ -107,7 +107,7 @@ package final class ServerIdentities: Sendable {
     }
   }
 
-  /// TLS 1.2 or newer, HTTP/1.1. The identity is looked up for each handshake and is not in the configuration itself: NIO appends
+  /// TLS 1.2 or newer, of 1.2 the suites with forward secrecy and AEAD alone (RFC 9325, section 4.2), HTTP/1.1. The identity is looked up for each handshake and is not in the configuration itself: NIO appends
   /// the chain of an override to the configured one instead of replacing it.
   package var tlsConfiguration: TLSConfiguration {
     let identity = current
@@ -115,6 +115,7 @@ package final class ServerIdentities: Sendable {
       certificateChain: [], privateKey: .privateKey(identity.key))
     configuration.privateKey = nil
     configuration.minimumTLSVersion = .tlsv12
+    configuration.cipherSuites = "ECDHE+AESGCM:ECDHE+CHACHA20"
     configuration.applicationProtocols = ["http/1.1"]
     configuration.sslContextCallback = { _, promise in
       let identity = self.current
