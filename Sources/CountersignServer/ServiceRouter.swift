@@ -106,7 +106,7 @@ package struct ServiceRouter {
     certificateEnd: @escaping @Sendable () -> Date?, now: @escaping @Sendable () -> Date
   ) {
     let budgets = BodyBudgets(settings)
-    limits = RequestLimits(settings, status.reserve)
+    limits = RequestLimits(settings, status.reserve, registry)
     validations = ValidationsController(
       validator: validator, body: JSONRequestBody(limit: settings.maxBody), budgets: budgets, line: line)
     let reader = StandingReader(ledger: ledger, rules: rules, hasProfileStore: hasProfileStore)
@@ -237,8 +237,10 @@ package struct ServiceRouter {
   }
 
   /// The routes of the operators' address. None needs a key, so that no secret is sent to it.
-  package func buildAdmin() -> Router<ServiceRequestContext> {
-    let router = base(speaksTLS: false, isForPages: false, checks: Self.everywhere)
+  ///
+  /// - Parameter host: the name or address that it listens on.
+  package func buildAdmin(host: String) -> Router<ServiceRequestContext> {
+    let router = base(speaksTLS: false, isForPages: false, checks: Self.everywhere + [OwnHostCheck(name: host)])
     route(router, "/livez", [.get: health.live])
     routeOperators(router)
     return router
@@ -248,12 +250,12 @@ package struct ServiceRouter {
     speaksTLS: Bool, isForPages: Bool = true, checks: [any RequestCheck]
   ) -> Router<ServiceRequestContext> {
     let router = Router(context: ServiceRequestContext.self)
-    router.add(middleware: RequestIDMiddleware())
-    if speaksTLS { router.add(middleware: StrictTransportMiddleware()) }
+    let crossOrigin = isForPages ? crossOrigin : nil
+    router.add(middleware: RequestIDMiddleware(headers: CommonHeaders(speaksTLS: speaksTLS)))
     router.add(middleware: AccessLogMiddleware(metrics: httpMetrics))
-    if isForPages, let crossOrigin { router.add(middleware: crossOrigin) }
+    if let crossOrigin { router.add(middleware: crossOrigin) }
     router.add(middleware: ProblemMiddleware(dialects: dialects.errors))
-    router.add(middleware: RequestCheckMiddleware(checks: checks))
+    router.add(middleware: RequestCheckMiddleware(checks: checks, crossOrigin: crossOrigin))
     return router
   }
 

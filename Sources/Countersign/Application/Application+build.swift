@@ -192,7 +192,7 @@ func buildApplication(
   if let admin = configuration.server.admin {
     services.append(
       AdminServer(
-        responder: router.buildAdmin().buildResponder(), settings: configuration.server, admin: admin,
+        responder: router.buildAdmin(host: admin.host).buildResponder(), settings: configuration.server, admin: admin,
         onListening: environment.onAdminListening, logger: logger.withoutTrace))
   }
   if let keySet = userTokens?.verifier.keySet { services.append(keySet) }

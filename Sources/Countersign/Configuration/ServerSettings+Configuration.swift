@@ -36,7 +36,7 @@ extension ServerSettings {
     admin = Admin(&reader)
     userRateLimit = reader.read(
       "server.user_rate_limit", .integer(0...1_000_000), default: userRateLimit,
-      "Requests per second of one user; 0 is no limit")
+      "Requests per second of one user from one client address, and ten times as many writes from all; 0 is no limit")
     addressRateLimit = reader.read(
       "server.address_rate_limit", .integer(0...1_000_000), default: addressRateLimit,
       "Requests per second from one client address, without an API key; 0 is no limit")

@@ -168,11 +168,11 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     isLingering = true
     let problem = Problem(.malformedRequest, "The request is not valid HTTP, or its headers are too large.")
     let body = problem.body(requestID: RequestID.random())
-    let head = HTTPResponse(
-      status: problem.code.status,
-      headerFields: [
-        .contentType: "application/problem+json", .contentLength: String(body.readableBytes), .connection: "close",
-      ])
+    let headers: HTTPFields = [
+      .contentType: "application/problem+json", .contentLength: String(body.readableBytes), .connection: "close",
+      .cacheControl: "no-store",
+    ]
+    let head = HTTPResponse(status: problem.code.status, headerFields: headers + CommonHeaders.ofDocuments)
     context.write(wrapOutboundOut(.head(head)), promise: nil)
     context.write(wrapOutboundOut(.body(body)), promise: nil)
     context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)

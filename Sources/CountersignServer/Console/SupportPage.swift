@@ -37,9 +37,8 @@ struct SupportPage: Sendable {
 
   private static let headers: HTTPFields = {
     var headers: HTTPFields = [.cacheControl: "no-cache", .contentSecurityPolicy: contentSecurityPolicy]
-    headers[.xContentTypeOptions] = "nosniff"
     let others = [
-      ("Referrer-Policy", "no-referrer"), ("X-Frame-Options", "DENY"), ("Cross-Origin-Opener-Policy", "same-origin"),
+      ("X-Frame-Options", "DENY"), ("Cross-Origin-Opener-Policy", "same-origin"),
       ("Cross-Origin-Resource-Policy", "same-origin"),
       ("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
     ]

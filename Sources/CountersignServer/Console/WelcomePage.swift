@@ -42,8 +42,8 @@ struct WelcomePage: Sendable {
   }()
 
   private static func response(_ text: String) -> Response {
-    var headers: HTTPFields = [.contentType: "text/plain; charset=utf-8", .cacheControl: "no-cache"]
-    headers[.xContentTypeOptions] = "nosniff"
-    return Response(status: .ok, headers: headers, body: ResponseBody(byteBuffer: ByteBuffer(string: text)))
+    Response(
+      status: .ok, headers: [.contentType: "text/plain; charset=utf-8", .cacheControl: "no-cache"],
+      body: ResponseBody(byteBuffer: ByteBuffer(string: text)))
   }
 }

@@ -8,6 +8,7 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
   case httpRequests = "countersign_http_requests_total"
   case httpRequestDuration = "countersign_http_request_duration_seconds"
   case httpRequestsInFlight = "countersign_http_requests_in_flight"
+  case rateLimited = "countersign_rate_limited_total"
   case bodyBytes = "countersign_http_body_bytes"
   case waitingValidations = "countersign_waiting_validations"
   case verdicts = "countersign_verdicts_total"
@@ -69,6 +70,7 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
       (.counter, ["route", "method", "code"], "Requests that were answered, by the template of their route")
     case .httpRequestDuration: (.histogram, ["route"], "From a request's head until its answer is ready")
     case .httpRequestsInFlight: (.gauge, [], "Requests that are being handled")
+    case .rateLimited: (.counter, ["limit"], "Requests that were turned away, by the limit that they were above")
     case .bodyBytes: (.gauge, [], "Bytes of request bodies in memory, of max_bytes_in_flight")
     case .waitingValidations: (.gauge, [], "Validations that have arrived and are not begun")
     case .verdicts: (.counter, ["tier", "status", "reason"], "Verdicts on an answer of Apple's that were recorded")

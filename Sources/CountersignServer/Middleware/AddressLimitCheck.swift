@@ -20,11 +20,7 @@ struct AddressLimitCheck: RequestCheck {
     noteUnnamedProxy(request, context)
     guard let address = limits.client(naming: request.headers, peer: context.peer), request.uri.path != Self.exception
     else { return }
-    if let seconds = limits.perAddress.admit(address.client) {
-      throw Problem(
-        .rateLimited, "Requests come from this address more often than they may; wait and try again.",
-        retryAfter: seconds)
-    }
+    try limits.address.admit(address.client)
     context.clientAddress = address
   }
 

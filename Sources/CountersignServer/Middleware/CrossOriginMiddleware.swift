@@ -13,38 +13,34 @@ struct CrossOriginMiddleware: RouterMiddleware {
   func handle(
     _ request: Request, context: Context, next: (Request, Context) async throws -> Response
   ) async throws -> Response {
-    guard let origin = allowed(request), request.method == .options,
-      request.headers[.accessControlRequestMethod] != nil
-    else {
-      var response = try await next(request, context)
-      mark(&response, for: request)
-      return response
-    }
-    var response = Response(
+    var response = try await next(request, context)
+    mark(&response, for: request)
+    return response
+  }
+
+  /// The answer to a preflight of a page that may call, which `mark` names; `nil` for any other request.
+  func preflight(_ request: Request) -> Response? {
+    guard allowed(request) != nil, request.method == .options, request.headers[.accessControlRequestMethod] != nil
+    else { return nil }
+    return Response(
       status: .noContent,
       headers: [
         .accessControlAllowMethods: "GET, POST, PUT, DELETE",
         .accessControlAllowHeaders: request.headers[.accessControlRequestHeaders] ?? "Authorization, Content-Type",
         .accessControlMaxAge: "86400",
       ])
-    allow(origin, in: &response)
-    return response
   }
 
   /// Says in an answer which page may read it.
   func mark(_ response: inout Response, for request: Request) {
     if let origin = allowed(request) {
       response.headers[.accessControlExposeHeaders] = "Date, ETag, Retry-After"
-      allow(origin, in: &response)
+      response.headers[.accessControlAllowOrigin] = origin
+      if origin != "*" { response.headers.append(HTTPField(name: .vary, value: "Origin")) }
     } else if !origins.isEmpty {
       // A cache must not give a page the answer to somebody else.
       response.headers.append(HTTPField(name: .vary, value: "Origin"))
     }
-  }
-
-  private func allow(_ origin: String, in response: inout Response) {
-    response.headers[.accessControlAllowOrigin] = origin
-    if origin != "*" { response.headers.append(HTTPField(name: .vary, value: "Origin")) }
   }
 
   /// The value of `Access-Control-Allow-Origin`; `nil`: no page may read the answer.

@@ -8,11 +8,13 @@ extension HTTPField.Name {
   static let requestID = HTTPField.Name("X-Request-Id")!
 }
 
-/// Names every request, in its answer and in every log line.
+/// Names every request, in its answer and in every log line, and gives every answer the headers that all have.
 ///
-/// A caller's own `X-Request-Id` is kept where it is harmless: up to 128 letters, digits, `.`, `_` and `-`.
+/// One middleware for both: each costs four of Swift's asynchronous frames. A caller's own `X-Request-Id` is kept where it is harmless: up to 128 letters, digits, `.`, `_` and `-`.
 struct RequestIDMiddleware: RouterMiddleware {
   typealias Context = ServiceRequestContext
+
+  var headers: CommonHeaders
 
   func handle(
     _ request: Request, context: Context, next: (Request, Context) async throws -> Response
@@ -20,6 +22,7 @@ struct RequestIDMiddleware: RouterMiddleware {
     var context = context
     context.identify(request)
     var response = try await next(request, context)
+    headers.mark(&response)
     response.headers[.requestID] = context.requestID
     return response
   }
@@ -38,8 +41,9 @@ struct RequestIDMiddleware: RouterMiddleware {
 }
 
 extension ServiceRequestContext {
-  /// Takes the ID of a request, or gives it one.
+  /// Takes the ID of a request, or gives it one, and what it is.
   mutating func identify(_ request: Request) {
+    isWrite = request.method != .get && request.method != .head
     requestID = request.headers[.requestID].flatMap(RequestIDMiddleware.accepted) ?? RequestID.random()
     logger[metadataKey: "request_id"] = .string(requestID)
     logger[metadataKey: "hb.request.id"] = nil

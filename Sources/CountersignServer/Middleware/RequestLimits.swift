@@ -1,22 +1,43 @@
+import CoreMetrics
 import Entitlements
 import HTTPTypes
 import Resilience
 
-/// The rate limiters of keys, users and client addresses.
+/// The limits of requests: of keys, users and client addresses.
+///
+///     a key                    server.rate_limit
+///     a user at one address    server.user_rate_limit
+///     a user, writes           ten times that, from wherever they come
+///     an address               server.address_rate_limit
+///     what it makes known      server.new_customers_per_address, an hour
+///
+/// A user is counted by address, so that who names a user takes nothing from what the user may ask elsewhere.
 struct RequestLimits: Sendable {
-  var perKey: RateLimiter
-  var perUser: RateLimiter
-  var perAddress: RateLimiter
-  /// Customers and devices that an address makes known.
-  var newcomers: RateLimiter
-  var reserve: DiskReserve
-  var proxies: TrustedProxies
+  var key: RequestLimit
+  var user: RequestLimit
+  var userInAll: RequestLimit
+  var address: RequestLimit
+  var newcomers: RequestLimit
+  let reserve: DiskReserve
+  let proxies: TrustedProxies
 
-  init(_ server: ServerSettings, _ reserve: DiskReserve) {
-    perKey = RateLimiter(rate: server.rateLimit)
-    perUser = RateLimiter(rate: server.userRateLimit)
-    perAddress = RateLimiter(rate: server.addressRateLimit)
-    newcomers = RateLimiter(rate: server.newCustomersPerAddress, per: .seconds(3_600))
+  init(
+    _ server: ServerSettings, _ reserve: DiskReserve, _ metrics: any MetricsFactory,
+    clock: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
+  ) {
+    func limit(_ name: String, _ rate: Int, per period: Duration = .seconds(1), _ sentence: String) -> RequestLimit {
+      RequestLimit(
+        limiter: RateLimiter(rate: rate, per: period, clock: clock), sentence: "\(sentence); wait and try again.",
+        refused: Counter(.rateLimited, [("limit", name)], in: metrics))
+    }
+    key = limit("key", server.rateLimit, "This key asks more often than it may")
+    user = limit("user", server.userRateLimit, "This user asks more often than they may")
+    userInAll = limit(
+      "user_in_all", 10 * server.userRateLimit, "More is written for this user, from all addresses, than may be")
+    address = limit("address", server.addressRateLimit, "Requests come from this address more often than they may")
+    newcomers = limit(
+      "newcomers", server.newCustomersPerAddress, per: .seconds(3_600),
+      "More new customers or devices come from this address than may in an hour")
     self.reserve = reserve
     proxies = TrustedProxies(ranges: server.trustedProxies)
   }
@@ -31,22 +52,19 @@ struct RequestLimits: Sendable {
 
   /// Whether `AddressLimitCheck` would turn a request away.
   func isAddressSpent(_ headers: HTTPFields, peer: ClientAddress?) -> Bool {
-    client(naming: headers, peer: peer).map { perAddress.isSpent($0.client) } ?? false
+    client(naming: headers, peer: peer).map { address.limiter.isSpent($0.client) } ?? false
   }
 
   /// Counts a request of the user whom an app names: the public key is everybody's, and the address may be shared. It is
   /// apart from what the user's own token is counted by, as anybody may name a user.
-  func admit(namedByApp user: UserID) throws(Problem) {
-    guard let seconds = perUser.admit("app \(user.rawValue)") else { return }
-    throw Problem(.rateLimited, "This user asks more often than they may; wait and try again.", retryAfter: seconds)
+  func admit(namedByApp user: UserID, _ context: ServiceRequestContext) throws(Problem) {
+    try admit("app \(user.rawValue)", context)
   }
 
-  /// Counts a customer or a device that a request makes known (`server.new_customers_per_address`): anybody may invent IDs.
+  /// Counts a customer or a device that a request makes known: anybody may invent IDs.
   func admitNewcomer(by caller: Caller, from address: ClientAddress?) throws(Problem) {
     try reserve.requireRoom()
-    guard case .app = caller, let address, let seconds = newcomers.admit(address.client) else { return }
-    throw Problem(
-      .rateLimited, "Too many new customers or devices come from this address; try again later.", retryAfter: seconds)
+    if case .app = caller, let address { try newcomers.admit(address.client) }
   }
 
   /// Turns a caller away who asks more often than `server.rate_limit` or `server.user_rate_limit` (RFC 6585, section 4),
@@ -54,21 +72,36 @@ struct RequestLimits: Sendable {
   ///
   /// Trouble at Apple or in the ledger is never a 429, because apps take a 4xx for final.
   ///
-  /// - Parameter address: the client address, which was counted already.
-  func admit(_ caller: Caller, from address: ClientAddress?) throws(Problem) {
+  /// - Parameter context: of a request that was counted for its address already.
+  func admit(_ caller: Caller, _ context: ServiceRequestContext) throws(Problem) {
     switch caller {
     case .server(let server):
       // A server has a limit of its own: all its users' requests come from one address.
-      if let address { perAddress.giveBack(address.client) }
-      if let seconds = perKey.admit(server.name) {
-        throw Problem(.rateLimited, "This key asks more often than it may; wait and try again.", retryAfter: seconds)
-      }
-    case .user(let user):
-      if let seconds = perUser.admit(user.rawValue) {
-        throw Problem(.rateLimited, "This user asks more often than they may; wait and try again.", retryAfter: seconds)
-      }
+      if let client = context.clientAddress { address.limiter.giveBack(client.client) }
+      try key.admit(server.name)
+    case .user(let user): try admit(user.rawValue, context)
     // The address is limited before; the user, where the request names one, by the route.
     case .app: break
     }
+  }
+
+  private func admit(_ name: String, _ context: ServiceRequestContext) throws(Problem) {
+    try user.admit("\(context.clientAddress?.client ?? "") \(name)")
+    // Of reads the limit of each address is enough: they cost little.
+    if context.isWrite { try userInAll.admit(name) }
+  }
+}
+
+/// One limit, with what is said to a caller above it.
+struct RequestLimit: Sendable {
+  var limiter: RateLimiter
+  let sentence: String
+  let refused: Counter
+
+  /// - Throws: a 429 problem for a caller who has asked too often.
+  func admit(_ caller: String) throws(Problem) {
+    guard let seconds = limiter.admit(caller) else { return }
+    refused.increment()
+    throw Problem(.rateLimited, sentence, retryAfter: seconds)
   }
 }

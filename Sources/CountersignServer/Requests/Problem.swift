@@ -19,6 +19,7 @@ package struct Problem: Error, Hashable {
     case notFound = "not_found"
     case methodNotAllowed = "method_not_allowed"
     case requestTimeout = "request_timeout"
+    case misdirectedRequest = "misdirected_request"
     case ownedByAnotherUser = "owned_by_another_user"
     case payloadTooLarge = "payload_too_large"
     case unsupportedMediaType = "unsupported_media_type"
@@ -48,6 +49,7 @@ package struct Problem: Error, Hashable {
       case .unknownTransaction, .notFound, .unknownFeature: .notFound
       case .methodNotAllowed: .methodNotAllowed
       case .requestTimeout: .requestTimeout
+      case .misdirectedRequest: .misdirectedRequest
       case .ownedByAnotherUser, .trialUsed, .trialNotNeeded: .conflict
       case .payloadTooLarge: .contentTooLarge
       case .unsupportedMediaType: .unsupportedMediaType
@@ -72,6 +74,7 @@ package struct Problem: Error, Hashable {
       case .notFound: "No such resource"
       case .methodNotAllowed: "Method not allowed"
       case .requestTimeout: "The request came too slowly"
+      case .misdirectedRequest: "The request is for another host"
       case .ownedByAnotherUser: "The purchase belongs to another user"
       case .payloadTooLarge: "The body is too large"
       case .unsupportedMediaType: "The body has to be JSON"

@@ -11,6 +11,8 @@ package struct ServiceRequestContext: RequestContext {
   let arrival = ContinuousClock.now
   /// The caller's `X-Request-Id`, or one of ours.
   var requestID = ""
+  /// Whether the request may change something (RFC 9110, section 9.2.1).
+  var isWrite = false
   /// The method of the request, where it is one that no route knows.
   var unknownMethod: HTTPRequest.Method?
   /// Set by the authentication; `nil` on routes that are open.

@@ -15,9 +15,10 @@ struct CachedAnswer: Sendable {
     self.body = body
     self.validity = validity
     tag = Self.tag(of: body)
-    headers = [
+    let headers: HTTPFields = [
       .eTag: tag, .cacheControl: "private, no-cache", .vary: "Authorization", .contentType: "application/json",
     ]
+    self.headers = headers + CommonHeaders.ofDocuments
   }
 
   func response(to request: Request) -> Response { Self.response(body, tag, headers, to: request) }

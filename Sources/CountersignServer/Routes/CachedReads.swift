@@ -59,16 +59,17 @@ package struct CachedReads: Sendable {
     let body: ByteBuffer?
     do throws(Problem) {
       for check in checks { try check.check(request, &context) }
-      try authentication.limits.admit(caller, from: context.clientAddress)
+      try authentication.limits.admit(caller, context)
       response = known.response(to: request)
       body = response.status == .notModified ? nil : known.body
     } catch {
       response = error.response(requestID: context.requestID)
+      response.headers.append(contentsOf: CommonHeaders.ofDocuments)
       body = error.body(requestID: context.requestID)
     }
     crossOrigin?.mark(&response, for: request)
     accessLog.note(response, to: request, context, since: start)
-    if speaksTLS { StrictTransportMiddleware.mark(&response) }
+    if speaksTLS { response.headers.append(CommonHeaders.strictTransport) }
     response.headers[.requestID] = context.requestID
     response.headers[.date] = date.now
     return (response.head, body)

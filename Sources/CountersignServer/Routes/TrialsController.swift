@@ -38,7 +38,7 @@ struct TrialsController: Sendable {
       }
       (user, author) = (try UserID(checking: name), server.name)
     } else {
-      user = try self.user(on: device.id, by: caller, naming: posted.userID)
+      user = try self.user(on: device.id, by: caller, naming: posted.userID, context)
     }
     let terms = try terms(posted.trial)
     let tokens = try Self.tokens(posted.deviceToken, posted.secondDeviceToken, posted.isDevelopment)
@@ -49,7 +49,9 @@ struct TrialsController: Sendable {
   /// The user of a request without a server's key: the token's, or the device itself. Requests by a public key are counted.
   ///
   /// - Parameter name: the user whom the request names, if any; a token names its own.
-  func user(on device: DeviceID, by caller: Caller, naming name: String? = nil) throws(Problem) -> UserID {
+  func user(
+    on device: DeviceID, by caller: Caller, naming name: String? = nil, _ context: ServiceRequestContext
+  ) throws(Problem) -> UserID {
     switch caller {
     case .user(let own): return own
     case .app:
@@ -57,7 +59,7 @@ struct TrialsController: Sendable {
         throw Problem(
           .forbidden, "A public key has the trial of the device: leave 'user_id' out, or send the user's token.")
       }
-      try limits.admit(namedByApp: device.user)
+      try limits.admit(namedByApp: device.user, context)
       return device.user
     case .server: throw Problem(.forbidden, "Only a user's token or an app's public key may do this.")
     }
@@ -130,7 +132,7 @@ struct TrialsController: Sendable {
     let named = try request.parameter("user_id")
     let user: UserID? =
       if case .server = caller { try named.map { name throws(Problem) in try UserID(checking: name) } } else {
-        try self.user(on: device, by: caller, naming: named)
+        try self.user(on: device, by: caller, naming: named, context)
       }
     let seen = try await context.reading { () throws(LedgerError) in try await trials.trial(on: device, of: user) }
     guard let seen else { throw Self.unknown }
@@ -159,7 +161,7 @@ struct TrialsController: Sendable {
       guard let found = name ?? begun else { throw Self.unknown }
       user = found
     } else {
-      user = try self.user(on: device, by: caller, naming: named)
+      user = try self.user(on: device, by: caller, naming: named, context)
     }
     let key = try request.headers.idempotencyKey()
     let posted = try await sent(request, context)
@@ -189,7 +191,7 @@ struct TrialsController: Sendable {
   func register(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireUserOrAppOr()
     let id = try Self.deviceID(context)
-    let user = try user(on: id, by: caller)
+    let user = try user(on: id, by: caller, context)
     let posted = try await sent(request, context)
     let device = device(
       id, by: caller, try posted.device.map { information throws(Problem) in try Self.checked(information) },

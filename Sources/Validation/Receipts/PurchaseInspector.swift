@@ -54,6 +54,11 @@ package struct PurchaseInspector: Sendable {
     return transaction.purchase
   }
 
+  /// Refuses a signed transaction without asking Apple, as a validation of it would.
+  package func requireProof(of jws: String) async throws(ValidationError) {
+    _ = try await validator.reference(of: ReceiptSubmission(user: .nobody, proof: .receipt(jws), requestID: ""))
+  }
+
   /// The user whom the app named at a purchase; `nil` where that is not said, or says no user's ID.
   package func userNamed(by purchase: Purchase) async throws(ValidationError) -> UserID? {
     guard purchase.ownership == .purchased, let token = purchase.appAccountToken, let user = UserID(valid: token),

@@ -1,4 +1,9 @@
 import HTTPTransport
+import HTTPTypes
+import Hummingbird
+import Logging
+import NIOCore
+import NIOEmbedded
 import Testing
 
 @testable import Countersign
@@ -37,6 +42,43 @@ import Testing
         #expect(privately == operators, "\(path)")
       }
       #expect(try await service.profile().status == 200)
+    }
+  }
+
+  /// A page of another name is led here by DNS, and its browser sends that name.
+  @Test func `the operators' address answers under its own names alone`() async throws {
+    try await RunningService.run(apple: .unreachable, settings: Settings(server: ["admin": "{ port: 0 }"])) { service in
+      let admin = try #require(service.adminPort)
+      func answer(_ host: String, port: Int) async throws -> String {
+        try await RawClient.exchange(
+          port: port, ["GET /livez HTTP/1.1\r\nHost: \(host)\r\nConnection: close\r\n\r\n"])
+      }
+      for host in [
+        "127.0.0.1:\(admin)", "127.0.0.1", "localhost:\(admin)", "LOCALHOST", "[::1]:\(admin)", "10.0.0.7:9464",
+      ] {
+        #expect(try await answer(host, port: admin).hasPrefix("HTTP/1.1 200 "), "\(host)")
+      }
+      for host in [
+        "evil.example", "evil.example:\(admin)", "localhost.evil.example", "127.0.0.1.evil.example", "[evil]",
+      ] {
+        let refused = try await answer(host, port: admin)
+        #expect(refused.hasPrefix("HTTP/1.1 421 ") && refused.contains(#""code":"misdirected_request""#), "\(refused)")
+        #expect(try await answer(host, port: service.port).hasPrefix("HTTP/1.1 200 "), "\(host)")
+      }
+    }
+  }
+
+  @Test func `a name that operators are served under is the configured one`() throws {
+    let check = OwnHostCheck(name: "Countersign")
+    var context = ServiceRequestContext(
+      source: ApplicationRequestContextSource(channel: EmbeddedChannel(), logger: Logger(label: "test")))
+    for (authority, isOwn) in [("countersign:9464", true), ("countersign", true), ("countersign.evil", false)] {
+      let request = Request(
+        head: HTTPRequest(method: .get, scheme: "http", authority: authority, path: "/metrics"),
+        body: RequestBody(buffer: ByteBuffer()))
+      var isRefused = false
+      do throws(Problem) { try check.check(request, &context) } catch { isRefused = error.code == .misdirectedRequest }
+      #expect(isRefused != isOwn, "\(authority)")
     }
   }
 

@@ -81,7 +81,7 @@ import Testing
       var overTLS = service.reads
       overTLS.speaksTLS = true
       let answer = overTLS.answer(to: Self.head(path), on: EmbeddedChannel())
-      #expect(answer?.head.headerFields[.strictTransportSecurity] == "max-age=31536000")
+      #expect(answer?.head.headerFields[.strictTransportSecurity] == "max-age=31536000; includeSubDomains")
       // What was read stands no longer: here by time, then by a change.
       now.withLock { $0 += 2 * 86_400 }
       #expect(!Self.answers(service, Self.head(path)))
@@ -195,7 +195,7 @@ import Testing
       let client = try #require(HTTPField.Name("X-Forwarded-For"))
       var reads = service.reads
       let start = ContinuousClock.now
-      reads.authentication.limits.perAddress = RateLimiter(rate: 1) { start }
+      reads.authentication.limits.address.limiter = RateLimiter(rate: 1) { start }
       func head(from address: String) -> HTTPRequest {
         Self.head("/v1/profiles/me", key: token, [client: address])
       }
@@ -203,7 +203,7 @@ import Testing
       let peer = ClientAddress(channel.remoteAddress)
       let address = try #require(limits.client(naming: [client: "203.0.113.7"], peer: peer))
       #expect(reads.answer(to: head(from: "203.0.113.7"), on: channel)?.head.status == .ok)
-      #expect(limits.perAddress.admit(address.client) == nil)
+      #expect(limits.address.limiter.admit(address.client) == nil)
       #expect(reads.answer(to: head(from: "203.0.113.7"), on: channel) == nil)
       #expect(reads.answer(to: head(from: "203.0.113.8"), on: channel)?.head.status == .ok)
     }

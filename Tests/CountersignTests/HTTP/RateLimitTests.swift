@@ -1,9 +1,16 @@
 import Foundation
 import HTTPTransport
+import Hummingbird
+import Logging
+import NIOEmbedded
+import Prometheus
 import Synchronization
 import Testing
 
+@testable import AppStoreSimulator
 @testable import Countersign
+@testable import CountersignServer
+@testable import Entitlements
 @testable import Resilience
 
 @Suite struct RateLimitTests {
@@ -104,6 +111,123 @@ import Testing
     limiter.giveBack("b")
     for _ in 0..<2 { #expect(limiter.admit("a") == nil) }
     #expect(limiter.admit("a") == 1)
+  }
+
+  private static func context(_ address: String?, writes: Bool) -> ServiceRequestContext {
+    var context = ServiceRequestContext(
+      source: ApplicationRequestContextSource(channel: EmbeddedChannel(), logger: Logger(label: "test")))
+    context.clientAddress = address.flatMap { ClientAddress($0) }
+    context.isWrite = writes
+    return context
+  }
+
+  @Test func `a user is counted by address, and writes for a user in all too`() throws {
+    let start = ContinuousClock.now
+    var settings = ServerSettings()
+    settings.userRateLimit = 2
+    let registry = PrometheusRegistry()
+    let limits = RequestLimits(settings, registry) { start }
+    func isTaken(_ user: UserID, _ address: String?, writes: Bool = true, byApp: Bool = false) -> Bool {
+      let context = Self.context(address, writes: writes)
+      do throws(Problem) {
+        if byApp { try limits.admit(namedByApp: user, context) } else { try limits.admit(.user(user), context) }
+        return true
+      } catch {
+        return false
+      }
+    }
+    // Ten times two for all addresses, of which each has two, and one that nobody knows too.
+    for byApp in [true, false] {
+      for number in 0..<10 {
+        let address = number == 0 ? nil : "203.0.113.\(number)"
+        for _ in 0..<2 { #expect(isTaken("anna", address, byApp: byApp)) }
+        #expect(!isTaken("anna", address, byApp: byApp) && !isTaken("anna", address, writes: false, byApp: byApp))
+        #expect(isTaken("ben", address, byApp: byApp), "another user at the same address")
+      }
+      #expect(!isTaken("anna", "198.51.100.1", byApp: byApp))
+      #expect(isTaken("anna", "198.51.100.2", writes: false, byApp: byApp), "reads have no limit in all")
+    }
+    let refused = ExpositionFormat.text(of: registry.collect()).split(separator: "\n")
+    #expect(refused.contains(#"countersign_rate_limited_total{limit="user"} 40"#), "\(refused)")
+    #expect(refused.contains(#"countersign_rate_limited_total{limit="user_in_all"} 2"#), "\(refused)")
+  }
+
+  /// A service that knows a client's address from a header, and takes few requests of each user.
+  private static func named(
+    _ body: @Sendable (RunningService, SimulatedStore) async throws -> Void
+  ) async throws {
+    try await DialectBench.run(
+      DialectBench.settings(server: ["user_rate_limit": "1", "trusted_proxies": "[127.0.0.1]"]),
+      body: body)
+  }
+
+  private static func from(_ address: String) -> [TransportHeader] { [TransportHeader("X-Forwarded-For", address)] }
+
+  @Test func `who names a user from elsewhere takes nothing of what the user may ask`() async throws {
+    try await Self.named { service, store in
+      let (victim, key) = ("victim", RunningService.publicKey)
+      func read(_ headers: [TransportHeader]) async throws -> Answer {
+        try await service.send(.get, "/v1/subscribers/\(victim)", key: key, headers: headers)
+      }
+      let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+      let post = #"{"app_user_id":"\#(victim)","fetch_token":"\#(receipt)"}"#
+      let attributes = #"{"attributes":{}}"#
+      #expect(try await refusal { try await read(Self.from("203.0.113.7")) } != nil)
+      _ = try await refusal {
+        try await service.send(
+          .post, "/v1/subscribers/\(victim)/attributes", key: key, body: attributes, headers: Self.from("203.0.113.8"))
+      }
+      #expect(try await read(Self.from("203.0.113.9")).status == 200)
+      let bought = try await service.send(
+        .post, "/v1/receipts", key: key, body: post, headers: Self.from("203.0.113.10"))
+      #expect(bought.status == 200, "\(bought.text)")
+    }
+  }
+
+  @Test func `what nobody signed counts for no user`() async throws {
+    try await Self.named { service, store in
+      let victim = try #require(UUID(uuidString: "00000000-0000-4000-8000-000000000002"))
+      let signed = try store.simulator.issueTransaction(.renewing, appAccountToken: victim).signedTransaction
+      let here = Self.from("203.0.113.7")
+      func post(_ jws: String) async throws -> Answer {
+        try await service.send(
+          .post, OpenIAPController.path, key: RunningService.publicKey, body: try DialectBench.openIAP(jws),
+          headers: here)
+      }
+      let path = "/v1/subscribers/\(victim.uuidString.lowercased())"
+      // Known from now on, as only a known user can be named.
+      #expect(try await service.validate(signed, user: victim.uuidString).status == 200)
+      let forged = String(signed.dropLast(4)) + "AAAA"
+      for _ in 0..<5 { #expect(try await post(forged).openIAPState == "false INAUTHENTIC -") }
+      #expect(try await service.send(.get, path, key: RunningService.publicKey, headers: here).status == 200)
+      #expect(try await refusal { try await post(signed) } != nil, "and what Apple signed does")
+    }
+  }
+
+  @Test func `preflights count for their address`() async throws {
+    let settings = Settings(
+      server: [
+        "address_rate_limit": "2", "trusted_proxies": "[127.0.0.1]", "page_origins": #"["https://app.example.com"]"#,
+      ])
+    try await RunningService.run(apple: .unreachable, settings: settings) { service in
+      func preflight(_ address: String) async throws -> String {
+        try await RawClient.exchange(
+          port: service.port,
+          [
+            "OPTIONS /v1/profiles/me HTTP/1.1\r\nHost: a\r\nOrigin: https://app.example.com\r\nConnection: close\r\n"
+              + "Access-Control-Request-Method: GET\r\nX-Forwarded-For: \(address)\r\n\r\n"
+          ]
+        ).lowercased()
+      }
+      var refused: String?
+      for _ in 0..<300 where refused == nil {
+        let answer = try await preflight("203.0.113.7")
+        if answer.hasPrefix("http/1.1 429 ") { refused = answer }
+      }
+      #expect(refused?.contains("access-control-allow-origin: https://app.example.com\r\n") == true)
+      let other = try await preflight("203.0.113.8")
+      #expect(other.hasPrefix("http/1.1 204 ") && other.contains("access-control-max-age: 86400"))
+    }
   }
 
   /// The first answer that is a 429, of at most 300 requests; no machine is so slow that two a second keep up with this.

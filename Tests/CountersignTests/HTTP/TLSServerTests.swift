@@ -52,8 +52,11 @@ import Testing
     var chain: [NIOSSLCertificate]
   }
 
-  private static func handshake(port: Int, maximum: TLSVersion? = nil) async throws -> Handshake {
+  private static func handshake(
+    port: Int, maximum: TLSVersion? = nil, suites: String? = nil
+  ) async throws -> Handshake {
     var configuration = TLSConfiguration.makeClientConfiguration()
+    if let suites { configuration.cipherSuites = suites }
     configuration.applicationProtocols = ["h2", "http/1.1"]
     configuration.minimumTLSVersion = .tlsv1
     configuration.maximumTLSVersion = maximum
@@ -91,7 +94,8 @@ import Testing
       for path in ["/support", "/nothing"] {
         let headers = try await Self.get(path, port: service.port, caFile: authority.caFile).headers
         #expect(
-          headers.filter { $0.name.lowercased() == "strict-transport-security" }.map(\.value) == ["max-age=31536000"])
+          headers.filter { $0.name.lowercased() == "strict-transport-security" }.map(\.value)
+            == ["max-age=31536000; includeSubDomains"])
       }
       let plain = try await RawClient.exchange(port: service.port, ["GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"])
       #expect(!plain.contains("HTTP/1.1"))
@@ -122,6 +126,27 @@ import Testing
       #expect(older.version == .tlsv12)
       await #expect(throws: (any Error).self) {
         try await Self.handshake(port: service.port, maximum: .tlsv11)
+      }
+    }
+  }
+
+  @Test func `of TLS 1.2 suites with forward secrecy and authenticated encryption are agreed on, and no others`()
+    async throws
+  {
+    let files = try Files(TestCertificateAuthority().serverIdentity())
+    try await RunningService.run(apple: .unreachable, settings: files.settings) { service in
+      for suite in [
+        "ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-ECDSA-AES256-GCM-SHA384", "ECDHE-ECDSA-CHACHA20-POLY1305",
+      ] {
+        let agreed = try await Self.handshake(port: service.port, maximum: .tlsv12, suites: suite)
+        #expect(agreed.version == .tlsv12, "\(suite)")
+      }
+      for suite in [
+        "ECDHE-ECDSA-AES128-SHA", "ECDHE-ECDSA-AES256-SHA", "ECDHE-RSA-AES128-SHA", "AES128-SHA", "AES128-GCM-SHA256",
+      ] {
+        await #expect(throws: (any Error).self, "\(suite)") {
+          try await Self.handshake(port: service.port, maximum: .tlsv12, suites: suite)
+        }
       }
     }
   }

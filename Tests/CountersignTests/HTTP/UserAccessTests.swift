@@ -102,6 +102,29 @@ import Testing
     }
   }
 
+  @Test func `who was refused is in the log, a user as a digest`() async throws {
+    let settings = Settings(jwt: ["secret": TokenMint.secret])
+    try await RunningService.run(apple: .unreachable, settings: settings) { service in
+      let clock = Date(timeIntervalSince1970: 1_718_452_800)
+      // A UUID is the same user in capitals.
+      let token = try TokenMint.user(DialectBench.user.uppercased(), at: clock)
+      #expect(try await service.profile("somebody", key: token).status == 403)
+      #expect(try await service.send(.get, "/v1/brake", key: RunningService.publicKey).status == 403)
+      #expect(
+        try await service.send(.post, "/v1/revalidations", key: RunningService.supportKey, body: "{}").status == 403)
+      #expect(try await service.profile("me", key: token).status == 200)
+      let lines = try service.log.lines.compactMap {
+        try JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any]
+      }.filter { $0["message"] as? String == "a caller may not do this" }
+      #expect(lines.map { $0["caller"] as? String } == ["(user)", "app", "desk"])
+      #expect(
+        lines.map { $0["route"] as? String } == ["/v1/profiles/{user_id}", "/v1/brake", "/v1/revalidations"])
+      #expect(
+        lines.map { $0["user_sha256"] as? String } == [String(Settings.sha256(DialectBench.user).prefix(16)), nil, nil])
+      #expect(!service.log.text.lowercased().contains(DialectBench.user))
+    }
+  }
+
   @Test func `other users are forbidden alike, known or not, and so are their purchases`() async throws {
     try await run { service, store in
       let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData

@@ -86,7 +86,7 @@ struct CordovaController: Sendable {
     guard !user.isDevice else {
       throw Problem(.forbidden, "A public key reads and changes nothing of a device but its trial.")
     }
-    try common.limits.admit(namedByApp: user)
+    try common.limits.admit(namedByApp: user, context)
     return (user, key.bundleID)
   }
 

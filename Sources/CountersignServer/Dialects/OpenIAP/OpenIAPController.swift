@@ -51,7 +51,7 @@ struct OpenIAPController: Sendable {
     let transaction = try common.transaction(in: jws, named: "jws")
     var app: BundleID?
     if case .app(let key) = context.caller { app = key.bundleID }
-    guard let user = try await user(of: transaction, context) else {
+    guard let user = try await user(of: transaction, in: jws, context) else {
       let question = PurchaseInspector.Question(jws, app: app, requestID: context.requestID)
       let evidence = try await common.line.validation(of: context) { _ throws(ValidationError) in
         try await common.inspector.inspect(question, logger: context.logger)
@@ -64,14 +64,18 @@ struct OpenIAPController: Sendable {
       about: transaction, try await common.evidence(of: user, context), of: user, deciding: verdict.entitlement)
   }
 
-  private func user(of transaction: Purchase, _ context: ServiceRequestContext) async throws -> UserID? {
+  private func user(
+    of transaction: Purchase, in jws: String, _ context: ServiceRequestContext
+  ) async throws -> UserID? {
     if case .user(let user) = context.caller { return user }
-    let named: UserID?
-    do throws(ValidationError) { named = try await common.inspector.userNamed(by: transaction) } catch {
-      if case .ledgerUnavailable(let cause) = error { context.logLedgerTrouble(cause) }
-      throw Problem(error)
+    let named = try await context.validating { () throws(ValidationError) in
+      try await common.inspector.userNamed(by: transaction)
     }
-    if let named, case .app = context.caller { try common.limits.admit(namedByApp: named) }
+    if let named, case .app = context.caller {
+      // Anybody can write a user into what nobody signed, which counts for nobody.
+      try await context.validating { () throws(ValidationError) in try await common.inspector.requireProof(of: jws) }
+      try common.limits.admit(namedByApp: named, context)
+    }
     return named
   }
 

@@ -59,7 +59,7 @@ struct OpenIAPKitController: Sendable {
     context.caller = .app(app)
     let read = try await body.decode(PostedBinding.self, from: request, common.loan(for: context))
     defer { withExtendedLifetime(read.loan) {} }
-    let user = try user(named: read.value.userId)
+    let user = try user(named: read.value.userId, context)
     let token = read.value.purchaseToken
     _ = try common.transaction(in: token, named: "purchaseToken")
     _ = try await common.validate(.receipt(token), of: user, app: app.bundleID, context)
@@ -96,12 +96,12 @@ struct OpenIAPKitController: Sendable {
     guard let name = try request.parameter("userId") else {
       throw Problem(.malformedRequest, "'userId' is missing.")
     }
-    return (try user(named: name), name)
+    return (try user(named: name, context), name)
   }
 
-  private func user(named name: String) throws(Problem) -> UserID {
+  private func user(named name: String, _ context: ServiceRequestContext) throws(Problem) -> UserID {
     let user = try UserID(checking: name, named: "userId")
-    try common.limits.admit(namedByApp: user)
+    try common.limits.admit(namedByApp: user, context)
     return user
   }
 

@@ -60,8 +60,9 @@ extension RevenueCatError.Code {
       case .appStoreUnavailable: .storeProblem
       case .unauthenticated, .forbidden: .invalidAPIKey
       case .notFound, .methodNotAllowed: .notFound
-      case .malformedRequest, .payloadTooLarge, .unsupportedMediaType, .requestTimeout, .rateLimited,
-        .unknownTransaction, .unsupportedReceipt, .idempotencyMismatch, .limitReached, .unknownFeature, .trialUsed,
+      case .malformedRequest, .payloadTooLarge, .unsupportedMediaType, .requestTimeout, .misdirectedRequest,
+        .rateLimited, .unknownTransaction, .unsupportedReceipt, .idempotencyMismatch, .limitReached, .unknownFeature,
+        .trialUsed,
         .trialNotNeeded,
         .trialOver, .deviceTokenRefused:
         .badRequest

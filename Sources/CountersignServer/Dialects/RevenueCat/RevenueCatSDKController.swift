@@ -80,7 +80,7 @@ struct RevenueCatSDKController: Sendable {
       throw RevenueCatError(.emptyUserID, "'app_user_id' is missing.")
     }
     let (id, newID) = (try UserID(checkingAppUserID: old), try UserID(checkingAppUserID: posted.newAppUserID))
-    try admit(newID, caller)
+    try admit(newID, caller, context)
     let isNew = try await join(id, to: newID, caller, context)
     return try await customerInfo(of: newID, context, status: isNew ? .created : .ok)
   }
@@ -146,7 +146,7 @@ struct RevenueCatSDKController: Sendable {
       throw RevenueCatError(.emptyUserID, "'app_user_id' is missing.")
     }
     let id = try UserID(checkingAppUserID: text)
-    try admit(id, caller)
+    try admit(id, caller, context)
     var moment: Date?
     if let token = posted.fetchToken {
       moment = try await validate(token, of: id, caller, request, context)
@@ -257,12 +257,12 @@ struct RevenueCatSDKController: Sendable {
       throw RevenueCatError(.invalidUserID, "The app user ID is not percent-encoded UTF-8.")
     }
     let id = try UserID(checkingAppUserID: text)
-    try admit(id, caller)
+    try admit(id, caller, context)
     return (id, caller)
   }
 
-  private func admit(_ id: UserID, _ caller: Caller) throws(Problem) {
-    if case .app = caller { try common.limits.admit(namedByApp: id) }
+  private func admit(_ id: UserID, _ caller: Caller, _ context: ServiceRequestContext) throws(Problem) {
+    if case .app = caller { try common.limits.admit(namedByApp: id, context) }
   }
 
   /// Counts a customer who is not known yet for the address.

@@ -11,7 +11,7 @@ import struct FoundationEssentials.Date
 /// `/api/trial/…`: trials as an app knows them that keeps their state in the keychain and has it verified. The user is
 /// the token's, or with the public key of an app the device, and the clock is ours.
 struct TrialAPIController: Sendable {
-  /// Calls of one user, of all three routes together.
+  /// Calls of one user, of all three routes together; with a public key, of one device at one address.
   static let callsPerMinute = 10
 
   private let trials: TrialsController
@@ -76,18 +76,19 @@ struct TrialAPIController: Sendable {
   ) async throws -> (user: UserID, device: Device, posted: TrialAPIRequest) {
     let caller = try context.requireUserOrAppOr()
     // A user is known before the body is read; a device is named in it.
-    if case .user(let user) = caller { try admit(user) }
+    if case .user(let user) = caller { try admit(user.rawValue) }
     let posted = try await body.decode(
       TrialAPIRequest.self, from: request, budgets.access(by: caller, at: context.clientAddress)
     ).value
     let device = try posted.device { trials.device($0, by: caller, $1, $2) }
-    let user = try trials.user(on: device.id, by: caller)
-    if case .app = caller { try admit(user) }
+    let user = try trials.user(on: device.id, by: caller, context)
+    // Anybody can name a device, and takes nothing from what it may ask elsewhere.
+    if case .app = caller { try admit("\(context.clientAddress?.client ?? "") \(user.rawValue)") }
     return (user, device, posted)
   }
 
-  private func admit(_ user: UserID) throws(Problem) {
-    guard let seconds = calls.admit(user.rawValue) else { return }
+  private func admit(_ user: String) throws(Problem) {
+    guard let seconds = calls.admit(user) else { return }
     throw Problem(
       .rateLimited, "A user may ask \(Self.callsPerMinute) times a minute; wait and try again.", retryAfter: seconds)
   }

@@ -80,10 +80,7 @@ struct VerifyReceiptController: Sendable {
     }
     if let server = common.keyring.caller(presenting: password) {
       guard server.role == .service else { throw .wrongPassword }
-      if let address = context.clientAddress { common.limits.perAddress.giveBack(address.client) }
-      if let seconds = common.limits.perKey.admit(server.name) {
-        throw Problem(.rateLimited, "This key asks more often than it may; wait and try again.", retryAfter: seconds)
-      }
+      try common.limits.admit(.server(server), context)
       return nil
     }
     guard let key = common.keyring.app(presenting: password) else { throw .wrongPassword }
