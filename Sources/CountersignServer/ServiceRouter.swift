@@ -153,7 +153,7 @@ package struct ServiceRouter {
       figures: RecentValue(lifetime: readinessLifetime * 60) {
         try? await ledger.watchedFigures(today: now().utcDay)
       }, status: status, registry: registry, waitingWrites: waitingWrites,
-      webhooks: webhooks.map(\.name), isDeviceCheckKeyRejected: { trials.deviceCheck?.state == .keyRefused },
+      webhooks: webhooks, isDeviceCheckKeyRejected: { trials.deviceCheck?.state == .keyRefused },
       bodyBytes: { budgets.validationBytes },
       waitingValidations: { line.waiting }, certificateEnd: certificateEnd,
       now: now)

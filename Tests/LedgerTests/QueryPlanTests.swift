@@ -19,7 +19,10 @@ import Testing
 
   /// Two statements sort what they found in two ranges: the purchases of a run, as it begins, and the users who are overdue,
   /// of whom there are none while Apple answers.
-  static let sorted = ["INSERT INTO run_item", ") overdue JOIN account", "attempts FROM pending_receipt WHERE user_id"]
+  static let sorted = [
+    "INSERT INTO run_item", ") overdue JOIN account", "attempts FROM pending_receipt WHERE user_id",
+    ") AS page GROUP BY type",
+  ]
 
   /// Whether a step of a plan reads what the statement has put together itself: that may be read to its end.
   private static func isOwn(_ step: String) -> Bool {
@@ -195,6 +198,7 @@ import Testing
         }
       ),
       ("webhookWork", { _ = try $0.webhookWork(of: "shop", dueAt: now, due: 10, fresh: 10) }),
+      ("webhookStatus", { _ = try $0.webhookStatus("shop") { _ in true } }),
       ("deadLetters", { _ = try $0.deadLetters(of: "shop", after: 7, limit: 100) }),
       ("redeliver", { _ = try $0.redeliver(.dead, to: "shop") }),
       ("key of a purchase", { tables in _ = try [7, -7].map { try tables.key(ofPurchase: $0) } }),

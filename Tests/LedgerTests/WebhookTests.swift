@@ -142,4 +142,24 @@ import Testing
       #expect(try await ledger.webhookStatus("shop") == nil)
     }
   }
+
+  @Test func `what waits is counted up to a thousand, tried or not, as far as the receiver takes it`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await ledger.keepWebhooks(["shop": "https://shop.example/"])
+      try await events(ledger, of: "anna", "ben", "anna", "carl", "ben")
+      let all = try await work(ledger).fresh
+      try await settle(
+        ledger, [WebhookResult(of: all[0], .failed(attempts: 1, due: at(200), problem: "http_500"))], through: 1)
+      #expect(try await ledger.webhookStatus("shop")?.waiting == 5)
+      let some = try #require(try await ledger.webhookStatus("shop") { $0 >= "e4" })
+      #expect(some.waiting == 3 && some.oldest == at(1), "what was tried waits, whatever is wanted by now")
+      try await settle(ledger, [WebhookResult(of: all[0], .delivered)])
+      let wanted = try #require(try await ledger.webhookStatus("shop") { $0 >= "e4" })
+      #expect(wanted.waiting == 2 && wanted.oldest == at(4))
+      #expect(try await ledger.webhookStatus("shop") { _ in false }?.oldest == nil)
+      try await ledger.record(
+        (0..<1_200).map { _ in AppEvent(user: "dora", type: "e", at: at(9), properties: "{}") }, at: at(9))
+      #expect(try await ledger.webhookStatus("shop")?.waiting == 1_000)
+    }
+  }
 }

@@ -7,6 +7,7 @@ import NIOCore
 import Prometheus
 import Resilience
 import Validation
+import Webhooks
 
 import struct FoundationEssentials.Date
 
@@ -21,8 +22,8 @@ struct MetricsController: Sendable {
   var registry: PrometheusRegistry
   /// Writes that wait for the ledger.
   var waitingWrites: @Sendable () -> Int
-  /// The names of the receivers of events.
-  var webhooks: [String] = []
+  /// The receivers of events.
+  var webhooks: [WebhookEndpoint] = []
   /// Validations that wait for their turn.
   var isDeviceCheckKeyRejected: @Sendable () -> Bool
   var bodyBytes: @Sendable () -> Int
@@ -96,12 +97,12 @@ struct MetricsController: Sendable {
       page.add(.figureRatio, figure.ratio, ("figure", figure.name.rawValue))
       page.add(.figureBase, Double(figure.whole), ("figure", figure.name.rawValue))
     }
-    for name in webhooks {
-      guard let status = try await ledger.webhookStatus(name) else { continue }
-      page.add(.webhookWaiting, Double(status.waiting), ("webhook", name))
-      page.add(.webhookAge, Self.age(status.oldest, now), ("webhook", name))
-      page.add(.webhookDead, Double(status.dead), ("webhook", name))
-      page.add(.webhookDisabled, status.isEnabled ? 0 : 1, ("webhook", name))
+    for webhook in webhooks {
+      guard let status = try await ledger.webhookStatus(webhook.name, taking: webhook.takes) else { continue }
+      page.add(.webhookWaiting, Double(status.waiting), ("webhook", webhook.name))
+      page.add(.webhookAge, Self.age(status.oldest, now), ("webhook", webhook.name))
+      page.add(.webhookDead, Double(status.dead), ("webhook", webhook.name))
+      page.add(.webhookDisabled, status.isEnabled ? 0 : 1, ("webhook", webhook.name))
     }
   }
 

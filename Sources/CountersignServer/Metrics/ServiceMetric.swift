@@ -117,7 +117,7 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
     case .webhookAttempts:
       (.counter, ["webhook", "outcome"], "Attempts to deliver an event to a receiver, by their outcome")
     case .webhookAttemptDuration: (.histogram, ["webhook"], "How long attempts to deliver an event to a receiver took")
-    case .webhookWaiting: (.gauge, ["webhook"], "Events that wait for another attempt, or behind one that does")
+    case .webhookWaiting: (.gauge, ["webhook"], "Events that are to be delivered; 1000 stands for 1000 or more")
     case .webhookAge: (.gauge, ["webhook"], "Age of the oldest event that waits for a receiver")
     case .webhookDead: (.gauge, ["webhook"], "Events that were given up and can be redelivered")
     case .webhookDisabled: (.gauge, ["webhook"], "1: the receiver answered 410, and nothing more is delivered to it")

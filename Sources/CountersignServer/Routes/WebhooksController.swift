@@ -20,7 +20,7 @@ struct WebhooksController: Sendable {
     var webhooks: [WebhookResponse] = []
     for endpoint in endpoints {
       let status = try await context.reading { () throws(LedgerError) in
-        try await ledger.webhookStatus(endpoint.name)
+        try await ledger.webhookStatus(endpoint.name, taking: endpoint.takes)
       }
       webhooks.append(WebhookResponse(endpoint, status ?? WebhookStatus()))
     }

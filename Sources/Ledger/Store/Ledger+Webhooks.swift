@@ -67,8 +67,12 @@ extension Ledger {
   }
 
   /// The state of a receiver; `nil` for one that is not known.
-  package func webhookStatus(_ name: String) async throws(LedgerError) -> WebhookStatus? {
-    try await read { tables in try tables.webhookStatus(name) }
+  ///
+  /// - Parameter takes: whether events of a type are for the receiver.
+  package func webhookStatus(
+    _ name: String, taking takes: @escaping @Sendable (String) -> Bool = { _ in true }
+  ) async throws(LedgerError) -> WebhookStatus? {
+    try await read { tables in try tables.webhookStatus(name, taking: takes) }
   }
 
   /// The events that were given up, in their order.

@@ -147,25 +147,31 @@ extension LedgerTables {
 
   // MARK: For people
 
-  func webhookStatus(_ name: String) throws -> WebhookStatus? {
+  /// Events after the last one that was looked at for a receiver, of which those that wait for it are counted.
+  private static let lookahead = 10_000
+
+  func webhookStatus(_ name: String, taking takes: (String) -> Bool) throws -> WebhookStatus? {
     let state = try first("SELECT through, is_enabled FROM webhook WHERE name = ?", name) {
       (through: try $0.get(0, as: Int64.self), isEnabled: try $0.get(1, as: Bool.self))
     }
     guard let state else { return nil }
     var status = WebhookStatus()
     status.isEnabled = state.isEnabled
-    let waiting = try first(
+    let tried = try first(
       "SELECT count(*), min(sequence) FROM webhook_delivery WHERE webhook = ? AND is_dead = 0", name
     ) { (count: try $0.get(0, as: Int.self), first: try $0.get(1, as: Int64?.self)) }
-    status.waiting = waiting?.count ?? 0
-    let next = try first(
+    let next = try all(
       """
-      SELECT sequence FROM change_event WHERE sequence > ? AND type <> 'user.erased' ORDER BY sequence LIMIT 1
-      """, state.through
+      SELECT type, count(*), min(sequence) FROM (
+        SELECT type, sequence FROM change_event WHERE sequence > ? AND type <> 'user.erased' ORDER BY sequence LIMIT ?
+      ) AS page GROUP BY type
+      """, state.through, Self.lookahead
     ) {
-      try $0.get(0, as: Int64.self)
+      (type: try $0.get(0, as: String.self), count: try $0.get(1, as: Int.self), first: try $0.get(2, as: Int64.self))
     }
-    if let oldest = [waiting?.first, next].compactMap(\.self).min() {
+    .filter { takes($0.type) }
+    status.waiting = min(next.reduce(tried?.count ?? 0) { $0 + $1.count }, WebhookStatus.mostWaiting)
+    if let oldest = ([tried?.first] + next.map(\.first)).compactMap(\.self).min() {
       status.oldest = try first("SELECT recorded_at FROM change_event WHERE sequence = ?", oldest) { try $0.get(0) }
     }
     status.dead =

@@ -43,7 +43,8 @@ package struct WebhookResult: Hashable, Sendable {
 /// The state of a receiver.
 package struct WebhookStatus: Hashable, Sendable {
   package var isEnabled = true
-  /// Events that wait for another attempt, or behind one that does.
+  /// Events that are to be delivered: tried before, behind one that was, or not looked at yet. `mostWaiting` stands for that
+  /// many or more.
   package var waiting = 0
   package var dead = 0
   /// The oldest event that was not delivered and not given up.
@@ -51,6 +52,9 @@ package struct WebhookStatus: Hashable, Sendable {
   /// The newest trouble.
   package var problem: String?
   package var problemAt: Date?
+
+  /// Nobody needs the exact number of more, and a metric must not count for long.
+  package static let mostWaiting = 1_000
 
   package init() {}
 }

@@ -28,6 +28,11 @@ import struct FoundationEssentials.Date
 ///
 /// https://www.revenuecat.com/docs/integrations/webhooks/event-types-and-fields
 enum RevenueCatDocument {
+  /// Whether events of a type have a counterpart; of `subscription.transferred` only that of the new user has one.
+  static func mayHave(_ type: String) -> Bool {
+    EventType(rawValue: type).map { ![.trialRefused, .limitReached].contains($0) } ?? false
+  }
+
   /// - Returns: `nil` for an event without a counterpart.
   static func json(of event: ChangeEvent) -> [UInt8]? {
     guard let type = EventType(rawValue: event.type) else { return nil }

@@ -285,3 +285,10 @@ package struct WebhookDeliverer: Service {
     }
   }
 }
+
+extension WebhookEndpoint {
+  /// Whether events of a type are for the receiver: it wants them, and its format may have them.
+  package func takes(_ type: String) -> Bool {
+    wants(type) && (format == .countersign || RevenueCatDocument.mayHave(type))
+  }
+}

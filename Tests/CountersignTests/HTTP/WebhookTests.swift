@@ -182,6 +182,33 @@ import Testing
     }
   }
 
+  @Test func `all purchases wait for a receiver that answers 500, as far as it takes them`() async throws {
+    try await WebhookReceiver.running { receiver in
+      receiver.answer(500)
+      var settings = settings(receiver.url)
+      settings.webhooks.append(
+        "name: refunds, url: \(receiver.url), private: true, events: [subscription.refunded, grant.*]")
+      let configured = settings
+      try await SimulatedStore.run(at: Self.start) { store in
+        try await RunningService.run(apple: store.apple, settings: configured, now: { Self.start }) { service in
+          for number in 1...20 as ClosedRange<Int64> {
+            let receipt = try store.simulator.issueReceipt(.renewing, subscriber: number).receiptData
+            #expect(try await service.validate(receipt, user: "user-\(number)").status == 200)
+          }
+          try await grant(service, to: "anna")
+          func waiting() async throws -> [Int] {
+            try await service.send(.get, "/v1/webhooks").array("webhooks").compactMap { $0["waiting"] as? Int }
+          }
+          try await eventually { receiver.requests.count >= 2 }
+          #expect(try await waiting() == [21, 1])
+          let metrics = try await service.send(.get, "/metrics", key: nil).text
+          #expect(metrics.contains(#"countersign_webhook_waiting{webhook="shop"} 21"#))
+          #expect(metrics.contains(#"countersign_webhook_waiting{webhook="refunds"} 1"#))
+        }
+      }
+    }
+  }
+
   @Test func `an event that was sent and not answered before the process ended is sent again with the same ID`()
     async throws
   {

@@ -33,7 +33,7 @@ function receiver(first) {
       list([
         ['Address', bdi(webhook.origin)], ['Format', webhook.format],
         ['Events', webhook.events.length === 0 ? 'all of the service’s own' : webhook.events.join(', ')],
-        ['Waiting', count(webhook.waiting)], ['Given up', count(webhook.dead)],
+        ['Waiting', webhook.waiting < 1000 ? count(webhook.waiting) : '1,000 or more'], ['Given up', count(webhook.dead)],
         ['Oldest', webhook.oldest_at && time(webhook.oldest_at)],
         ['Last problem', webhook.problem
           && [bdi(webhook.problem), webhook.problem_at ? [', ', time(webhook.problem_at)] : null]],
