@@ -30,6 +30,7 @@ import Testing
     case .known(let run):
       Issue.record("\(run)")
       return run
+    case .mismatch: throw StoredForm.Unstorable()
     }
   }
 

@@ -28,20 +28,24 @@ package struct RevalidationsController: Sendable {
     let key = try request.headers.idempotencyKey()
     let posted = try await body.decode(RevalidationRequestBody.self, from: request, budget.loan()).value
     let order = try posted.order()
+    let start: RunStart
     do throws(LedgerError) {
       if posted.request.isDryRun == true {
         let due = try await ledger.countDue(order, at: now())
         return JSONBody.response(RunReport(counting: due, order))
       }
-      switch try await ledger.startRun(order, key: key, at: now()) {
-      case .started(let run):
-        context.logger.notice("a re-validation run begins", metadata: run.metadata)
-        return response(run, status: .accepted)
-      case .known(let run): return response(run, status: .ok)
-      }
+      start = try await ledger.startRun(order, key: key, at: now())
     } catch {
       context.logLedgerTrouble(error)
       throw Problem(.ledgerUnavailable, "The run could not be recorded, so none is started; try again.")
+    }
+    switch start {
+    case .started(let run):
+      context.logger.notice("a re-validation run begins", metadata: run.metadata)
+      return response(run, status: .accepted)
+    case .known(let run): return response(run, status: .ok)
+    case .mismatch:
+      throw Problem(.idempotencyMismatch, "This 'Idempotency-Key' was used for a run with other members.")
     }
   }
 

@@ -8,7 +8,7 @@ extension LedgerTables {
   static let runsKept: Int64 = 100
 
   func startRun(_ order: RunOrder, key: String?, at now: Date) throws -> RunStart {
-    if let key, let run = try run(withKey: key) { return .known(run) }
+    if let key, let run = try run(withKey: key) { return run.order == order ? .known(run) : .mismatch }
     if let run = try activeRun() { return .known(run) }
     let window = try Self.window(of: order, at: now)
     let inserted = try first(

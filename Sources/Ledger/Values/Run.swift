@@ -84,6 +84,8 @@ package enum RunStart: Hashable, Sendable {
   case started(Run)
   /// A run exists already: an active one, or one started by the same key.
   case known(Run)
+  /// The key started a run by another order.
+  case mismatch
 }
 
 /// One subscription of a run, claimed.
