@@ -116,6 +116,16 @@ enum ReceiptText {
     return digits.count == 2 && digits.allSatisfy(\.isHexadecimalDigit)
   }
 
+  /// Whether the bytes are text: UTF-8 without control characters.
+  static func isPlain(_ text: ArraySlice<UInt8>) -> Bool {
+    text.allSatisfy { $0 >= 0x20 && $0 != 0x7F || isLineBreak($0) } && String(validating: text, as: UTF8.self) != nil
+  }
+
+  /// Whether a byte may be part of base64 of either alphabet, with its padding.
+  static func mayBeBase64(_ byte: UInt8) -> Bool {
+    isBase64Digit(byte) || [UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "=")].contains(byte)
+  }
+
   private static func isBase64Digit(_ byte: UInt8) -> Bool {
     byte.isDigit || byte.isLetter || byte == UInt8(ascii: "+") || byte == UInt8(ascii: "/")
   }
@@ -161,7 +171,10 @@ extension UndecodableReceipt {
   fileprivate static let percentEncoded = UndecodableReceipt(
     .percentEncoded,
     "The receipt is percent-encoded, as for a URL; send it without that (%2B is +, %2F is /, %3D is =).")
-  fileprivate static let notBase64 = UndecodableReceipt(
+  static let notText = UndecodableReceipt(
+    .notBase64,
+    "These bytes are neither a receipt nor text; send the content of the file at appStoreReceiptURL as base64.")
+  static let notBase64 = UndecodableReceipt(
     .notBase64, "This is not base64; send the content of the file at appStoreReceiptURL as base64.")
   fileprivate static let cutBase64 = UndecodableReceipt(
     .truncated, "The base64 ends in the middle of a group: part of it was lost on the way; send the whole text.")

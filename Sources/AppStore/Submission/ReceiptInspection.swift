@@ -16,9 +16,10 @@ package struct ReceiptInspection: Sendable {
   ///
   /// - Parameters:
   ///   - contents: a receipt, in DER, BER or as a property list, or base64 of it; signed data of StoreKit 2; a server
-  ///     notification; an answer of the App Store Server API.
+  ///     notification; an answer of the App Store Server API; the body of a request with a receipt.
   ///   - now: our clock; it only rejects receipts from the future.
   package init(of contents: [UInt8], roots: TrustedRoots = .apple, now: Date) {
+    let contents = RequestBody.receipt(in: contents) ?? contents
     if contents.count <= SubmittedReceipt.limit,
       let finding = SignedDataInspection(roots: roots, now: now).finding(of: contents)
     {
@@ -66,5 +67,24 @@ package struct ReceiptInspection: Sendable {
       return "{}"
     }
     return String(decoding: data, as: UTF8.self)
+  }
+}
+
+/// A request with a receipt: `POST /v1/validations` of the service, or Apple's verifyReceipt.
+private struct RequestBody: Decodable {
+  var receiptData: String?
+  var appleReceiptData: String?
+
+  enum CodingKeys: String, CodingKey {
+    case receiptData = "receipt_data"
+    case appleReceiptData = "receipt-data"
+  }
+
+  /// - Returns: `nil` for anything else.
+  static func receipt(in contents: [UInt8]) -> [UInt8]? {
+    guard contents.count <= SubmittedReceipt.limit, ReceiptText.trimmed(contents).first == UInt8(ascii: "{"),
+      let body = try? JSONDecoder().decode(RequestBody.self, from: Data(contents))
+    else { return nil }
+    return (body.receiptData ?? body.appleReceiptData).map { Array($0.utf8) }
   }
 }

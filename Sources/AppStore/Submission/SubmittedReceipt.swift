@@ -69,6 +69,7 @@ package struct SubmittedReceipt: Hashable, Sendable {
     if ReceiptText.isJWS(bare) {
       return try signedTransaction(bare, repairs: bare.count < text.count ? [.whitespace] : [])
     }
+    guard ReceiptText.isPlain(text) else { throw .notText }
     if let mistake = ReceiptText.mistake(text) { throw mistake }
 
     let joined = text.filter { !ReceiptText.isLineBreak($0) }
@@ -93,6 +94,8 @@ package struct SubmittedReceipt: Hashable, Sendable {
     {
       return receipt
     }
+    // What has other characters was no base64 with plus signs.
+    guard joined.allSatisfy(ReceiptText.mayBeBase64) else { throw .notBase64 }
     throw UndecodableReceipt(
       .spaces,
       "The text contains spaces, most likely plus signs that form decoding turned into spaces, and putting them back does "

@@ -1,5 +1,6 @@
 import ArgumentParser
 import CountersignServer
+import Foundation
 
 /// The command line.
 @main
@@ -32,6 +33,34 @@ struct Countersign: AsyncParsableCommand {
       KeysCommand.self, Doctor.self,
       Demo.self,
     ])
+
+  static func main() async {
+    let arguments = Array(CommandLine.arguments.dropFirst())
+    if let correction = correction(of: arguments) {
+      CommandOutput.error(correction)
+      Foundation.exit(ExitCode.usage.rawValue)
+    }
+    await main(arguments)
+  }
+
+  /// The sentence about a misspelt command: the parser itself suggests only options.
+  ///
+  /// - Returns: `nil` where no command is meant, and for a word that resembles none.
+  static func correction(of arguments: [String]) -> String? {
+    var command: any ParsableCommand.Type = Self.self
+    for word in arguments {
+      let known = command.configuration.subcommands
+      if let next = known.first(where: { $0._commandName == word }) {
+        command = next
+        continue
+      }
+      guard !word.hasPrefix("-"), word != "help",
+        let meant = Suggestion.nearest(to: word, among: known.map { $0._commandName })
+      else { return nil }
+      return "there is no command \(Quotation.of(word)); did you mean '\(meant)'?"
+    }
+    return nil
+  }
 }
 
 /// Exit codes beside 0, 1 and 2, after sysexits.h.

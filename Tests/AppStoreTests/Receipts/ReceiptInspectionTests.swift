@@ -50,6 +50,30 @@ struct ReceiptInspectionTests {
     #expect(inspection.text().hasPrefix("NOT AUTHENTIC"))
   }
 
+  @Test(arguments: ["receipt_data", "receipt-data"])
+  func `the body of a request is the receipt in it`(member: String) throws {
+    let pki = try TestPKI()
+    let bytes = try TestReceipt(pki).bytes()
+    let body = "{\"user_id\": \"u\", \"\(member)\": \"\(Data(bytes).base64EncodedString())\"}\n"
+    let inspection = try ReceiptInspection(of: Array(body.utf8), roots: pki.roots(), now: Self.now)
+    #expect(inspection.outcome == .authentic)
+    #expect(try object(inspection)["sha256"] as? String == ReceiptFingerprint(of: bytes).hex)
+    let signed = Array(#"{"\#(member)": "eyJhbGciOiJFUzI1NiJ9.eyJ0cmFuc2FjdGlvbklkIjoiMSJ9.c2ln"}"#.utf8)
+    #expect(try object(ReceiptInspection(of: signed, now: Self.now))["kind"] as? String == "signed_data")
+    let number = Array("{\"\(member)\": 7}".utf8)
+    #expect(try object(ReceiptInspection(of: number, now: Self.now))["kind"] as? String == "json")
+  }
+
+  @Test func `bytes that are no receipt are called that, and nothing is guessed`() throws {
+    for bytes: [UInt8] in [[0x9f, 0x20, 0x03, 0xff, 0x41], [0x41, 0x20, 0x00, 0x42], [0xc3, 0x28, 0x20]] {
+      let report = try object(ReceiptInspection(of: bytes, now: Self.now))
+      #expect(report["kind"] as? String == "not_base64")
+      #expect((report["problem"] as? String)?.hasPrefix("These bytes are neither a receipt nor text") == true)
+    }
+    let words = try object(ReceiptInspection(of: Array("zürich is no receipt".utf8), now: Self.now))
+    #expect((words["problem"] as? String)?.hasPrefix("This is not base64") == true)
+  }
+
   @Test func `a file that is no receipt is reported as what it is`() throws {
     let cases = [
       ("eyJhbGciOiJFUzI1NiJ9.eyJ0cmFuc2FjdGlvbklkIjoiMSJ9.c2lnbmF0dXJl", "signed_data"), ("123456", "transaction_id"),
