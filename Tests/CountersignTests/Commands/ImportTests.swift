@@ -20,7 +20,7 @@ import Testing
 
   private func importing(
     _ text: String, _ service: RunningService, progress: String? = nil, isDryRun: Bool = false, rate: Int = 10,
-    isCutOff: Bool = false, pauses: Output = Output()
+    isCutOff: Bool = false, again: Bool = false, pauses: Output = Output()
   ) async throws -> (end: ImportRun.End, output: [String]) {
     let directory = try TemporaryDirectory()
     let handle = try #require(FileHandle(forReadingAtPath: try directory.write("customers.jsonl", text)))
@@ -30,7 +30,7 @@ import Testing
     let end = await ImportRun(
       client: ServiceClient(transport: service.client, url: service.origin, key: RunningService.serviceKey),
       lines: LineReader(handle, limit: ImportedLine.longest), progress: progress.map(ImportProgress.init), rate: rate,
-      isDryRun: isDryRun, output: output.note,
+      isDryRun: isDryRun, again: again, output: { output.note($0.text) },
       clock: { moment }, now: { Self.clock },
       sleep: { pause in
         if isCutOff { throw CancellationError() }
@@ -139,14 +139,73 @@ import Testing
         // Somebody ends it in the pause after the first lines.
         let (end, _) = try await importing(lines, service, progress: progress, rate: 1, isCutOff: true)
         #expect(end.failure == .cancelled && end.report.lines == 8 && end.report.same == 8)
-        #expect(ImportProgress(path: progress).read() == 8)
+        #expect(ImportProgress(path: progress).read() == ImportProgress.Settled(through: 8))
         let pauses = Output()
         let (rest, output) = try await importing(lines, service, progress: progress, rate: 1, pauses: pauses)
         #expect(rest.failure == nil && rest.report.skipped == 8 && rest.report.same == 12 && output.isEmpty)
         #expect(pauses.lines == ["true", "true"])
-        #expect(ImportProgress(path: progress).read() == 20)
+        #expect(ImportProgress(path: progress).read() == ImportProgress.Settled(through: 20))
       }
     }
+  }
+
+  @Test func `a line that is refused is taken again with the next call, one that differs when that is asked for`()
+    async throws
+  {
+    try await SimulatedStore.run(at: Self.clock) { store in
+      try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
+        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
+        let lapsed = try store.simulator.issueReceipt(.expiredVoluntary, subscriber: 2).receiptData
+        func lines(_ third: String) -> String {
+          [("same", receipt), ("lapsed", lapsed), ("refused", third)].map { user, receipt in
+            #"{"user_id":"\#(user)","receipt_data":"\#(receipt)","tier":"pro"}"#
+          }.joined(separator: "\n")
+        }
+        let directory = try TemporaryDirectory()
+        let progress = directory.path + "/customers.jsonl.progress"
+        let forged = lines("bm90IGEgcmVjZWlwdA==")
+        let first = try await importing(forged, service, progress: progress).end.report
+        #expect(first == ImportReport(lines: 3, same: 1, different: 1, refused: 1) && !first.isEqual)
+        #expect(ImportProgress(path: progress).read() == .init(through: 3, unequal: [2: .differs, 3: .refused]))
+        let (second, output) = try await importing(forged, service, progress: progress)
+        #expect(second.report == ImportReport(lines: 1, refused: 1, skipped: 2, skippedDifferent: 1))
+        #expect(!second.report.isEqual && output.map { $0.prefix(2) } == ["3 "])
+
+        let mended = lines(try store.simulator.issueReceipt(.renewing, subscriber: 3).receiptData)
+        let third = try await importing(mended, service, progress: progress).end.report
+        #expect(third == ImportReport(lines: 1, same: 1, skipped: 2, skippedDifferent: 1) && !third.isEqual)
+        #expect(third.summary.hasSuffix("2 were settled before, 1 of them differ (--again takes those again)."))
+        _ = try await service.send(.post, "/v1/profiles/lapsed/grants", body: #"{"tier":"pro","for":"1d"}"#)
+        let fourth = try await importing(mended, service, progress: progress, again: true).end.report
+        #expect(fourth == ImportReport(lines: 1, same: 1, skipped: 2) && fourth.isEqual)
+        #expect(ImportProgress(path: progress).read() == .init(through: 3))
+      }
+    }
+  }
+
+  @Test func `a line of progress that was cut off, and one of another time, harm nothing`() throws {
+    let directory = try TemporaryDirectory()
+    for (text, settled) in [
+      ("", ImportProgress.Settled()), ("20\n", .init(through: 20)),
+      ("20\n4 refused\n4 same\n21 dif", .init(through: 20)),
+      ("20\n4 refused\n22 same\n23 differs\n", .init(through: 23, unequal: [4: .refused, 23: .differs])),
+    ] {
+      let progress = ImportProgress(path: try directory.write("progress", text))
+      #expect(progress.read() == settled, "\(text)")
+      try ImportProgress.note(30, .unreadable, in: try progress.begin(settled))
+      #expect(progress.read().unequal[30] == .unreadable && progress.read().through == 30)
+    }
+  }
+
+  @Test func `as JSON each customer who is not equal is a line`() throws {
+    let line = try #require(ImportReport.Line(4, user: "a\u{1B}b", .refused("why")))
+    let data = try JSONEncoder.countersign.encode(line)
+    #expect(
+      try JSONSerialization.jsonObject(with: data) as? NSDictionary == [
+        "line": 4, "user_id": "a\u{1B}b", "outcome": "refused", "detail": "why",
+      ])
+    #expect(line.text == "4 ab: refused: why", "a terminal gets no control characters")
+    #expect(ImportReport.Line(4, user: nil, .same) == nil)
   }
 
   @Test func `while Apple is away it waits, and gives up without a verdict of its own`() async throws {

@@ -19,15 +19,16 @@ struct ImportCommand: AsyncParsableCommand {
       it, and the tier that both give is compared.
 
       Standard output has a line for each customer of whom the two differ, or whose \
-      purchase is refused. The lines that are settled are counted in FILE.progress, so \
-      that the same command goes on where it ended.
+      purchase is refused. FILE.progress has what was settled, so that the same command \
+      goes on where it ended. It takes lines again that were refused or could not be read, \
+      and with --again those that differ, too.
 
       The command needs an API key of the role 'service', in COUNTERSIGN_API_KEY or in \
       the file that --key-file names.
 
       EXIT CODES
           0  both services give every customer the same
-          1  some differ, are refused, or cannot be read
+          1  some differ, are refused, or cannot be read, now or in a call before
          64  wrong usage
          69  the service cannot be reached, or no longer; the same command goes on
          77  the service refuses the key
@@ -47,7 +48,11 @@ struct ImportCommand: AsyncParsableCommand {
   @Flag(name: .long, help: "Post nothing: compare with what the service knows already.")
   var dryRun = false
 
-  @Flag(name: .long, help: "Print one JSON object at the end, and nothing else on standard output.")
+  @Flag(name: .long, help: "Take the customers again of whom both services differed.")
+  var again = false
+
+  @Flag(
+    name: .long, help: "Print a JSON object on a line for each customer who is not equal, and one with the counts.")
   var json = false
 
   @OptionGroup var service: ServiceOptions
@@ -67,7 +72,7 @@ struct ImportCommand: AsyncParsableCommand {
     let run = ImportRun(
       client: client, lines: LineReader(handle, limit: ImportedLine.longest),
       progress: dryRun ? nil : ImportProgress(path: file + ".progress"), rate: rate, isDryRun: dryRun,
-      output: { [json] line in if !json { print(line) } },
+      again: again, output: { [json] line in print(json ? Self.json(line) : line.text) },
       show: { report in
         guard isInteractive else { return }
         LogOutput.standardError.write("\r\u{1B}[K\(report.summary)")
@@ -79,32 +84,61 @@ struct ImportCommand: AsyncParsableCommand {
   }
 
   private func report(_ end: ImportRun.End, _ signal: UnixSignal?, _ origin: String) -> ExitCode {
-    if json {
-      print(String(decoding: (try? JSONEncoder.countersign.encode(end.report)) ?? Data(), as: UTF8.self))
-    } else {
-      print(end.report.summary)
-    }
-    guard let failure = end.failure else {
-      return end.report.lines == end.report.same ? .success : .failure
-    }
+    print(json ? Self.json(end.report) : end.report.summary)
+    guard let failure = end.failure else { return end.report.isEqual ? .success : .failure }
     if let signal { return signal == .sigterm ? .terminated : .interrupted }
     CommandOutput.error("\(origin): \(failure.sentence) The same command goes on where it ended.")
     return failure.exitCode
   }
+
+  private static func json(_ value: some Encodable) -> String {
+    String(decoding: (try? JSONEncoder.countersign.encode(value)) ?? Data(), as: UTF8.self)
+  }
 }
 
-/// The count of settled lines, in a file beside the one that is imported.
+/// The settled lines, in a file beside the one that is imported.
+///
+///     20             every line up to this one is settled
+///     4 refused      and those that follow were not equal,
+///     4 same         or were taken since: the last word about a line counts
+///     21 same
 struct ImportProgress: Sendable {
-  var path: String
-
-  /// Zero where there is none yet.
-  func read() -> Int {
-    guard let text = try? String(contentsOfFile: path, encoding: .utf8) else { return 0 }
-    return Int(text.trimmed) ?? 0
+  struct Settled: Hashable, Sendable {
+    /// Zero where there is none yet.
+    var through = 0
+    /// The lines that were not equal.
+    var unequal: [Int: ImportReport.Word] = [:]
   }
 
-  func write(_ lines: Int) throws {
-    try Data("\(lines)\n".utf8).write(to: URL(filePath: path), options: .atomic)
+  var path: String
+
+  func read() -> Settled {
+    var settled = Settled()
+    let lines = (try? String(contentsOfFile: path, encoding: .utf8))?.split(separator: "\n") ?? []
+    settled.through = lines.first.flatMap { Int($0) } ?? 0
+    for line in lines.dropFirst() {
+      let words = line.split(separator: " ")
+      // The last one may have been cut off.
+      guard words.count == 2, let number = Int(words[0]), let word = ImportReport.Word(rawValue: String(words[1]))
+      else { continue }
+      settled.through = max(settled.through, number)
+      settled.unequal[number] = word == .same ? nil : word
+    }
+    return settled
+  }
+
+  /// Writes the file anew, as short as it can be.
+  /// - Returns: where `note` goes on.
+  func begin(_ settled: Settled) throws -> FileHandle {
+    let lines = settled.unequal.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value.rawValue)\n" }
+    try Data("\(settled.through)\n\(lines.joined())".utf8).write(to: URL(filePath: path), options: .atomic)
+    let handle = try FileHandle(forWritingTo: URL(filePath: path))
+    try handle.seekToEnd()
+    return handle
+  }
+
+  static func note(_ number: Int, _ word: ImportReport.Word, in handle: FileHandle) throws {
+    try handle.write(contentsOf: Data("\(number) \(word.rawValue)\n".utf8))
   }
 }
 
@@ -122,7 +156,9 @@ struct ImportRun {
   /// Customers a second.
   var rate: Int
   var isDryRun: Bool
-  var output: @Sendable (String) -> Void
+  /// Whether customers of whom both services differed are taken again.
+  var again = false
+  var output: @Sendable (ImportReport.Line) -> Void
   var show: @Sendable (ImportReport) -> Void = { _ in }
   var clock: @Sendable () -> ContinuousClock.Instant = { .now }
   var now: @Sendable () -> Date = { Date() }
@@ -142,7 +178,9 @@ struct ImportRun {
     do throws(ServiceClient.Failure) {
       let importer = Importer(client: client, tiers: try await tiers(), isDryRun: isDryRun, sleep: sleep)
       var lines = lines
-      let settled = progress?.read() ?? 0
+      let settled = progress?.read() ?? ImportProgress.Settled()
+      let log: FileHandle?
+      do { log = try progress?.begin(settled) } catch { throw unwritable }
       while true {
         let startedAt = clock()
         var batch: [LineReader.Line] = []
@@ -150,8 +188,10 @@ struct ImportRun {
           let line: LineReader.Line?
           do { line = try lines.next() } catch { throw .unreachable("the file cannot be read") }
           guard let line else { break }
-          if line.number <= settled {
+          let former = settled.unequal[line.number]
+          if line.number <= settled.through, former == nil || former == .differs && !again {
             report.skipped += 1
+            report.skippedDifferent += former == nil ? 0 : 1
           } else if line.bytes?.isEmpty != true {
             batch.append(line)
           }
@@ -163,9 +203,9 @@ struct ImportRun {
           switch result.result {
           case .success(let outcome) where failure == nil:
             report.count(outcome)
-            if let text = ImportReport.line(result.number, user: result.user, outcome) { output(text) }
-            do { try progress?.write(result.number) } catch {
-              throw .unreachable("the progress cannot be written to \(progress?.path ?? "")")
+            if let line = ImportReport.Line(result.number, user: result.user, outcome) { output(line) }
+            do { if let log { try ImportProgress.note(result.number, outcome.word, in: log) } } catch {
+              throw unwritable
             }
           // It is taken again with the next call: a purchase that is posted twice counts once.
           case .success: break
@@ -180,6 +220,10 @@ struct ImportRun {
         if pause > .zero { do { try await sleep(pause) } catch { throw .cancelled } }
       }
     } catch { return End(report: report, failure: error) }
+  }
+
+  private var unwritable: ServiceClient.Failure {
+    .unreachable("the progress cannot be written to \(progress?.path ?? "")")
   }
 
   private func take(_ line: LineReader.Line, _ importer: Importer) async -> Settled {
