@@ -15,7 +15,8 @@ struct Doctor: AsyncParsableCommand {
 
       The shared secret is sent to Apple with the receipt of --receipt, else with the newest one in the ledger, else with a \
       few bytes that are no receipt, which does not prove the secret. A key of the Server API is tried at both stores, by \
-      asking about a transaction that does not exist.
+      asking about a transaction that does not exist. A service that runs here is asked for /readyz, at the address of \
+      server.admin, or of server without TLS, and what it says is among the lines.
 
       Exit codes: 0 nothing to fix, 1 something to fix, 78 the configuration is wrong.
 

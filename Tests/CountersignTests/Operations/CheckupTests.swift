@@ -1,3 +1,4 @@
+import CountersignAPI
 import Entitlements
 import Crypto
 import Foundation
@@ -211,6 +212,77 @@ import Testing
     let finding = checkup.secretFinding(reply, .noReceipt, Secret("my-password"))
     #expect(finding.sentence.contains("is not of 32 hexadecimal digits"))
     #expect(!finding.sentence.contains("my-password"))
+  }
+
+  // MARK: - The running service
+
+  @Test func `what the running service says is told, of a refused secret that it is to be mended`() async throws {
+    try await SimulatedStore.run(at: Self.start) { store in
+      var apple = store.apple
+      apple.sharedSecret = "not-the-secret"
+      let admin = "{ port: 0 }"
+      for settings in [Settings(), Settings(server: ["admin": admin])] {
+        try await RunningService.run(apple: apple, settings: settings, now: { Self.start }) { service in
+          let port = service.adminPort ?? service.port
+          let server = service.adminPort == nil ? ["port": "\(port)"] : ["admin": "{ port: \(port) }"]
+          let checkup = try Deployment(.unreachable, Settings(server: server)).checkup()
+          let well = await checkup.serviceFindings()
+          #expect(texts(well, "service") == ["ok: answers at http://127.0.0.1:\(port)/readyz, and is ready"])
+          #expect(well.count == 1, "\(well)")
+
+          let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
+          #expect(try await service.validate(receipt).status == 202)
+          let findings = await checkup.run()
+          #expect(texts(findings, "service") == ["fail: answers at http://127.0.0.1:\(port)/readyz, and is not ready"])
+          #expect(
+            texts(findings, "app_store.shared_secret").contains {
+              $0.hasPrefix("fail: the running service says: Apple refuses it (21004)")
+            }, "\(findings)")
+          #expect(CheckupReport(findings).status == .fail)
+        }
+      }
+    }
+  }
+
+  @Test func `without a service, and where another program listens, nothing is made up`() async throws {
+    let free = try ReservedPort()
+    let nobody = try Deployment(.unreachable, Settings(server: ["port": "\(free.number)"])).checkup()
+    #expect(await nobody.serviceFindings() == [])
+    #expect(await (try Deployment(.unreachable)).checkup().serviceFindings() == [], "any port")
+    try await WebhookReceiver.running { other in
+      let checkup = try Deployment(.unreachable, Settings(server: ["port": "\(other.port)"])).checkup()
+      let findings = await checkup.serviceFindings()
+      #expect(
+        texts(findings, "service") == [
+          "warning: what answers at http://127.0.0.1:\(other.port)/readyz, with HTTP 200, does not say how it fares"
+        ])
+    }
+  }
+
+  @Test func `each trouble of the running service is a finding, and what passes by itself is a warning`() {
+    var found = Readiness(
+      status: "unready", ledger: "failed", appStore: "server_api_key_rejected",
+      profileStore: "misconfigured: 42501\u{1B}[2J", downgradeBrake: "engaged", withheldByRules: 3, clock: "off",
+      userKeys: "unavailable: no answer")
+    let fails = Checkup.findings(of: found)
+    #expect(
+      fails.map { "\($0.verdict.rawValue) \($0.subject)" } == [
+        "fail ledger", "fail app_store.server_api", "fail profile_store", "warning revalidation", "warning catalog",
+        "fail clock", "fail auth.jwt",
+      ])
+    #expect(!fails.contains { $0.sentence.contains("\u{1B}") })
+    (found.ledger, found.appStore, found.profileStore) = ("ok", "unavailable", "unavailable: timed_out")
+    (found.downgradeBrake, found.withheldByRules, found.clock, found.userKeys) = (
+      "released", 0, "ok", "stale: no answer"
+    )
+    let passing = Checkup.findings(of: found)
+    #expect(passing.map(\.subject) == ["app_store", "profile_store", "auth.jwt"])
+    #expect(passing.allSatisfy { $0.verdict == .warning })
+    (found.appStore, found.profileStore, found.userKeys) = ("answering", "ok", "ok")
+    found.outbox = Readiness.Outbox(depth: 2, ageSeconds: 60, lastError: "23505", missing: 0)
+    #expect(Checkup.findings(of: found).map(\.subject) == ["profile_store"])
+    found.outbox = nil
+    #expect(Checkup.findings(of: found) == [])
   }
 
   // MARK: - Certificates and limits
