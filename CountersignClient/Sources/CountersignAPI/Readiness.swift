@@ -20,10 +20,13 @@ public struct Readiness: Codable, Hashable, Sendable {
   public var clock: String
   /// The keys by which users' tokens are checked; absent where none are fetched.
   public var userKeys: String?
+  /// The role of the key that asks, `service` or `support`; absent in the answer of `/readyz`.
+  public var role: String?
 
   public init(
     status: String, ledger: String, appStore: String, profileStore: String, outbox: Outbox? = nil,
-    pendingReceipts: Int? = nil, downgradeBrake: String, withheldByRules: Int, clock: String, userKeys: String? = nil
+    pendingReceipts: Int? = nil, downgradeBrake: String, withheldByRules: Int, clock: String, userKeys: String? = nil,
+    role: String? = nil
   ) {
     self.status = status
     self.ledger = ledger
@@ -35,6 +38,7 @@ public struct Readiness: Codable, Hashable, Sendable {
     self.withheldByRules = withheldByRules
     self.clock = clock
     self.userKeys = userKeys
+    self.role = role
   }
 
   enum CodingKeys: String, CodingKey {
@@ -47,6 +51,7 @@ public struct Readiness: Codable, Hashable, Sendable {
     case withheldByRules = "withheld_by_rules"
     case clock
     case userKeys = "user_keys"
+    case role
   }
 }
 

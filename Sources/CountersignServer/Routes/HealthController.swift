@@ -28,10 +28,12 @@ struct HealthController: Sendable {
     return JSONBody.response(found, status: found.status == Self.serving ? .ok : .serviceUnavailable)
   }
 
-  /// As `ready`, and 200 in any state.
+  /// As `ready`, and 200 in any state, with the role of the key.
   func status(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
-    _ = try context.requireCaller(.support, .service)
-    return SupportController.response(await readiness())
+    let caller = try context.requireCaller(.support, .service)
+    var found = await readiness()
+    found.role = caller.role.rawValue
+    return SupportController.response(found)
   }
 
   private static let serving = "ok"

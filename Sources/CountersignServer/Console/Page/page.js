@@ -4,11 +4,11 @@ import {brake} from './brake.js'
 import {customers} from './customers.js'
 import {byID} from './elements.js'
 import {figures} from './figures.js'
-import {showMessage} from './forms.js'
+import {busy, fail, idle, showMessage} from './forms.js'
 import {health} from './health.js'
 import {notifications} from './notifications.js'
 import {runs} from './runs.js'
-import {hasKey, useKey} from './service.js'
+import {ask, currentSession, useKey} from './service.js'
 import {webhooks} from './webhooks.js'
 
 const keyForm = byID('key-form')
@@ -60,13 +60,31 @@ keyForm.addEventListener('submit', (event) => {
     showMessage(keyForm, 'A key has letters, digits and signs, and no spaces.', 'bad')
     return
   }
-  useKey(typed)
-  showMessage(keyForm, '')
-  keyForm.hidden = true
-  byID('key-state').hidden = false
-  navigation.hidden = false
-  openPart(true)
+  signIn(typed)
 })
+
+/// Opens the page once the service knows the key.
+async function signIn(typed) {
+  useKey(typed)
+  const mine = currentSession()
+  busy(keyForm, 'Looking…')
+  try {
+    const {role} = await ask('GET', 'v1/status')
+    if (mine !== currentSession()) return
+    // Customers are for the role “support”.
+    if (role !== 'support' && partOfAddress() === customers) window.history.replaceState(null, '', `#/${figures.name}`)
+    keyForm.hidden = true
+    byID('key-state').hidden = false
+    navigation.hidden = false
+    openPart(true)
+  } catch (error) {
+    if (mine !== currentSession()) return
+    forget()
+    fail(keyForm, error)
+  } finally {
+    idle(keyForm)
+  }
+}
 byID('forget').addEventListener('click', () => {
   window.history.replaceState(null, '', location.pathname + location.search)
   forget()
@@ -79,7 +97,7 @@ document.addEventListener('looked-up', () => brake.look())
 addEventListener('pagehide', forget)
 addEventListener('hashchange', () => {
   // The link that skips to the content names no part.
-  if (hasKey() && location.hash !== '#main') openPart()
+  if (keyForm.hidden && location.hash !== '#main') openPart()
 })
 
 let resizing = null
