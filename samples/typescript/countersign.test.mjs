@@ -818,6 +818,16 @@ test("a trial counts at once, and a second one is refused", async () => {
   await assert.rejects(app.startTrial({ device_id: "5c6f7a1e-94c1-4f1c-9b0e-0d9f2f6a7b3c" }), fails("refused", "trial_used"));
 });
 
+test("a trial that is not needed is refused, and what the user has stays", async () => {
+  const app = client();
+  await app.refresh();
+  const before = app.access;
+  service.next("POST /v1/trials", (answer) => answer(409, problem(409, "trial_not_needed")));
+  await assert.rejects(
+    app.startTrial({ device_id: "5c6f7a1e-94c1-4f1c-9b0e-0d9f2f6a7b3c" }), fails("refused", "trial_not_needed"));
+  assert.deepEqual(app.access, before);
+});
+
 test("a variant is what the service says, and what the user saw is reported", async () => {
   const app = client();
   assert.equal(await app.variant("headline"), "family");

@@ -45,11 +45,14 @@ public struct TransferRequest: Codable, Hashable, Sendable {
   public var note: String?
   /// `production` or `sandbox`, where both stores know the ID.
   public var environment: String?
+  /// Whether the user may be one whom the service has never seen; without it, that is 409 `unknown_user`.
+  public var create: Bool?
 
-  public init(to: String, note: String? = nil, environment: String? = nil) {
+  public init(to: String, note: String? = nil, environment: String? = nil, create: Bool? = nil) {
     self.to = to
     self.note = note
     self.environment = environment
+    self.create = create
   }
 }
 

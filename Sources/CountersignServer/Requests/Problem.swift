@@ -21,6 +21,7 @@ package struct Problem: Error, Hashable {
     case requestTimeout = "request_timeout"
     case misdirectedRequest = "misdirected_request"
     case ownedByAnotherUser = "owned_by_another_user"
+    case unknownUser = "unknown_user"
     case payloadTooLarge = "payload_too_large"
     case unsupportedMediaType = "unsupported_media_type"
     case rateLimited = "rate_limited"
@@ -50,7 +51,7 @@ package struct Problem: Error, Hashable {
       case .methodNotAllowed: .methodNotAllowed
       case .requestTimeout: .requestTimeout
       case .misdirectedRequest: .misdirectedRequest
-      case .ownedByAnotherUser, .trialUsed, .trialNotNeeded: .conflict
+      case .ownedByAnotherUser, .unknownUser, .trialUsed, .trialNotNeeded: .conflict
       case .payloadTooLarge: .contentTooLarge
       case .unsupportedMediaType: .unsupportedMediaType
       case .rateLimited: .tooManyRequests
@@ -76,6 +77,7 @@ package struct Problem: Error, Hashable {
       case .requestTimeout: "The request came too slowly"
       case .misdirectedRequest: "The request is for another host"
       case .ownedByAnotherUser: "The purchase belongs to another user"
+      case .unknownUser: "The user was never seen"
       case .payloadTooLarge: "The body is too large"
       case .unsupportedMediaType: "The body has to be JSON"
       case .rateLimited: "Too many requests"

@@ -156,19 +156,26 @@ struct SupportController: Sendable {
     let environment = try Self.environment(posted.value.environment)
     let key = try await key(of: id, in: environment, context)
     let note = note(of: caller, text, context)
+    let creates = posted.value.create ?? false
+    let purchase: OwnedPurchase?
     do throws(ValidationError) {
-      let purchase =
+      purchase =
         if let key {
-          try await transfer.transfer(key, to: user, note: note, logger: context.logger)
+          try await transfer.transfer(key, to: user, creates: creates, note: note, logger: context.logger)
         } else {
-          try await transfer.claim(id, in: environment, for: user, note: note, logger: context.logger)
+          try await transfer.claim(
+            id, in: environment, for: user, creates: creates, note: note, logger: context.logger)
         }
-      return Self.response(body(of: purchase))
     } catch {
       if case .ledgerUnavailable(let cause) = error { context.logLedgerTrouble(cause) }
       if case .unknownTransaction = error { throw Self.neverSeen }
       throw Problem(error)
     }
+    guard let purchase else {
+      throw Problem(
+        .unknownUser, "This service has never seen the user of 'to'; if the ID is right, add '\"create\": true'.")
+    }
+    return Self.response(body(of: purchase))
   }
 
   private static func environment(_ name: String?) throws(Problem) -> StoreEnvironment? {

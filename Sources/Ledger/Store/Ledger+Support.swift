@@ -48,6 +48,11 @@ extension Ledger {
     try await read { tables in try tables.isKnown(user) }
   }
 
+  /// Whether the ledger has any trace of a user: also an event that an app reported, or a consumption.
+  package func hasSeen(_ user: UserID) async throws(LedgerError) -> Bool {
+    try await read { tables in try tables.hasSeen(user) }
+  }
+
   /// The purchases, owned or not, whose stored transactions include this ID, their own or that of the web order line item.
   ///
   /// - Parameter deadline: when to give up.

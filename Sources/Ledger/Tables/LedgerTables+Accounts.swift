@@ -135,6 +135,12 @@ extension LedgerTables {
       || user.spellings.contains { try exists("SELECT 1 FROM pending_receipt WHERE user_id = ? LIMIT 1", $0) }
   }
 
+  /// Whether a user ever came: something is stored about them, or they did something that counts among customers.
+  func hasSeen(_ user: UserID) throws -> Bool {
+    let user = try name(of: user)
+    return try isKnown(user) || exists("SELECT 1 FROM user_progress WHERE user_id = ?", user.key)
+  }
+
   // MARK: Verdicts
 
   struct StoredProfile {

@@ -15,11 +15,13 @@ package struct PurchaseTransfer: Sendable {
 
   /// Transfers a purchase. If it is this user's already, nothing is written.
   ///
-  /// - Returns: the purchase as the ledger has it then.
+  /// - Parameter creates: whether the user may be one who was never seen: most of those are typing errors.
+  /// - Returns: the purchase as the ledger has it then; `nil` where the user was never seen.
   /// - Throws: `unknownTransaction`, or `ledgerUnavailable`.
   package func transfer(
-    _ key: SubscriptionKey, to user: UserID, note: Note, logger: Logger
-  ) async throws(ValidationError) -> OwnedPurchase {
+    _ key: SubscriptionKey, to user: UserID, creates: Bool, note: Note, logger: Logger
+  ) async throws(ValidationError) -> OwnedPurchase? {
+    guard try await mayHave(user, creates) else { return nil }
     let transfer = Transfer(
       key: key, to: user, note: note, evaluationContext: validator.evaluationContext,
       rowsClaimedUntil: validator.rowsClaim)
@@ -50,11 +52,15 @@ package struct PurchaseTransfer: Sendable {
   /// - Parameters:
   ///   - id: the ID of any transaction.
   ///   - environment: the store; `nil`: the one that knows the ID.
+  ///   - creates: whether the user may be one who was never seen.
+  /// - Returns: the purchase as the ledger has it then; `nil` where the user was never seen.
   package func claim(
-    _ id: OriginalTransactionID, in environment: StoreEnvironment?, for user: UserID, note: Note, logger: Logger
-  ) async throws(ValidationError) -> OwnedPurchase {
+    _ id: OriginalTransactionID, in environment: StoreEnvironment?, for user: UserID, creates: Bool, note: Note,
+    logger: Logger
+  ) async throws(ValidationError) -> OwnedPurchase? {
     let end = ContinuousClock.now.advanced(by: validator.gateway.deadline)
     let id = try await purchase(of: id, in: environment, until: end, logger)
+    guard try await mayHave(user, creates) else { return nil }
     var submission = ReceiptSubmission(
       user: user, proof: .originalTransactionID(id), requestID: note.requestID, isVouchedFor: true)
     submission.note = try await consult(await ledger.keepNote(note, about: user))
@@ -68,6 +74,11 @@ package struct PurchaseTransfer: Sendable {
         "original_transaction_id": "\(id)",
       ])
     return purchase
+  }
+
+  private func mayHave(_ user: UserID, _ creates: Bool) async throws(ValidationError) -> Bool {
+    if creates { return true }
+    return try await consult(await ledger.hasSeen(user))
   }
 
   private func purchase(

@@ -103,7 +103,7 @@ package struct SupportLookUp: Sendable {
     var found = Found(appStore: serverAPI == nil ? .notConfigured : .notAsked)
     // An anonymous ID of an SDK's is that of the user who has signed in since.
     let user = try await consult(await ledger.user(named: id))
-    if try await consult(await ledger.isKnown(user)) {
+    if try await consult(await ledger.hasSeen(user)) {
       found.user = user
       found.kinds.append(.userID)
     }

@@ -265,4 +265,14 @@ import Testing
       #expect(method.hasPrefix("HTTP/1.1 405 ") && method.contains(#""error":"METHOD_NOT_ALLOWED""#))
     }
   }
+
+  @Test func `somebody who has as much begins none, and uses none up`() async throws {
+    try await AppAPIBench.run { service, store, clock in
+      let receipt = try store.simulator.issueReceipt(.lifetime, subscriber: 1).receiptData
+      _ = try await service.validate(receipt, user: AppAPIBench.anna)
+      let refused = try await start(service)
+      #expect(refused.status == 409 && refused.text.contains("TRIAL_NOT_NEEDED"), "\(refused.text)")
+      #expect(try await start(service, AppAPIBench.ben).status == 200)
+    }
+  }
 }

@@ -114,7 +114,7 @@ import Testing
         #expect(second.status == 409 && second["code"] == "trial_used")
         let moved = try await service.send(
           .post, "/v1/transactions/\(id)/transfer", key: RunningService.supportKey,
-          body: #"{"to":"\#(Self.anna)","note":"she is back"}"#)
+          body: #"{"to":"\#(Self.anna)","note":"she is back","create":true}"#)
         #expect(moved.status == 200 && moved.text.contains(#""from_user_id":"(erased)""#), "\(moved.text)")
         #expect(try await service.profile(Self.anna).verdict == "pro active renewing")
         #expect(profiles.row(Self.anna)?["subscription_tier"] == .text("pro"))

@@ -276,7 +276,7 @@ import Testing
         for id in [others.originalTransactionID, tester.originalTransactionID] {
           let ask = Ask(
             method: .post, path: "/v1/transactions/\(id)/transfer", key: Self.support,
-            body: #"{"to":"\#(Self.user)","note":"why"}"#
+            body: #"{"to":"\#(Self.user)","note":"why","create":true}"#
           )
           _ = try await Self.ask(ask, service, seen)
         }

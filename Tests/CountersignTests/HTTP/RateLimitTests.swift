@@ -126,7 +126,7 @@ import Testing
     var settings = ServerSettings()
     settings.userRateLimit = 2
     let registry = PrometheusRegistry()
-    let limits = RequestLimits(settings, registry) { start }
+    let limits = RequestLimits(settings, DiskReserve(share: 0) { nil }, registry) { start }
     func isTaken(_ user: UserID, _ address: String?, writes: Bool = true, byApp: Bool = false) -> Bool {
       let context = Self.context(address, writes: writes)
       do throws(Problem) {

@@ -347,6 +347,28 @@ import Testing
     }
   }
 
+  @Test func `a user who was never seen gets a purchase only where the caller says that they are meant`() async throws {
+    try await run { world in
+      let receipt = try world.store.simulator.issueReceipt(.renewing, subscriber: 1)
+      let id = try #require(receipt.originalTransactionIDs.first)
+      _ = try await world.service.validate(receipt.receiptData, user: "anna")
+      for create in [nil, false] {
+        let refused = try await world.service.transfer(id, to: "ana", create: create)
+        #expect(refused.status == 409 && refused["code"] == "unknown_user", "\(refused.text)")
+        #expect(refused["type"] == "/problems/unknown_user" && refused["retryable"] == "false")
+      }
+      #expect(try await world.service.profile("anna").verdict == "pro active renewing")
+      #expect(try await world.service.lookUp("ana").kinds.isEmpty, "a refusal leaves no trace")
+      // Whoever did anything is known, and so is who has it already.
+      #expect(try await world.service.consume("questions", of: "ben").status == 200)
+      #expect(try await world.service.lookUp("ben").kinds == ["user_id"])
+      #expect(try await world.service.transfer(id, to: "anna", create: nil).status == 200)
+      #expect(try await world.service.transfer(id, to: "ben", create: nil)["user_id"] == "ben")
+      #expect(try await world.service.transfer(id, to: "ana")["user_id"] == "ana")
+      #expect(try await world.service.transfer("990000", to: "carl", create: nil)["code"] == "unknown_transaction")
+    }
+  }
+
   @Test func `where both stores know the ID, the transfer has to say which is meant`() async throws {
     try await run { world in
       let receipt = try world.store.simulator.issueReceipt(.renewing, subscriber: 1)
@@ -461,9 +483,10 @@ extension RunningService {
   }
 
   func transfer(
-    _ id: String, to user: String, note: String = "wrong account", environment: String? = nil
+    _ id: String, to user: String, note: String = "wrong account", environment: String? = nil, create: Bool? = true
   ) async throws -> Answer {
-    var object = ["to": user, "note": note]
+    var object: [String: Any] = ["to": user, "note": note]
+    object["create"] = create
     object["environment"] = environment
     let body = try JSONSerialization.data(withJSONObject: object)
     return try await send(

@@ -1,8 +1,8 @@
 // Purchases: whose they are, and the forms that move or attach one.
 
-import {bdi, byID, copyButton, el, list, time, title} from './elements.js'
-import {confirmed, field, message, needed, noteBox, showMessage, userBox, work} from './forms.js'
-import {ask, isErased, transactionPath} from './service.js'
+import {bdi, byID, copyButton, el, list, time, title, words} from './elements.js'
+import {busy, confirmed, field, message, needed, noteBox, showMessage, userBox, work} from './forms.js'
+import {ask, isErased, transactionPath, userPath} from './service.js'
 import {noteOf, stateParts, userButton} from './verdict.js'
 
 const nameOf = (purchase) => `${purchase.original_transaction_id}-${purchase.environment}`
@@ -12,6 +12,14 @@ const purchaseTitle = (purchase) => {
   return title(el('h2', {id: `purchase-${nameOf(purchase)}`, tabindex: -1}, 'Purchase ', bdi(id)),
     copyButton(id, `Copy the transaction ID ${id}`))
 }
+
+/// How a new owner stands now; `null` for one whom the service has never seen.
+async function standing(owner) {
+  const found = await ask('GET', `v1/lookup/${encodeURIComponent(owner)}`)
+  return found.found_as.includes('user_id') ? (await ask('GET', userPath(owner, 'history?limit=1'))).now : null
+}
+
+const neverSeen = (owner) => `This service has never seen ${owner}. Is it typed correctly?`
 
 /// - Parameter outcome: of what was just done with it.
 export function purchaseCard(first, outcome = null) {
@@ -42,16 +50,24 @@ export function purchaseCard(first, outcome = null) {
         noteOf(change)))))
   }
 
-  form.addEventListener('submit', async (event) => {
+  form.addEventListener('submit', (event) => {
     event.preventDefault()
     const owner = needed(to, 'Name the new owner.')
     const text = owner === null ? null : needed(note, 'Say in the note why it is moved.')
     if (text === null) return
-    if (!await confirmed('Move the purchase?', `The purchase ${id} moves from ${purchase.user_id} to ${owner}. ` +
-      `${purchase.user_id} loses what it gives at once.`, 'Move it')) return
-    work(form, 'Moving…', async (isCurrent) => {
+    work(form, 'Looking…', async (isCurrent) => {
+      const now = await standing(owner)
+      if (!isCurrent()) return
+      const change = `The purchase ${id} moves from ${purchase.user_id} to ${owner}. ` +
+        `${purchase.user_id} loses what it gives at once.`
+      const isSure = now
+        ? await confirmed('Move the purchase?', `${change} ${owner} has the tier ${now.tier} now, ${words(now.status)}.`,
+          'Move it')
+        : await confirmed('Move it to an unknown user?', `${neverSeen(owner)} ${change}`, 'Move it anyway')
+      if (!isSure || !isCurrent()) return
+      busy(form, 'Moving…')
       const moved = await ask('POST', transactionPath(id, '/transfer'),
-        {to: owner, note: text, environment: purchase.environment})
+        {to: owner, note: text, environment: purchase.environment, create: !now})
       if (!isCurrent()) return
       purchase = moved
       to.value = ''
@@ -93,9 +109,15 @@ export function unownedCard(purchase, canAttach) {
     const owner = needed(to, 'Name the owner.')
     const text = owner === null ? null : needed(note, 'Say in the note how you know that it is theirs.')
     if (text === null) return
-    work(form, 'Attaching…', async (isCurrent) => {
+    work(form, 'Looking…', async (isCurrent) => {
+      const now = await standing(owner)
+      if (!isCurrent()) return
+      const isSure = now || await confirmed('Attach it to an unknown user?',
+        `${neverSeen(owner)} The purchase ${id} becomes theirs.`, 'Attach it anyway')
+      if (!isSure || !isCurrent()) return
+      busy(form, 'Attaching…')
       const attached = await ask('POST', transactionPath(id, '/transfer'),
-        {to: owner, note: text, environment: purchase.environment})
+        {to: owner, note: text, environment: purchase.environment, create: !now})
       if (!isCurrent()) return
       const owned = purchaseCard(attached, `Attached. The purchase belongs to ${attached.user_id} now.`)
       card.replaceWith(owned)
