@@ -48,12 +48,12 @@ extension LedgerTables {
     var next = newest
     while let sequence = next {
       let event = try first(
-        "SELECT previous, kind, note, purchase_id, request_id FROM event WHERE sequence = ?", sequence
+        "SELECT previous, kind, note, purchase_id, other_user_id FROM event WHERE sequence = ?", sequence
       ) { row in
         (
           previous: try row.get(0, as: Int64?.self), kind: try row.get(1, as: String.self),
           note: try row.get(2, as: Int64?.self), purchase: try row.get(3, as: Int64?.self),
-          requestID: try row.get(4, as: String.self)
+          other: try row.get(4, as: String?.self)
         )
       }
       guard let event else {
@@ -64,9 +64,9 @@ extension LedgerTables {
       if event.kind == "note" { notes.insert(sequence) }
       if let note = event.note { notes.insert(note) }
       if let purchase = event.purchase { erased.purchases.insert(purchase) }
+      if event.kind == "gained", event.other != nil { try eraseRequestID(ofLossesAfter: sequence) }
       try execute(
         "UPDATE event SET user_id = ?, request_id = ? WHERE sequence = ?", pseudonym, ErasedNames.text, sequence)
-      if event.kind == "gained" { try erase(requestID: event.requestID, after: sequence) }
       erased.events += 1
       next = event.previous
     }
@@ -75,12 +75,14 @@ extension LedgerTables {
     return erased
   }
 
-  /// Who lost a purchase to the user has the ID of the user's request in their events, too. These follow in the same transaction;
-  /// a replica's may lie between.
-  private func erase(requestID: String, after sequence: Int64) throws {
+  /// Who lost a purchase to the user has the ID of the same request in their events, which follow in the same transaction. Those
+  /// of another replica may lie between.
+  private func eraseRequestID(ofLossesAfter gain: Int64) throws {
     try execute(
-      "UPDATE event SET request_id = ? WHERE sequence > ? AND sequence <= ? AND request_id = ?", ErasedNames.text,
-      sequence, sequence + 1_000, requestID)
+      """
+      UPDATE event SET request_id = ? WHERE sequence > ? AND sequence <= ?
+        AND (request_id, recorded_at) = (SELECT request_id, recorded_at FROM event WHERE sequence = ?)
+      """, ErasedNames.text, gain, gain + 1_000, gain)
   }
 
   private func erase(note sequence: Int64) throws -> Bool {

@@ -300,6 +300,16 @@ import Testing
           for _ in 0..<5 where try await Self.ask(ask, service, seen).status != 429 {}
         }
       }
+      let apart = Settings(server: ["admin": "{ port: 0 }"])
+      try await RunningService.run(apple: store.apple, settings: apart, now: { Self.clock }) { service in
+        let admin = try #require(service.adminPort)
+        for path in ["/livez", "/readyz", "/metrics"] {
+          let answer = try await RawClient.exchange(
+            port: admin, ["GET \(path) HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n"])
+          #expect(answer.hasPrefix("HTTP/1.1 421 "), "\(path): \(answer)")
+          seen.note(try #require(try Contract.shared.get().operation("GET", path)), 421)
+        }
+      }
       var patient = Settings(jwt: ["secret": TokenMint.secret])
       patient.revenueCat = Self.revenueCat
       try await RunningService.run(

@@ -103,7 +103,7 @@ import Yams
     let command = try #require(try Countersign.parseAsRoot(arguments) as? Revalidate)
     #expect(command.expiringWithin == "24h")
     #expect(command.service.keyFile != nil)
-    _ = try ServiceOptions.origin(try #require(command.service.url))
+    _ = try ServiceOptions.origin(try #require(command.service.url), isInsecure: command.service.insecure)
   }
 
   @Test func `the crontab's line is right`() throws {
