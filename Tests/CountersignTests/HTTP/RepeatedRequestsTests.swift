@@ -1,5 +1,6 @@
 import Foundation
 import HTTPTransport
+import Ledger
 import TestSupport
 import Testing
 

@@ -230,7 +230,7 @@ import Testing
 }
 
 extension RunningService {
-  fileprivate func consume(
+  func consume(
     _ feature: String, of user: String, amount: Int = 1, zone: String? = nil, key: String? = serviceKey,
     headers: [TransportHeader] = []
   ) async throws -> Answer {
