@@ -22,30 +22,41 @@ extension FaultTests {
 
     private static func from(_ address: String) -> [TransportHeader] { [TransportHeader("X-Forwarded-For", address)] }
 
-    /// Runs an attack over and over, and asks honestly meanwhile.
+    /// What attackers were answered, and whether they may stop.
+    private final class Tally: Sendable {
+      /// Guards both.
+      private let state = Mutex((statuses: [Int: Int](), isOver: false))
+
+      var statuses: [Int: Int] { state.withLock { $0.statuses } }
+      var isOver: Bool { state.withLock { $0.isOver } }
+
+      func note(_ status: Int) { state.withLock { $0.statuses[status, default: 0] += 1 } }
+
+      func end() { state.withLock { $0.isOver = true } }
+    }
+
+    /// Runs attacks over and over, and asks honestly meanwhile.
     /// - Returns: the statuses that attackers got, and the durations of the honest requests.
     private static func during(
       _ attacks: [@Sendable (Int) async throws -> Answer], honest: @Sendable (Int) async throws -> Void
     ) async throws -> (statuses: [Int: Int], durations: [Duration]) {
-      let statuses = Mutex<[Int: Int]>([:])
-      let isOver = Mutex(false)
+      let tally = Tally()
       let durations = try await withThrowingTaskGroup(of: Void.self) { group in
         for attack in attacks {
           group.addTask {
             var number = 0
             repeat {
-              let status = try await attack(number).status
-              statuses.withLock { $0[status, default: 0] += 1 }
+              tally.note(try await attack(number).status)
               number += 1
-            } while number < 8 || !isOver.withLock(\.self)
+            } while number < 8 || !tally.isOver
           }
         }
         let durations = try await Self.durations(honest)
-        isOver.withLock { $0 = true }
+        tally.end()
         try await group.waitForAll()
         return durations
       }
-      return (statuses.withLock(\.self), durations)
+      return (tally.statuses, durations)
     }
 
     private static func durations(_ honest: (Int) async throws -> Void) async throws -> [Duration] {
