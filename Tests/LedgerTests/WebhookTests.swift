@@ -156,7 +156,8 @@ import Testing
       try await settle(ledger, [WebhookResult(of: all[0], .delivered)])
       let wanted = try #require(try await ledger.webhookStatus("shop") { $0 >= "e4" })
       #expect(wanted.waiting == 2 && wanted.oldest == at(4))
-      #expect(try await ledger.webhookStatus("shop") { _ in false }?.oldest == nil)
+      let unwanted = try #require(try await ledger.webhookStatus("shop") { _ in false })
+      #expect(unwanted.waiting == 0 && unwanted.oldest == nil)
       try await ledger.record(
         (0..<1_200).map { _ in AppEvent(user: "dora", type: "e", at: at(9), properties: "{}") }, at: at(9))
       #expect(try await ledger.webhookStatus("shop")?.waiting == 1_000)

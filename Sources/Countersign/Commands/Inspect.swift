@@ -7,8 +7,9 @@ struct Inspect: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Say what a receipt is, who signed it and what it proves, without asking Apple.",
     discussion: """
-      Takes a receipt, a StoreKit 2 transaction or renewal info (JWS), a server notification, or an answer of the App \
-      Store Server API as JSON, or the body of a request with a receipt. Signed parts inside are verified too; the shared secret in a notification is not shown.
+      Takes a receipt, a StoreKit 2 transaction or renewal info (JWS), a server notification, an answer of the App \
+      Store Server API as JSON, or the body of a request with a receipt. Signed parts inside are verified too; the \
+      shared secret in a notification is not shown.
       An event of RevenueCat's is explained; nothing in it proves who sent it.
 
       Exit codes: 0 authentic, 1 not authentic, 2 cannot be decoded.
