@@ -58,7 +58,7 @@ extension LedgerTables {
       """
       SELECT key FROM customer WHERE joined_to = ? AND NOT EXISTS (SELECT 1 FROM account WHERE account.key = customer.key)
         AND NOT EXISTS (SELECT 1 FROM device WHERE device.user_id = customer.key)
-      ORDER BY last_seen_at DESC, key LIMIT 1000
+      ORDER BY joined_to DESC, first_seen_at DESC LIMIT 1000
       """, user.key
     ) { try $0.get(0, as: String.self) }
     for key in idle.dropFirst(Customer.mostAliases) { try forgetCustomer(key) }

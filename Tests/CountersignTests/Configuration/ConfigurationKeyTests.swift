@@ -40,6 +40,7 @@ struct ConfigurationKeyTests {
     Row("server.shutdown_grace", "20.0 seconds", file: ("0", "0.0 seconds"), environment: ("10m", "600.0 seconds")),
     Row("server.rate_limit", "0", file: ("50", "50"), environment: ("1000000", "1000000")),
     Row("server.user_rate_limit", "10", file: ("0", "0"), environment: ("1000000", "1000000")),
+    Row("server.new_customers_per_address", "600", file: ("0", "0"), environment: ("1000000", "1000000")),
     Row("server.address_rate_limit", "300", file: ("0", "0"), environment: ("1000000", "1000000")),
     Row("server.trusted_proxies", "0", file: ("[10.0.0.0/8, \"::1\"]", "2"), environment: ("127.0.0.1", "1")),
     Row(
@@ -88,6 +89,7 @@ struct ConfigurationKeyTests {
     Row("policy.local_verification", "advise", file: ("require", "require"), environment: ("require", "require")),
     Row("policy.xcode", "reject", file: ("accept", "accept"), environment: ("accept", "accept")),
     Row("ledger.path", "countersign.sqlite", file: ("/var/lib/a b.db", "/var/lib/a b.db"), environment: ("./x", "./x")),
+    Row("ledger.reserve", "10", file: ("0", "0"), environment: ("100", "100")),
     Row("ledger.pool", "16", file: ("1", "1"), environment: ("200", "200")),
     Row(
       "events.keep", "34560000.0 seconds", file: ("1d", "86400.0 seconds"),

@@ -163,6 +163,7 @@ extension ServiceConfiguration {
     case "policy.local_verification": policy.localVerification.rawValue
     case "policy.xcode": policy.xcode.rawValue
     case "ledger.path": ledger.path
+    case "ledger.reserve": "\(ledger.reserve)"
     case "ledger.pool": "\(ledger.pool)"
     case "events.keep": "\(events.age)"
     case "retention.history": retention.history.map { "\($0)" } ?? "none"
@@ -182,6 +183,7 @@ extension ServiceConfiguration {
     case "auth.api_keys":
       auth.apiKeys.map { "\($0.name)/\($0.role)/\($0.digest.bytes.count)" }.joined(separator: " ")
     case "server.user_rate_limit": "\(server.userRateLimit)"
+    case "server.new_customers_per_address": "\(server.newCustomersPerAddress)"
     case "server.address_rate_limit": "\(server.addressRateLimit)"
     case "server.trusted_proxies": "\(server.trustedProxies.count)"
     case "server.page_origins": server.pageOrigins.sorted().joined(separator: " ")

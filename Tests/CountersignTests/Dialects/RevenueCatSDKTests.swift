@@ -144,7 +144,7 @@ import Testing
       _ = try await set(#"{"attributes":{"$email":{"value":null,"updated_at_ms":30}}}"#)
       #expect(try await app.service.ledger.attributes(of: "u1")["$email"]?.value == nil)
       let refused = try await set(
-        #"{"attributes":{"9":{"value":"x","updated_at_ms":1},"long":{"value":"\#(String(repeating: "x", count: 501))","updated_at_ms":1}}}"#
+        #"{"attributes":{"9":{"value":"x","updated_at_ms":1},"long":{"value":"\#(String(repeating: "x", count: 2_001))","updated_at_ms":1}}}"#
       )
       #expect(refused.status == 200 && refused.text.contains(#""key_name":"9""#))
       #expect(refused.text.contains(#""key_name":"long""#))

@@ -48,12 +48,15 @@ import Testing
   }
 
   @Test func `of new customers and devices an address has so many an hour, and of purchases any number`() async throws {
-    try await RevenueCatApp.run(server: ["new_customers_per_address": "3"]) { app, store, _, _ in
-      #expect(try await app.send(.get, "/v1/subscribers/u1").status == 201)
+    try await RevenueCatApp.run(server: ["new_customers_per_address": "3", "trusted_proxies": "[127.0.0.1]"]) {
+      app, store, _, _ in
+      let here = [TransportHeader("X-Forwarded-For", "203.0.113.7")]
+      #expect(try await app.send(.get, "/v1/subscribers/u1", headers: here).status == 201)
       #expect(
-        try await app.send(.post, "/v1/subscribers/u2/attributes", Self.attributes(["a": "x"])).status == 200)
+        try await app.send(.post, "/v1/subscribers/u2/attributes", Self.attributes(["a": "x"]), headers: here).status
+          == 200)
       let trial = #"{"trial":"week","device_id":"\#(Self.device)"}"#
-      #expect(try await app.send(.post, "/v1/trials", trial).status == 201)
+      #expect(try await app.send(.post, "/v1/trials", trial, headers: here).status == 201)
       let refused: [(TransportRequest.Method, String, String?)] = [
         (.get, "/v1/subscribers/u3", nil),
         (.post, "/v1/subscribers/u3/attributes", Self.attributes(["a": "x"])),
@@ -63,18 +66,23 @@ import Testing
         (.put, "/v1/devices/7f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11", "{}"),
       ]
       for (method, path, body) in refused {
-        let answer = try await app.send(method, path, body)
+        let answer = try await app.send(method, path, body, headers: here)
         #expect(answer.status == 429 && answer.headers.contains { $0.name.lowercased() == "retry-after" }, "\(path)")
       }
       #expect(try await !app.service.ledger.knows("u3"))
       // Who is known goes on, and so does whoever has bought.
-      #expect(try await app.send(.get, "/v1/subscribers/u1").status == 200)
-      #expect(try await app.send(.post, "/v1/trials", trial).status == 200)
-      #expect(try await app.post(try store.simulator.issueReceipt(.renewing).receiptData, of: "u3").status == 200)
-      #expect(try await app.send(.get, "/v1/subscribers/u3").status == 200)
+      #expect(try await app.send(.get, "/v1/subscribers/u1", headers: here).status == 200)
+      #expect(try await app.send(.post, "/v1/trials", trial, headers: here).status == 200)
+      #expect(
+        try await app.post(try store.simulator.issueReceipt(.renewing).receiptData, of: "u3", headers: here).status
+          == 200)
+      #expect(try await app.send(.get, "/v1/subscribers/u3", headers: here).status == 200)
       // A server's key is counted by its rate alone.
       let server = RevenueCatApp(service: app.service, key: RunningService.serviceKey)
-      #expect(try await server.send(.get, "/v1/subscribers/u4").status == 201)
+      #expect(try await server.send(.get, "/v1/subscribers/u4", headers: here).status == 201)
+      // Another address has its own number.
+      let there = [TransportHeader("X-Forwarded-For", "203.0.113.8")]
+      #expect(try await app.send(.get, "/v1/subscribers/u5", headers: there).status == 201)
     }
   }
 

@@ -99,7 +99,9 @@ import Testing
       Ask(
         method: .post, path: "/v1/transactions/\(id)/transfer", key: support, body: #"{"to":"u","note":"why"}"#),
       Ask(method: .post, path: "/v1/revalidations", body: #"{"expiring_within":"24h","dry_run":true}"#),
-      Ask(method: .post, path: "/v1/revalidations", body: #"{"expiring_within":"24h"}"#),
+      Ask(
+        method: .post, path: "/v1/revalidations", body: #"{"expiring_within":"24h"}"#,
+        headers: [TransportHeader("Idempotency-Key", "one")]),
       Ask(method: .get, path: "/v1/revalidations/1"),
       Ask(method: .get, path: "/v1/events"),
       Ask(method: .post, path: "/v1/events", key: token, body: #"{"events":[{"type":"paywall_viewed"}]}"#),
@@ -220,6 +222,9 @@ import Testing
             body: #"{"user_id":"u","receipt_data":"\#(try store.simulator.issueReceipt(.wrongApp).receiptData)"}"#),
           Ask(
             method: .post, path: "/v1/profiles/u/grants", body: #"{"tier":"pro","for":"2d"}"#,
+            headers: [TransportHeader("Idempotency-Key", "one")]),
+          Ask(
+            method: .post, path: "/v1/revalidations", body: #"{"expiring_within":"48h"}"#,
             headers: [TransportHeader("Idempotency-Key", "one")]),
           Ask(method: .delete, path: "/v1/profiles/u/grants/7"),
           Ask(method: .get, path: "/v1/transactions/7", key: Self.support),
