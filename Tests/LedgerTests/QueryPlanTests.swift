@@ -89,13 +89,7 @@ import Testing
       ("bareCustomers", { _ = try $0.bareCustomers(seenBefore: now, limit: 10) }),
       ("isBare", { _ = try $0.isBare("u7") }),
       ("forgetCustomer", { try $0.forgetCustomer("u7") }),
-      (
-        "countReport",
-        { tables in
-          _ = try tables.hasRoom(forReport: 1, of: "u7", on: 1)
-          try tables.countReport(1, of: "u7", on: 1)
-        }
-      ),
+      ("countReport", { _ = try $0.countReport(1, of: "u7", on: 1) }),
       ("provisionalEvidence", { _ = try $0.provisionalEvidence(of: "u7") }),
       ("removePending", { try $0.removePending(2) }),
       (

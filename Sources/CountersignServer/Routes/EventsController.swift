@@ -87,17 +87,18 @@ struct EventsController: Sendable {
     for (index, one) in posted.value.events.enumerated() {
       events.append(try checked(one, "events[\(index)]", by: caller, at: now))
     }
-    let excessive = try await context.reading { [events] () throws(LedgerError) in
+    let refused = try await context.reading { [events] () throws(LedgerError) in
       try await ledger.record(events, at: now)
     }
-    if let excessive {
-      let midnight = 86_400 - Int(now.timeIntervalSince1970) % 86_400
+    // Others' events of a server are kept beside those of a user who has too many.
+    guard refused < events.count else {
       throw Problem(
-        .rateLimited, "The events of '\(excessive)' have more than \(AppEvent.mostBytes) bytes today; none was kept.",
-        retryAfter: midnight)
+        .rateLimited, "A user's events may have \(AppEvent.mostBytes) bytes a day (UTC), and these exceed that.",
+        retryAfter: 86_400 - Int(now.timeIntervalSince1970) % 86_400)
     }
     let unknown = events.count { $0.type == Self.exposed && $0.exposure == nil }
-    return Self.response(ByteBuffer(string: "{\"recorded\":\(events.count),\"unknown_variants\":\(unknown)}\n"))
+    let recorded = events.count - refused
+    return Self.response(ByteBuffer(string: "{\"recorded\":\(recorded),\"unknown_variants\":\(unknown)}\n"))
   }
 
   private func checked(

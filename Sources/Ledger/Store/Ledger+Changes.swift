@@ -1,5 +1,5 @@
 internal import Access
-package import Entitlements
+internal import Entitlements
 package import struct FoundationEssentials.Date
 
 /// The events for others: lists them, waits for them, and records the app's own.
@@ -17,21 +17,22 @@ extension Ledger {
   /// Keeps events that an app reports, in their order, and the variants that they say users saw first. One with an ID under
   /// which the user has an event already is that one, whatever else it says.
   ///
-  /// - Returns: the user whose app has reported too much today (`AppEvent.mostBytes`), if any: none of the events is kept
-  ///   then.
+  /// - Returns: the number of events that are not kept, as their users have too many bytes of them today
+  ///   (`AppEvent.mostBytes`).
   @discardableResult
-  package func record(_ events: [AppEvent], at now: Date) async throws(LedgerError) -> UserID? {
-    guard !events.isEmpty else { return nil }
+  package func record(_ events: [AppEvent], at now: Date) async throws(LedgerError) -> Int {
+    guard !events.isEmpty else { return 0 }
     return try await engine.submit { tables in
       let recordedAt = try StoredForm.milliseconds(now)
-      var bytes: [UserID: Int] = [:]
-      for event in events { bytes[try tables.name(of: event.user), default: 0] += event.size }
-      for (user, bytes) in bytes where try !tables.hasRoom(forReport: bytes, of: user, on: now.utcDay) { return user }
-      for (user, bytes) in bytes { try tables.countReport(bytes, of: user, on: now.utcDay) }
+      var refused = 0
       for event in events {
         var detail = ChangeEvent.Detail()
         (detail.properties, detail.reportedID) = (event.properties, event.id)
         let (user, day) = (try tables.name(of: event.user), event.at.utcDay)
+        guard try tables.countReport(event.size, of: user, on: now.utcDay) else {
+          refused += 1
+          continue
+        }
         if let id = event.id, try !tables.isFirst(report: id, of: user, at: recordedAt) { continue }
         try tables.note(UserProgress(seen: day, viewed: event.type == AppEvent.paywall ? day : nil), of: user)
         if let exposure = event.exposure { try tables.keep(exposure, of: user) }
@@ -39,7 +40,7 @@ extension Ledger {
           event.type, of: user, at: StoredForm.milliseconds(event.at), recordedAt: recordedAt,
           detail)
       }
-      return nil
+      return refused
     }
   }
 

@@ -97,21 +97,20 @@ extension LedgerTables {
     return changesCount == 1
   }
 
-  /// Whether events of so many bytes are within those that an app may report of a user in a day.
-  func hasRoom(forReport bytes: Int, of user: UserID, on day: Int) throws -> Bool {
+  /// Counts the bytes of an event that an app reports of a user.
+  /// - Returns: whether they are within those of a day; else nothing is counted.
+  func countReport(_ bytes: Int, of user: UserID, on day: Int) throws -> Bool {
     let known = try first("SELECT bytes FROM reported_bytes WHERE user_id = ? AND day = ?", user.key, day) {
       try $0.get(0, as: Int.self)
     }
-    return (known ?? 0) + bytes <= AppEvent.mostBytes
-  }
-
-  func countReport(_ bytes: Int, of user: UserID, on day: Int) throws {
+    let total = (known ?? 0) + bytes
+    guard total <= AppEvent.mostBytes else { return false }
     try execute(
       """
       INSERT INTO reported_bytes (user_id, day, bytes) VALUES (?, ?, ?)
-      ON CONFLICT (user_id) DO UPDATE SET day = excluded.day,
-        bytes = excluded.bytes + CASE WHEN reported_bytes.day = excluded.day THEN reported_bytes.bytes ELSE 0 END
-      """, user.key, day, bytes)
+      ON CONFLICT (user_id) DO UPDATE SET day = excluded.day, bytes = excluded.bytes
+      """, user.key, day, total)
+    return true
   }
 
   /// Gives a user the IDs of events that an anonymous customer's app reported: they may come again.
