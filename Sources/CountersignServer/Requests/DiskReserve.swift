@@ -11,8 +11,10 @@ package struct DiskReserve: Sendable {
     self.freeShare = freeShare
   }
 
+  var hasRoom: Bool { share == 0 || (freeShare() ?? 1) >= share }
+
   func requireRoom() throws(Problem) {
-    guard share > 0, let free = freeShare(), free < share else { return }
+    guard !hasRoom else { return }
     throw Problem(
       .ledgerUnavailable, "The disk of this service is nearly full, and what is left is kept for purchases; try later.")
   }

@@ -156,7 +156,7 @@ struct RevenueCatSDKController: Sendable {
       try await admitNewcomer(id, caller, context)
     }
     // Nothing of a refused purchase is kept.
-    if let attributes = posted.attributes, (try? common.limits.reserve.requireRoom()) != nil {
+    if let attributes = posted.attributes, common.limits.reserve.hasRoom {
       _ = try await keep(attributes, of: id, context)
     }
     if let transaction = posted.appTransaction { await note(transaction, of: id, caller, context) }
