@@ -52,6 +52,7 @@ import Testing
     let database = try await server.makeDatabase()
     let url = server.url(of: database)
     await (try await Ledger.open(url: url, connections: 1)).close()
+    let long = "e" + String(repeating: "\u{301}", count: 2_000)
     // As of 0015.
     try await server.run(
       """
@@ -64,7 +65,10 @@ import Testing
       ALTER TABLE proof DROP COLUMN frame_id, DROP COLUMN frame_at;
       DROP INDEX IF EXISTS device_push_token, given_period_trial;
       ALTER TABLE device DROP COLUMN app;
-      DELETE FROM ledger_migration WHERE identifier > '0016'; INSERT INTO memo (name, text) VALUES ('kept', 'yes')
+      DELETE FROM ledger_migration WHERE identifier > '0016'; INSERT INTO memo (name, text) VALUES ('kept', 'yes');
+      INSERT INTO customer (key, first_seen_at, last_seen_at, attributes) VALUES
+        ('anna', 1, 1, '{"a":{"value":"x\\u0000y","updated_at_ms":7},"gone":{"updated_at_ms":8}}'), ('carl', 1, 1, NULL),
+        ('ben', 1, 1, '{"long":{"value":"\(long)","updated_at_ms":9},"\(long)":{"value":"2","updated_at_ms":9}}')
       """, on: database)
     let ledgers = try await withThrowingTaskGroup(of: Ledger.self) { group in
       for _ in 0..<3 { group.addTask { try await Ledger.open(url: url, connections: 1) } }
@@ -75,6 +79,10 @@ import Testing
     for ledger in ledgers { await ledger.close() }
     #expect(try await server.run("SELECT text FROM memo WHERE name = 'kept'", on: database) == [["yes"]])
     #expect(try await server.run("SELECT count(*) FROM change_event", on: database) != [["0"]])
+    let attributes = try await server.run(
+      "SELECT key, name, octet_length(value), updated_at FROM customer_attribute ORDER BY key, name", on: database)
+    #expect(attributes == [["anna", "a", "2", "7"], ["anna", "gone", nil, "8"], ["ben", "long", "999", "9"]])
+    #expect(try await server.run("SELECT text FROM memo WHERE name = 'attributes_cut'", on: database) == [["1"]])
     #expect(try await LedgerVerification.verify(url: url).findings == [])
   }
 

@@ -63,7 +63,7 @@ enum PostgreSQLSchema {
     let before = Set(try objects(of: queue).map(\.name))
     let added = try objects(of: wholeSchema()).filter { !before.contains($0.name) }.map(translated)
     let missing = LedgerSchema.migrator.migrations.filter { !applied.contains($0) }
-    return missing.compactMap { changes[$0] } + added + missing.compactMap { guards[$0] }
+    return missing.compactMap { changes[$0] } + added + missing.compactMap { sequels[$0] }
   }
 
   private struct SchemaObject {
@@ -118,8 +118,8 @@ enum PostgreSQLSchema {
     "0028 devices": "ALTER TABLE device ADD COLUMN app TEXT COLLATE \"C\";",
   ]
 
-  /// Triggers on tables that a migration adds.
-  private static let guards = ["0022 retention": onlyGrows, "0029 bounds": boundedAttributes]
+  /// The statements of migrations that come after the tables which these add: triggers on them, and their first rows.
+  private static let sequels = ["0022 retention": onlyGrows, "0029 bounds": boundedAttributes]
 
   /// As in SQLite's migration. A text of PostgreSQL's has no NUL.
   private static let boundedAttributes = """
@@ -133,6 +133,15 @@ enum PostgreSQLSchema {
           FROM customer, json_each(CAST(replace(customer.attributes, '\\u0000', '') AS JSON)) AS one
           WHERE octet_length(one.key) BETWEEN 1 AND 160) AS cut) AS summed
       WHERE bytes <= 65536;
+    INSERT INTO memo (name, text)
+      SELECT 'attributes_cut', CAST(count(*) AS TEXT) FROM customer
+      WHERE attributes IS NOT NULL AND (
+        SELECT sum(octet_length(one.key) + coalesce(octet_length(one.value ->> 'value'), 0))
+        FROM json_each(CAST(replace(customer.attributes, '\\u0000', '') AS JSON)) AS one
+      ) > (
+        SELECT coalesce(sum(octet_length(name) + coalesce(octet_length(value), 0)), 0)
+        FROM customer_attribute WHERE customer_attribute.key = customer.key
+      ) HAVING count(*) > 0;
     UPDATE customer SET attributes = NULL WHERE attributes IS NOT NULL;
     """
 
