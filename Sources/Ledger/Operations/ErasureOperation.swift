@@ -6,8 +6,8 @@ internal import struct FoundationEssentials.Date
 ///     stays, under a pseudonym    account, events (their facts), purchases (their keys and periods), what was given,
 ///                                 trials with their devices, transfers at RevenueCat
 ///     goes                        receipts, signed transactions, notes, IDs of requests, waiting receipts and what was
-///                                 granted on them, consumption, time zone, devices, the SDK's customers, texts of notifications,
-///                                 events for others, what experiments showed
+///                                 granted on them, consumption, time zone, devices, the SDK's customers, texts of
+///                                 notifications, events for others, what experiments showed
 ///     stays until the row is      the outbox has the ID
 ///       reset
 ///

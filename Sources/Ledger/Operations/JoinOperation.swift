@@ -5,7 +5,7 @@ internal import struct FoundationEssentials.Date
 /// given, consumption and receipts that wait move, and from then on the anonymous ID means the user.
 ///
 /// A purchase that names a third user is left behind: nobody has it, as if its owner had been erased, until somebody proves it.
-/// What was granted on the signature of such a purchase ends.
+/// Access on the signature of such a purchase alone ends.
 struct JoinOperation {
   let id: UserID
   let user: UserID

@@ -47,7 +47,7 @@ extension Ledger {
 
   /// Whether an ID is known: as a customer's, or as a user's of whom something is recorded.
   package func knows(_ id: UserID) async throws(LedgerError) -> Bool {
-    try await readShort { tables in try tables.customer(id) != nil }
+    try await readShort { tables in try tables.isCustomer(id) || tables.customer(id) != nil }
   }
 
   /// Forgets customers of whom nothing is known but the ID, and who were last seen before a moment.

@@ -53,11 +53,13 @@ extension LedgerTables {
   func join(_ id: UserID, to user: UserID) throws {
     try execute("UPDATE customer SET joined_to = ? WHERE key = ? OR joined_to = ?", user.key, id.key, id.key)
     changes.note(id)
-    // Anybody may invent IDs and join them.
+    // Anybody may invent IDs and join them. One with events stays, as an erasure has to find them.
     let idle = try all(
       """
       SELECT key FROM customer WHERE joined_to = ? AND NOT EXISTS (SELECT 1 FROM account WHERE account.key = customer.key)
         AND NOT EXISTS (SELECT 1 FROM device WHERE device.user_id = customer.key)
+        AND NOT EXISTS (SELECT 1 FROM reported_bytes WHERE reported_bytes.user_id = customer.key)
+        AND NOT EXISTS (SELECT 1 FROM told_refusal WHERE told_refusal.user_id = customer.key)
       ORDER BY joined_to DESC, first_seen_at DESC LIMIT 1000
       """, user.key
     ) { try $0.get(0, as: String.self) }
@@ -88,6 +90,8 @@ extension LedgerTables {
         AND NOT EXISTS (SELECT 1 FROM trial WHERE trial.user_id = customer.key)
         AND NOT EXISTS (SELECT 1 FROM feature_total WHERE feature_total.user_id = customer.key)
         AND NOT EXISTS (SELECT 1 FROM exposure WHERE exposure.user_id = customer.key)
+        AND NOT EXISTS (SELECT 1 FROM reported_bytes WHERE reported_bytes.user_id = customer.key)
+        AND NOT EXISTS (SELECT 1 FROM told_refusal WHERE told_refusal.user_id = customer.key)
         AND NOT EXISTS (SELECT 1 FROM store_report WHERE store_report.user_id = customer.key)
         AND NOT EXISTS (
           SELECT 1 FROM pending_receipt WHERE pending_receipt.user_id = coalesce(customer.spelling, customer.key))
@@ -103,7 +107,7 @@ extension LedgerTables {
     changes.note(UserID(key))
   }
 
-  /// Dates an ID by which nothing is known from now: it moves nobody's first day.
+  /// Has an ID first seen now.
   func redate(_ id: UserID, at now: Date) throws {
     try execute("UPDATE customer SET first_seen_at = ? WHERE key = ?", now, id.key)
   }

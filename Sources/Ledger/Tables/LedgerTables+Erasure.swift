@@ -75,8 +75,8 @@ extension LedgerTables {
     return erased
   }
 
-  /// Who lost a purchase to the user has the ID of the same request in their events, which follow in the same transaction. Those
-  /// of another replica may lie between.
+  /// A purchase that the user gained was lost by another one, in whose history the loss has the same request ID. It follows in
+  /// the same transaction; events of other replicas may lie between.
   private func eraseRequestID(ofLossesAfter gain: Int64) throws {
     try execute(
       """
