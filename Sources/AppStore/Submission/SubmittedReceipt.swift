@@ -94,7 +94,7 @@ package struct SubmittedReceipt: Hashable, Sendable {
     {
       return receipt
     }
-    // What has other characters was no base64 with plus signs.
+    // Plus signs are missing in nothing else than base64.
     guard joined.allSatisfy(ReceiptText.mayBeBase64) else { throw .notBase64 }
     throw UndecodableReceipt(
       .spaces,

@@ -66,7 +66,7 @@ func buildApplication(
     appStore.transport.shutdown()
     throw StartError(description: error.description)
   }
-  // Told once: it is of the upgrade.
+  // The upgrade leaves the number for one start.
   if let customers = try? await ledger.memo("attributes_cut") {
     logger.warning("attributes that were too large were cut at the upgrade", metadata: ["customers": "\(customers)"])
     try? await ledger.keepMemo("attributes_cut", nil)

@@ -108,7 +108,8 @@ package final class ServerIdentities: Sendable {
   }
 
   /// TLS 1.2 or newer, of 1.2 the suites with forward secrecy and AEAD alone (RFC 9325, section 4.2), HTTP/1.1. The identity is
-  /// looked up for each handshake and is not in the configuration itself: NIO appends the chain of an override to the configured one instead of replacing it.
+  /// looked up for each handshake and is not in the configuration itself: NIO appends the chain of an override to the
+  /// configured one instead of replacing it.
   package var tlsConfiguration: TLSConfiguration {
     let identity = current
     var configuration = TLSConfiguration.makeServerConfiguration(

@@ -10,7 +10,8 @@ extension HTTPField.Name {
 
 /// Names every request, in its answer and in every log line, and gives every answer the headers that all have.
 ///
-/// One middleware for both: each costs four of Swift's asynchronous frames. A caller's own `X-Request-Id` is kept where it is harmless: up to 128 letters, digits, `.`, `_` and `-`.
+/// One middleware for both: each costs four of Swift's asynchronous frames. A caller's own `X-Request-Id` is kept where it is
+/// harmless: up to 128 letters, digits, `.`, `_` and `-`.
 struct RequestIDMiddleware: RouterMiddleware {
   typealias Context = ServiceRequestContext
 

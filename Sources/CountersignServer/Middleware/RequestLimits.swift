@@ -87,7 +87,7 @@ struct RequestLimits: Sendable {
 
   private func admit(_ name: String, _ context: ServiceRequestContext) throws(Problem) {
     try user.admit("\(context.clientAddress?.client ?? "") \(name)")
-    // Of reads the limit of each address is enough: they cost little.
+    // Reads cost little: the limit of each address is enough for them.
     if context.isWrite { try userInAll.admit(name) }
   }
 }
