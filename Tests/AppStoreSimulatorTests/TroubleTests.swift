@@ -317,7 +317,7 @@ struct RunningSimulatorTests {
     let body = requestBody(try simulator.issueReceipt().receiptData)
     #expect(FileManager.default.fileExists(atPath: root))
     async let stalled = Exchange.send("POST", url, root: root, body: body, seconds: 30)
-    let deadline = ContinuousClock.now + .seconds(10)
+    let deadline = ContinuousClock.now + .seconds(60)
     while simulator.calls.inFlight == 0, ContinuousClock.now < deadline { try await Task.sleep(for: .milliseconds(10)) }
     let start = ContinuousClock.now
     await simulator.stop()

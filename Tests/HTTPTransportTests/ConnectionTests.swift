@@ -104,8 +104,8 @@ extension HTTPTransportTests {
         return TestAnswer(text: request.text)
       } during: { server in
         try await bench.withTransport({ $0.allowedSchemes = [.http, .https] }) { transport in
-          async let first = transport.send(.post(server.origin, "one"), deadline: .now + .seconds(10)).text
-          async let second = transport.send(.post(server.origin, "two"), deadline: .now + .seconds(10)).text
+          async let first = transport.send(.post(server.origin, "one"), deadline: .now + .seconds(60)).text
+          async let second = transport.send(.post(server.origin, "two"), deadline: .now + .seconds(60)).text
           let answers = try await [first, second]
           #expect(answers == ["one", "two"])
         }

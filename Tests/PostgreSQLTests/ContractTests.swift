@@ -67,7 +67,7 @@ import Testing
     let database = try await TestDatabase(.wide)
     try await database.owner().run("alter table public.profiles alter column subscription_version type integer")
     try await adapter(over: database) { store in
-      guard case .misconfigured(let trouble) = await store.check(deadline: .now + .seconds(10)) else {
+      guard case .misconfigured(let trouble) = await store.check(deadline: .now + .seconds(60)) else {
         Issue.record("the check finds nothing")
         return
       }
@@ -76,7 +76,7 @@ import Testing
       let update = ProfileUpdate(
         user: UserID(UserIDs.a), version: 1_796_083_200_123, tier: "pro", status: .active, expiresAt: nil,
         originalTransactionID: nil)
-      guard case .misconfigured(trouble) = await store.apply(update, deadline: .now + .seconds(10)) else {
+      guard case .misconfigured(trouble) = await store.apply(update, deadline: .now + .seconds(60)) else {
         Issue.record("the update is not refused for the same")
         return
       }
@@ -96,7 +96,7 @@ import Testing
     try await adapter(over: database, claims: #"{"role":"billing_writer"}"#) { store in
       let update = ProfileUpdate(
         user: UserID(UserIDs.a), version: 7, tier: "pro", status: .active, expiresAt: nil, originalTransactionID: nil)
-      guard case .misconfigured(let trouble) = await store.apply(update, deadline: .now + .seconds(10)) else {
+      guard case .misconfigured(let trouble) = await store.apply(update, deadline: .now + .seconds(60)) else {
         Issue.record("the lock let it pass")
         return
       }

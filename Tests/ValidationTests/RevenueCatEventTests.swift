@@ -6,7 +6,7 @@ import Testing
 
 /// Which members of RevenueCat's events have to be readable.
 @Suite struct RevenueCatEventTests {
-  private static let now = Date(timeIntervalSince1970: 1_718_452_800)
+  private static let now = Date(timeIntervalSince1970: 1_718_452_800.000_123_456)
 
   /// A body with one member in other words, or without it (`nil`).
   private static func body(_ type: String, _ name: String = "", _ json: String? = nil) -> [UInt8] {

@@ -79,19 +79,6 @@ extension FaultTests {
       }
     }
 
-    /// What attackers were answered, and whether they may stop.
-    private final class Tally: Sendable {
-      /// Guards both.
-      private let state = Mutex((statuses: [Int: Int](), isOver: false))
-
-      var statuses: [Int: Int] { state.withLock { $0.statuses } }
-      var isOver: Bool { state.withLock { $0.isOver } }
-
-      func note(_ status: Int) { state.withLock { $0.statuses[status, default: 0] += 1 } }
-
-      func end() { state.withLock { $0.isOver = true } }
-    }
-
     /// Brings an attack about again and again, and asks honestly meanwhile.
     private static func during(
       _ attack: () async throws -> [HeldConnection], asking request: () async throws -> Answer
@@ -233,7 +220,7 @@ extension FaultTests {
           let bodies = [250_000, 850_000].map {
             #"{"notification_type":"X","z":["# + Array(repeating: "1", count: $0).joined(separator: ",") + "]}"
           }
-          let tally = Tally()
+          let tally = AttackTally()
           var before = Honest()
           for number in receipts.indices { try await before.ask { try await post(number) } }
           let after = try await withThrowingTaskGroup(of: Void.self) { group in
@@ -311,4 +298,17 @@ extension FaultTests {
       }
     }
   }
+}
+
+/// What attackers were answered, and whether they may stop.
+final class AttackTally: Sendable {
+  /// Guards both.
+  private let state = Mutex((statuses: [Int: Int](), isOver: false))
+
+  var statuses: [Int: Int] { state.withLock { $0.statuses } }
+  var isOver: Bool { state.withLock { $0.isOver } }
+
+  func note(_ status: Int) { state.withLock { $0.statuses[status, default: 0] += 1 } }
+
+  func end() { state.withLock { $0.isOver = true } }
 }

@@ -9,7 +9,7 @@ import Testing
 
 /// Requests that come again, as their answer was lost: on a clock with nanoseconds, which has gone on.
 @Suite struct RepeatedRequestsTests {
-  private static let start = Date(timeIntervalSince1970: 1_718_452_800)
+  private static let start = Date(timeIntervalSince1970: 1_718_452_800.000_123_456)
   private static let device = "11111111-1111-4111-8111-111111111111"
   private static let key = [TransportHeader("Idempotency-Key", "once")]
 

@@ -36,7 +36,7 @@ import Testing
       let client = try client(store.simulator)
       let environment: AppStoreSimulator.StoreEnvironment = server == .production ? .production : .sandbox
       let other: AppStoreSimulator.StoreEnvironment = server == .production ? .sandbox : .production
-      let deadline = ContinuousClock.now + .seconds(10)
+      let deadline = ContinuousClock.now + .seconds(60)
       #expect(try await client.query(token(store.simulator, environment), at: server, deadline: deadline) == nil)
       try await client.update(
         token(store.simulator, environment), bit0: true, bit1: false, at: server, deadline: deadline)
@@ -57,7 +57,7 @@ import Testing
       let token = try token(store.simulator)
       store.simulator.advanceClock(by: .seconds(31))
       await #expect(throws: DeviceCheckError.tokenRefused) {
-        try await client(store.simulator).update(token, bit0: true, bit1: true, deadline: .now + .seconds(10))
+        try await client(store.simulator).update(token, bit0: true, bit1: true, deadline: .now + .seconds(60))
       }
       #expect(store.simulator.deviceBits(of: "phone-1") == nil)
     }
@@ -67,7 +67,7 @@ import Testing
   func `no trouble is taken for an answer`(trouble: Trouble) async throws {
     try await SimulatedStore.run(at: Self.clock) { store in
       let client = try client(store.simulator)
-      try await client.update(token(store.simulator), bit0: true, bit1: true, deadline: .now + .seconds(10))
+      try await client.update(token(store.simulator), bit0: true, bit1: true, deadline: .now + .seconds(60))
       store.simulator.setTrouble(trouble, service: .deviceCheck)
       do throws(DeviceCheckError) {
         let token: DeviceToken
@@ -89,7 +89,7 @@ import Testing
       let client = try client(store.simulator)
       for trouble in [Trouble.http500, .reset, .deviceCheckKeyRefused] {
         store.simulator.setTrouble(trouble, count: 1)
-        try await client.update(token(store.simulator), bit0: true, bit1: true, deadline: .now + .seconds(10))
+        try await client.update(token(store.simulator), bit0: true, bit1: true, deadline: .now + .seconds(60))
         #expect(client.state == .answering)
       }
       #expect(store.simulator.calls.deviceCheck.total == 6)

@@ -62,7 +62,7 @@ import Testing
         do {
           let answer = try await client(store).history(
             of: OriginalTransactionID(issued.transactionID), bundleIDs: [BundleID(Product.defaultBundleID)],
-            includesOneTimePurchases: true, deadline: .now + .seconds(10))
+            includesOneTimePurchases: true, deadline: .now + .seconds(60))
           #expect(answer.history.environment.rawValue == environment.rawValue)
           #expect(!answer.history.purchases.isEmpty)
           #expect(answer.signedTransactions[OriginalTransactionID(issued.originalTransactionID)] != nil)
@@ -80,7 +80,7 @@ import Testing
       await #expect(throws: AppStoreError.keyRejected) {
         try await client(store).history(
           of: OriginalTransactionID(issued.transactionID), bundleIDs: [BundleID(Product.defaultBundleID)],
-          includesOneTimePurchases: false, deadline: .now + .seconds(10))
+          includesOneTimePurchases: false, deadline: .now + .seconds(60))
       }
     }
   }

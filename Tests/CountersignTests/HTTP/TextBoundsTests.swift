@@ -88,7 +88,7 @@ import Testing
     settings.dialects = ["revenuecat", "verify_receipt"]
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     defer { try? FileManager.default.removeItem(at: directory) }
-    try await SimulatedStore.run(at: Date(timeIntervalSince1970: 1_718_452_800)) { [settings] store in
+    try await SimulatedStore.run(at: Date(timeIntervalSince1970: 1_718_452_800.000_123_456)) { [settings] store in
       try await RunningService.run(apple: store.apple, settings: settings, directory: directory) { service in
         let inPath =
           isEscaped ? (name == "NUL" ? "a%00b" : "a%ED%A0%BD") : RevenueCatApp.encoded(String(text.prefix(400)))

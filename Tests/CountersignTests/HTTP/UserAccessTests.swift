@@ -12,7 +12,7 @@ import Testing
 
 /// A phone with a user's token: it posts, reads back what is its user's, and nothing else.
 @Suite struct UserAccessTests {
-  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
+  static let clock = Date(timeIntervalSince1970: 1_718_452_800.000_123_456)
   static let alice = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
   static let bob = "00000000-0000-4000-8000-000000000002"
   static let settings = Settings(jwt: ["secret": TokenMint.secret])
@@ -105,7 +105,7 @@ import Testing
   @Test func `who was refused is in the log, a user as a digest`() async throws {
     let settings = Settings(jwt: ["secret": TokenMint.secret])
     try await RunningService.run(apple: .unreachable, settings: settings) { service in
-      let clock = Date(timeIntervalSince1970: 1_718_452_800)
+      let clock = Self.clock
       // A UUID is the same user in capitals.
       let token = try TokenMint.user(DialectBench.user.uppercased(), at: clock)
       #expect(try await service.profile("somebody", key: token).status == 403)
