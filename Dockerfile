@@ -1,6 +1,6 @@
 # syntax=docker/dockerfile:1
 # The service, and the simulated App Store to try it with. `docker build -t countersign .` takes as long as a release build,
-# half an hour on two processors; the next one, unless a Package.swift has changed, only what our own sources take.
+# half an hour on two processors; the next one, unless Package.swift has changed, only what our own sources take.
 
 FROM swift:6.3-bookworm AS build
 RUN apt-get update -qq \
@@ -10,16 +10,14 @@ WORKDIR /build
 # The dependencies, built for targets with nothing in them: a layer that a change of our sources leaves alone. The manifest
 # names the test targets too, so their folders have to be there, and stay empty.
 COPY Package.swift ./
-COPY CountersignClient/Package.swift ./CountersignClient/Package.swift
 COPY scripts/stub-targets ./
-RUN ./stub-targets && cd CountersignClient && ../stub-targets
+RUN ./stub-targets
 RUN swift build -c release --static-swift-stdlib --product countersign
 RUN swift build -c release --static-swift-stdlib --product app-store-simulator
-RUN rm -r Sources CountersignClient
+RUN rm -r Sources
 COPY Sources ./Sources
 # The service shows it under /problems.
 COPY docs/reference/problems.md ./docs/reference/problems.md
-COPY CountersignClient ./CountersignClient
 RUN swift build -c release --static-swift-stdlib --product countersign
 RUN swift build -c release --static-swift-stdlib --product app-store-simulator
 RUN set -e; for program in countersign app-store-simulator; do \

@@ -19,7 +19,7 @@ FAULT_LOG := .build/faults.log
 # Load, certificates and requests for the benchmarks.
 BENCH_PACKAGES := curl openssl postgresql python3 strace util-linux wrk
 
-.PHONY: help demo test test-postgresql build-tests client-test docs fuzz faults cost bench build release deb deb-check package-check \
+.PHONY: help demo test test-postgresql build-tests app-package-check docs fuzz faults cost bench build release deb deb-check package-check \
   lint format image-check deps test-deps clean
 
 help: ## Say what there is
@@ -30,7 +30,7 @@ demo: deps ## Start a simulated App Store and the service, post one receipt per 
 	$(SWIFT) build --product app-store-simulator
 	@.build/debug/countersign demo
 
-test: build-tests client-test ## Run every test
+test: build-tests app-package-check ## Run every test
 	@SWIFT=$(SWIFT) scripts/run-tests
 
 test-postgresql: build-tests ## Run the tests of the ledger and of the service on PostgreSQL (12 minutes)
@@ -39,9 +39,8 @@ test-postgresql: build-tests ## Run the tests of the ledger and of the service o
 build-tests: test-deps ## Build every test
 	$(SWIFT) build --build-tests
 
-# A package of its own, so that apps need not resolve the service's dependencies.
-client-test: ## Build and test the library for apps, CountersignClient
-	$(SWIFT) test --package-path CountersignClient
+app-package-check: ## Build an app that uses CountersignClient, and fail where another package is resolved
+	@SWIFT=$(SWIFT) scripts/check-app-package
 
 docs: test-deps ## Run every shell example of README.md and docs, and follow every link
 	$(SWIFT) build --product countersign
@@ -111,18 +110,16 @@ package-check: deps ## Check what samples/ has for operators: systemd, compose, 
 
 lint: ## Check format, import rules and that dependencies are named by exact version
 	$(SWIFT) format lint --strict --recursive --parallel Package.swift Sources Tests \
-	  Benchmarks/Package.swift Benchmarks/Sources \
-	  CountersignClient/Package.swift CountersignClient/Sources CountersignClient/Tests
+	  Benchmarks/Package.swift Benchmarks/Sources
 	scripts/check-imports
 	scripts/check-cycles
-	@if grep -HnE '\.package\(url:' Package.swift Benchmarks/Package.swift CountersignClient/Package.swift | grep -v 'exact: "'; then \
+	@if grep -HnE '\.package\(url:' Package.swift Benchmarks/Package.swift | grep -v 'exact: "'; then \
 	  echo 'A dependency has to be named by its exact version, so that no build takes a release that nobody has seen.'; exit 1; \
 	fi
 
 format: ## Format in place
 	$(SWIFT) format --in-place --recursive --parallel Package.swift Sources Tests \
-	  Benchmarks/Package.swift Benchmarks/Sources \
-	  CountersignClient/Package.swift CountersignClient/Sources CountersignClient/Tests
+	  Benchmarks/Package.swift Benchmarks/Sources
 
 image-check: deps ## Run the Dockerfile's build steps in a clean directory (10 minutes)
 	scripts/check-image
@@ -134,4 +131,4 @@ test-deps: deps
 	@scripts/install-packages $(TEST_PACKAGES)
 
 clean: ## Remove everything that was built
-	rm -rf .build Benchmarks/.build CountersignClient/.build .hypothesis .schemathesis
+	rm -rf .build Benchmarks/.build .hypothesis .schemathesis

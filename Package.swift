@@ -10,16 +10,36 @@ let settings: [SwiftSetting] = [
   .define("PLANTED_DEFECTS", .when(configuration: .debug)),
 ]
 
+// What apps build as well.
+let clientSettings: [SwiftSetting] = [
+  .swiftLanguageMode(.v6),
+  .enableUpcomingFeature("ExistentialAny"),
+  .enableUpcomingFeature("MemberImportVisibility"),
+]
+
+extension Target.Dependency {
+  /// A product that an app does not resolve.
+  static func service(_ product: String, of package: String) -> Self {
+    .product(name: product, package: package, condition: .when(traits: ["Service"]))
+  }
+}
+
 let package = Package(
   name: "countersign",
-  platforms: [.macOS(.v15)],
+  // Those of the library for apps. The service is for Linux.
+  platforms: [.iOS(.v15), .macOS(.v12), .tvOS(.v15), .watchOS(.v8), .visionOS(.v1)],
   products: [
+    .library(name: "CountersignClient", targets: ["CountersignClient"]),
+    .library(name: "CountersignAPI", targets: ["CountersignAPI"]),
     .executable(name: "countersign", targets: ["Countersign"]),
     .executable(name: "app-store-simulator", targets: ["AppStoreSimulator"]),
   ],
+  // An app that names the package with `traits: []` resolves none of the dependencies.
+  traits: [
+    .default(enabledTraits: ["Service"]),
+    .trait(name: "Service", description: "The service, the simulator and their tests"),
+  ],
   dependencies: [
-    // The library for apps; the service shares its wire types.
-    .package(path: "CountersignClient"),
     .package(url: "https://github.com/hummingbird-project/hummingbird", exact: "2.28.1"),
     .package(url: "https://github.com/swift-server/swift-service-lifecycle", exact: "2.13.0"),
     .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
@@ -42,6 +62,11 @@ let package = Package(
     .package(url: "https://github.com/swiftlang/swift-subprocess", exact: "1.0.2"),
   ],
   targets: [
+    // The wire types of the HTTP API, which the service and its clients share.
+    .target(name: "CountersignAPI", swiftSettings: clientSettings),
+    // Purchases, restore, and what a user may do, for apps.
+    .target(name: "CountersignClient", dependencies: ["CountersignAPI"], swiftSettings: clientSettings),
+
     // The C libraries: a module map and a shim header each, no Swift.
     .systemLibrary(
       name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
@@ -55,7 +80,7 @@ let package = Package(
     // Fewer system calls for SQLite's log.
     .target(
       name: "CGatheringVFS",
-      dependencies: [.product(name: "GRDBSQLite", package: "GRDB.swift")]),
+      dependencies: [.service("GRDBSQLite", of: "GRDB.swift")]),
     .target(
       name: "Resilience",
       swiftSettings: settings),
@@ -76,8 +101,8 @@ let package = Package(
       name: "HTTPTransport",
       dependencies: [
         "CCurl", "Resilience",
-        .product(name: "DequeModule", package: "swift-collections"),
-        .product(name: "HeapModule", package: "swift-collections"),
+        .service("DequeModule", of: "swift-collections"),
+        .service("HeapModule", of: "swift-collections"),
       ],
       swiftSettings: settings),
     .target(
@@ -98,8 +123,8 @@ let package = Package(
       name: "Ledger",
       dependencies: [
         "Access", "CGatheringVFS", "CPostgreSQL", "Cryptography", "Entitlements", "JSON", "Resilience",
-        .product(name: "GRDB", package: "GRDB.swift"),
-        .product(name: "GRDBSQLite", package: "GRDB.swift"),
+        .service("GRDB", of: "GRDB.swift"),
+        .service("GRDBSQLite", of: "GRDB.swift"),
       ],
       swiftSettings: settings),
     .target(
@@ -114,14 +139,14 @@ let package = Package(
     // Prometheus' text format behind swift-metrics.
     .target(
       name: "Prometheus",
-      dependencies: [.product(name: "CoreMetrics", package: "swift-metrics")],
+      dependencies: [.service("CoreMetrics", of: "swift-metrics")],
       swiftSettings: settings),
     .target(
       name: "Tokens",
       dependencies: [
         "Cryptography", "Entitlements", "HTTPTransport", "JSON", "Resilience",
-        .product(name: "Logging", package: "swift-log"),
-        .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+        .service("Logging", of: "swift-log"),
+        .service("ServiceLifecycle", of: "swift-service-lifecycle"),
       ],
       swiftSettings: settings),
     // The use cases and the jobs: no HTTP server, no database, no libcurl.
@@ -129,9 +154,9 @@ let package = Package(
       name: "Validation",
       dependencies: [
         "Access", "AppStore", "Cryptography", "Entitlements", "JSON", "Ledger", "Profiles", "Resilience", "Webhooks",
-        .product(name: "DequeModule", package: "swift-collections"),
-        .product(name: "Logging", package: "swift-log"),
-        .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+        .service("DequeModule", of: "swift-collections"),
+        .service("Logging", of: "swift-log"),
+        .service("ServiceLifecycle", of: "swift-service-lifecycle"),
       ],
       swiftSettings: settings),
     // The files in the binary.
@@ -139,20 +164,19 @@ let package = Package(
     .target(
       name: "CountersignServer",
       dependencies: [
-        "Access", "AppStore", "CResources", "Cryptography", "Entitlements", "Files", "HTTPTransport", "JSON", "Ledger",
-        "Profiles", "Prometheus", "Resilience", "Tokens", "Validation", "Webhooks",
-        .product(name: "CoreMetrics", package: "swift-metrics"),
-        .product(name: "CountersignAPI", package: "CountersignClient"),
-        .product(name: "HTTPTypes", package: "swift-http-types"),
-        .product(name: "Hummingbird", package: "hummingbird"),
-        .product(name: "HummingbirdCore", package: "hummingbird"),
-        .product(name: "Logging", package: "swift-log"),
-        .product(name: "NIOCore", package: "swift-nio"),
-        .product(name: "NIOFoundationEssentialsCompat", package: "swift-nio"),
-        .product(name: "NIOHTTP1", package: "swift-nio"),
-        .product(name: "NIOHTTPTypes", package: "swift-nio-extras"),
-        .product(name: "NIOSSL", package: "swift-nio-ssl"),
-        .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+        "Access", "AppStore", "CountersignAPI", "CResources", "Cryptography", "Entitlements", "Files", "HTTPTransport",
+        "JSON", "Ledger", "Profiles", "Prometheus", "Resilience", "Tokens", "Validation", "Webhooks",
+        .service("CoreMetrics", of: "swift-metrics"),
+        .service("HTTPTypes", of: "swift-http-types"),
+        .service("Hummingbird", of: "hummingbird"),
+        .service("HummingbirdCore", of: "hummingbird"),
+        .service("Logging", of: "swift-log"),
+        .service("NIOCore", of: "swift-nio"),
+        .service("NIOFoundationEssentialsCompat", of: "swift-nio"),
+        .service("NIOHTTP1", of: "swift-nio"),
+        .service("NIOHTTPTypes", of: "swift-nio-extras"),
+        .service("NIOSSL", of: "swift-nio-ssl"),
+        .service("ServiceLifecycle", of: "swift-service-lifecycle"),
       ],
       // CResources has them.
       exclude: ["Console/Page", "Routes/openapi.yaml"],
@@ -160,38 +184,37 @@ let package = Package(
     .executableTarget(
       name: "Countersign",
       dependencies: [
-        "Access", "AppStore", "CountersignServer", "Cryptography", "Entitlements", "Files", "HTTPTransport", "JSON",
-        "Ledger", "Profiles", "Prometheus", "Resilience", "Tokens", "Validation", "Webhooks",
-        .product(name: "ArgumentParser", package: "swift-argument-parser"),
-        .product(name: "CoreMetrics", package: "swift-metrics"),
-        .product(name: "CountersignAPI", package: "CountersignClient"),
-        .product(name: "Hummingbird", package: "hummingbird"),
-        .product(name: "HummingbirdCore", package: "hummingbird"),
-        .product(name: "HummingbirdTLS", package: "hummingbird"),
-        .product(name: "Logging", package: "swift-log"),
-        .product(name: "NIOCore", package: "swift-nio"),
-        .product(name: "NIOPosix", package: "swift-nio"),
-        .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-        .product(name: "UnixSignals", package: "swift-service-lifecycle"),
-        .product(name: "Yams", package: "Yams"),
+        "Access", "AppStore", "CountersignAPI", "CountersignServer", "Cryptography", "Entitlements", "Files",
+        "HTTPTransport", "JSON", "Ledger", "Profiles", "Prometheus", "Resilience", "Tokens", "Validation", "Webhooks",
+        .service("ArgumentParser", of: "swift-argument-parser"),
+        .service("CoreMetrics", of: "swift-metrics"),
+        .service("Hummingbird", of: "hummingbird"),
+        .service("HummingbirdCore", of: "hummingbird"),
+        .service("HummingbirdTLS", of: "hummingbird"),
+        .service("Logging", of: "swift-log"),
+        .service("NIOCore", of: "swift-nio"),
+        .service("NIOPosix", of: "swift-nio"),
+        .service("ServiceLifecycle", of: "swift-service-lifecycle"),
+        .service("UnixSignals", of: "swift-service-lifecycle"),
+        .service("Yams", of: "Yams"),
       ],
       swiftSettings: settings),
     .executableTarget(
       name: "AppStoreSimulator",
       dependencies: [
         "COpenSSL",
-        .product(name: "ArgumentParser", package: "swift-argument-parser"),
-        .product(name: "HTTPTypes", package: "swift-http-types"),
-        .product(name: "Hummingbird", package: "hummingbird"),
-        .product(name: "HummingbirdCore", package: "hummingbird"),
-        .product(name: "HummingbirdTLS", package: "hummingbird"),
-        .product(name: "Logging", package: "swift-log"),
-        .product(name: "NIOCore", package: "swift-nio"),
-        .product(name: "NIOHTTP1", package: "swift-nio"),
-        .product(name: "NIOHTTPTypes", package: "swift-nio-extras"),
-        .product(name: "NIOHTTPTypesHTTP1", package: "swift-nio-extras"),
-        .product(name: "NIOPosix", package: "swift-nio"),
-        .product(name: "NIOSSL", package: "swift-nio-ssl"),
+        .service("ArgumentParser", of: "swift-argument-parser"),
+        .service("HTTPTypes", of: "swift-http-types"),
+        .service("Hummingbird", of: "hummingbird"),
+        .service("HummingbirdCore", of: "hummingbird"),
+        .service("HummingbirdTLS", of: "hummingbird"),
+        .service("Logging", of: "swift-log"),
+        .service("NIOCore", of: "swift-nio"),
+        .service("NIOHTTP1", of: "swift-nio"),
+        .service("NIOHTTPTypes", of: "swift-nio-extras"),
+        .service("NIOHTTPTypesHTTP1", of: "swift-nio-extras"),
+        .service("NIOPosix", of: "swift-nio"),
+        .service("NIOSSL", of: "swift-nio-ssl"),
       ],
       swiftSettings: settings),
 
@@ -199,18 +222,22 @@ let package = Package(
     .target(
       name: "TestSupport",
       dependencies: [
-        "CPostgreSQL",
-        .product(name: "Crypto", package: "swift-crypto"),
-        .product(name: "NIOCore", package: "swift-nio"),
-        .product(name: "NIOPosix", package: "swift-nio"),
-        .product(name: "NIOSSL", package: "swift-nio-ssl"),
-        .product(name: "Subprocess", package: "swift-subprocess"),
-        .product(name: "SwiftASN1", package: "swift-asn1"),
-        .product(name: "SystemPackage", package: "swift-system"),
-        .product(name: "X509", package: "swift-certificates"),
+        "CPostgreSQL", "HTTPTransport",
+        .service("Crypto", of: "swift-crypto"),
+        .service("NIOCore", of: "swift-nio"),
+        .service("NIOPosix", of: "swift-nio"),
+        .service("NIOSSL", of: "swift-nio-ssl"),
+        .service("Subprocess", of: "swift-subprocess"),
+        .service("SwiftASN1", of: "swift-asn1"),
+        .service("SystemPackage", of: "swift-system"),
+        .service("X509", of: "swift-certificates"),
       ],
       path: "Tests/TestSupport",
       swiftSettings: settings),
+    .testTarget(name: "CountersignAPITests", dependencies: ["CountersignAPI"], swiftSettings: clientSettings),
+    .testTarget(
+      name: "CountersignClientTests", dependencies: ["CountersignAPI", "CountersignClient"],
+      swiftSettings: clientSettings),
     .testTarget(
       name: "EntitlementsTests",
       dependencies: ["Entitlements"],
@@ -231,19 +258,19 @@ let package = Package(
       name: "CryptographyTests",
       dependencies: [
         "Cryptography",
-        .product(name: "Crypto", package: "swift-crypto"),
-        .product(name: "_CryptoExtras", package: "swift-crypto"),
+        .service("Crypto", of: "swift-crypto"),
+        .service("_CryptoExtras", of: "swift-crypto"),
       ],
       swiftSettings: settings),
     .testTarget(
       name: "HTTPTransportTests",
       dependencies: [
         "HTTPTransport", "JSON", "Resilience", "TestSupport",
-        .product(name: "NIOCore", package: "swift-nio"),
-        .product(name: "NIOHTTP1", package: "swift-nio"),
-        .product(name: "NIOHTTP2", package: "swift-nio-http2"),
-        .product(name: "NIOPosix", package: "swift-nio"),
-        .product(name: "NIOSSL", package: "swift-nio-ssl"),
+        .service("NIOCore", of: "swift-nio"),
+        .service("NIOHTTP1", of: "swift-nio"),
+        .service("NIOHTTP2", of: "swift-nio-http2"),
+        .service("NIOPosix", of: "swift-nio"),
+        .service("NIOSSL", of: "swift-nio-ssl"),
       ],
       swiftSettings: settings),
     // What every profile store behind the adapter has to do, whoever plays it.
@@ -254,7 +281,9 @@ let package = Package(
       swiftSettings: settings),
     .testTarget(
       name: "ProfilesTests",
-      dependencies: ["Entitlements", "HTTPTransport", "JSON", "ProfileStoreContract", "Profiles", "Resilience"],
+      dependencies: [
+        "Entitlements", "HTTPTransport", "JSON", "ProfileStoreContract", "Profiles", "Resilience", "TestSupport",
+      ],
       exclude: ["Recorded"],
       swiftSettings: settings),
     // The SQL in samples, the locks it makes, and the adapter, on a real PostgreSQL.
@@ -262,10 +291,10 @@ let package = Package(
       name: "PostgreSQLTests",
       dependencies: [
         "CPostgreSQL", "Entitlements", "HTTPTransport", "ProfileStoreContract", "Profiles", "TestSupport",
-        .product(name: "Crypto", package: "swift-crypto"),
-        .product(name: "NIOCore", package: "swift-nio"),
-        .product(name: "NIOHTTP1", package: "swift-nio"),
-        .product(name: "NIOPosix", package: "swift-nio"),
+        .service("Crypto", of: "swift-crypto"),
+        .service("NIOCore", of: "swift-nio"),
+        .service("NIOHTTP1", of: "swift-nio"),
+        .service("NIOPosix", of: "swift-nio"),
       ],
       exclude: ["Recorded", "SQL"],
       swiftSettings: settings),
@@ -286,20 +315,19 @@ let package = Package(
       name: "LedgerTests",
       dependencies: [
         "Access", "CGatheringVFS", "Entitlements", "Ledger", "LedgerProbe", "TestSupport",
-        .product(name: "GRDB", package: "GRDB.swift"),
-        .product(name: "GRDBSQLite", package: "GRDB.swift"),
+        .service("GRDB", of: "GRDB.swift"),
+        .service("GRDBSQLite", of: "GRDB.swift"),
       ],
-      exclude: ["Former"],
       swiftSettings: settings),
     .testTarget(
       name: "AppStoreSimulatorTests",
       dependencies: [
         "AppStoreSimulator", "TestSupport",
-        .product(name: "Crypto", package: "swift-crypto"),
-        .product(name: "Hummingbird", package: "hummingbird"),
-        .product(name: "Logging", package: "swift-log"),
-        .product(name: "SwiftASN1", package: "swift-asn1"),
-        .product(name: "X509", package: "swift-certificates"),
+        .service("Crypto", of: "swift-crypto"),
+        .service("Hummingbird", of: "hummingbird"),
+        .service("Logging", of: "swift-log"),
+        .service("SwiftASN1", of: "swift-asn1"),
+        .service("X509", of: "swift-certificates"),
       ],
       swiftSettings: settings),
     // The use case without a server: a scripted transport and a real ledger.
@@ -307,41 +335,42 @@ let package = Package(
       name: "ValidationTests",
       dependencies: [
         "Access", "AppStore", "AppStoreSimulator", "Entitlements", "HTTPTransport", "Ledger", "Profiles", "Resilience",
-        "Validation", "Webhooks",
-        .product(name: "Logging", package: "swift-log"),
+        "TestSupport", "Validation", "Webhooks",
+        .service("Crypto", of: "swift-crypto"),
+        .service("Logging", of: "swift-log"),
       ],
       swiftSettings: settings),
     .testTarget(
       name: "WebhooksTests",
-      dependencies: ["HTTPTransport", "Webhooks"],
+      dependencies: ["HTTPTransport", "TestSupport", "Webhooks"],
       swiftSettings: settings),
     .testTarget(
       name: "PrometheusTests",
-      dependencies: ["Prometheus", "TestSupport", .product(name: "CoreMetrics", package: "swift-metrics")],
+      dependencies: [
+        "Prometheus", "TestSupport", .service("CoreMetrics", of: "swift-metrics"),
+      ],
       swiftSettings: settings),
     .testTarget(
       name: "CountersignTests",
       dependencies: [
-        "Access", "AppStore", "AppStoreSimulator", "Countersign", "CountersignServer", "Cryptography", "Entitlements",
-        "Files", "HTTPTransport", "JSON", "Ledger", "Profiles", "Prometheus", "Resilience", "TestSupport", "Tokens",
-        "Validation", "Webhooks",
-        .product(name: "ArgumentParser", package: "swift-argument-parser"),
-        .product(name: "CountersignAPI", package: "CountersignClient"),
-        .product(name: "CountersignClient", package: "CountersignClient"),
-        .product(name: "Crypto", package: "swift-crypto"),
-        .product(name: "GRDB", package: "GRDB.swift"),
-        .product(name: "HTTPTypes", package: "swift-http-types"),
-        .product(name: "Logging", package: "swift-log"),
-        .product(name: "NIOCore", package: "swift-nio"),
-        .product(name: "NIOEmbedded", package: "swift-nio"),
-        .product(name: "NIOHTTPTypes", package: "swift-nio-extras"),
-        .product(name: "NIOPosix", package: "swift-nio"),
-        .product(name: "NIOSSL", package: "swift-nio-ssl"),
-        .product(name: "NIOTLS", package: "swift-nio"),
-        .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-        .product(name: "UnixSignals", package: "swift-service-lifecycle"),
-        .product(name: "Yams", package: "Yams"),
-        .product(name: "_CryptoExtras", package: "swift-crypto"),
+        "Access", "AppStore", "AppStoreSimulator", "Countersign", "CountersignAPI", "CountersignClient",
+        "CountersignServer", "Cryptography", "Entitlements", "Files", "HTTPTransport", "JSON", "Ledger", "Profiles",
+        "Prometheus", "Resilience", "TestSupport", "Tokens", "Validation", "Webhooks",
+        .service("ArgumentParser", of: "swift-argument-parser"),
+        .service("Crypto", of: "swift-crypto"),
+        .service("GRDB", of: "GRDB.swift"),
+        .service("HTTPTypes", of: "swift-http-types"),
+        .service("Logging", of: "swift-log"),
+        .service("NIOCore", of: "swift-nio"),
+        .service("NIOEmbedded", of: "swift-nio"),
+        .service("NIOHTTPTypes", of: "swift-nio-extras"),
+        .service("NIOPosix", of: "swift-nio"),
+        .service("NIOSSL", of: "swift-nio-ssl"),
+        .service("NIOTLS", of: "swift-nio"),
+        .service("ServiceLifecycle", of: "swift-service-lifecycle"),
+        .service("UnixSignals", of: "swift-service-lifecycle"),
+        .service("Yams", of: "Yams"),
+        .service("_CryptoExtras", of: "swift-crypto"),
       ],
       swiftSettings: settings),
   ]

@@ -15,7 +15,6 @@ let package = Package(
   name: "countersign-benchmarks",
   platforms: [.macOS(.v15)],
   dependencies: [
-    .package(path: "../CountersignClient"),
     .package(url: "https://github.com/hummingbird-project/hummingbird", exact: "2.28.1"),
     .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
     .package(url: "https://github.com/apple/swift-collections", exact: "1.6.0"),
@@ -30,6 +29,7 @@ let package = Package(
     .systemLibrary(name: "CJansson", pkgConfig: "jansson", providers: [.apt(["libjansson-dev"])]),
     .systemLibrary(name: "CPostgreSQL", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
     .target(name: "CGatheringVFS", dependencies: [.product(name: "GRDBSQLite", package: "GRDB.swift")]),
+    .target(name: "CountersignAPI", swiftSettings: [.swiftLanguageMode(.v6)]),
     .target(name: "Resilience", swiftSettings: settings),
     .target(name: "JSON", dependencies: ["CJansson", "Resilience"], swiftSettings: settings),
     .target(name: "Cryptography", dependencies: ["COpenSSL"], swiftSettings: settings),
@@ -61,9 +61,8 @@ let package = Package(
     .executableTarget(
       name: "bench",
       dependencies: [
-        "AppStore", "COpenSSL", "Entitlements", "HTTPTransport", "JSON", "Ledger",
+        "AppStore", "COpenSSL", "CountersignAPI", "Entitlements", "HTTPTransport", "JSON", "Ledger",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
-        .product(name: "CountersignAPI", package: "CountersignClient"),
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "NIOCore", package: "swift-nio"),
         .product(name: "NIOHTTP1", package: "swift-nio"),

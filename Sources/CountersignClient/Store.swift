@@ -38,6 +38,9 @@ public struct StoreTransaction: Sendable {
 
 #if canImport(StoreKit)
   import StoreKit
+  #if os(visionOS)
+    import UIKit
+  #endif
 
   /// StoreKit 2.
   public struct AppStoreStore: Store {
@@ -75,7 +78,7 @@ public struct StoreTransaction: Sendable {
           throw CountersignError.refused(code: "product_unavailable", detail: "The App Store has no such product.")
         }
         let options = appAccountToken.map { Set([Product.PurchaseOption.appAccountToken($0)]) } ?? []
-        switch try await product.purchase(options: options) {
+        switch try await Self.purchase(product, options) {
         case .success(let result): return .success(StoreTransaction(result))
         case .pending: return .pending
         case .userCancelled: return .cancelled
@@ -87,6 +90,25 @@ public struct StoreTransaction: Sendable {
       } catch {
         throw CountersignError(store: error)
       }
+    }
+  }
+
+  extension AppStoreStore {
+    /// visionOS shows the sheet in a scene, and has no `purchase(options:)`.
+    private static func purchase(
+      _ product: Product, _ options: Set<Product.PurchaseOption>
+    ) async throws -> Product.PurchaseResult {
+      #if os(visionOS)
+        let scene = await MainActor.run {
+          UIApplication.shared.connectedScenes.first { $0.activationState == .foregroundActive }
+        }
+        guard let scene else {
+          throw CountersignError.refused(code: "store_error", detail: "The app shows no scene for the sheet.")
+        }
+        return try await product.purchase(confirmIn: scene, options: options)
+      #else
+        return try await product.purchase(options: options)
+      #endif
     }
   }
 
