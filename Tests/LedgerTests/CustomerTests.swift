@@ -277,34 +277,4 @@ import Testing
       #expect(try await scratch.rows("SELECT count(*) FROM user_progress WHERE user_id = 'bare'") == [["0"]])
     }
   }
-
-  @Test func `attributes of before become rows, and what is too large is cut`() throws {
-    let queue = try DatabaseQueue()
-    try LedgerSchema.migrator.migrate(queue, upTo: "0028 devices")
-    let long = "e" + String(repeating: "\u{301}", count: 2_000)
-    try queue.write { db in
-      for (key, attributes) in [
-        ("anna", #"{"a":{"value":"1","updated_at_ms":7},"gone":{"updated_at_ms":8}}"#),
-        ("ben", #"{"long":{"value":"\#(long)","updated_at_ms":9},"\#(long)":{"value":"2","updated_at_ms":9}}"#),
-        ("carl", nil),
-      ] {
-        try db.execute(
-          sql: "INSERT INTO customer (key, first_seen_at, last_seen_at, attributes) VALUES (?, 1, 1, ?)",
-          arguments: [key, attributes])
-      }
-    }
-    try LedgerSchema.migrator.migrate(queue)
-    try queue.read { db in
-      let rows = try Row.fetchAll(
-        db, sql: "SELECT key, name, value, updated_at FROM customer_attribute ORDER BY key, name"
-      )
-      .map {
-        "\($0["key"] as String) \($0["name"] as String) \($0["value"] as String? ?? "-") \($0["updated_at"] as Int)"
-      }
-      let cut = String(String.UnicodeScalarView(long.unicodeScalars.prefix(500)))
-      #expect(rows == ["anna a 1 7", "anna gone - 8", "ben long \(cut) 9"])
-      #expect(try String.fetchOne(db, sql: "SELECT text FROM memo WHERE name = 'attributes_cut'") == "1")
-      #expect(try Int.fetchOne(db, sql: "SELECT count(*) FROM customer WHERE attributes IS NOT NULL") == 0)
-    }
-  }
 }

@@ -65,18 +65,18 @@ import Testing
       "user_id": .named, "device_id": .none, "app": .none, "model": .free, "ios_version": .free, "app_version": .free,
       "push_token": .free,
     ],
-    "store_purchase": [
+    "revenuecat_purchase": [
       "environment": .none, "original_transaction_id": .none, "user_id": .named, "events": .named, "evidence": .none,
       "unlocks": .none,
     ],
-    "store_report": [
+    "revenuecat_report": [
       "environment": .gone, "original_transaction_id": .gone, "user_id": .gone, "events": .named, "evidence": .gone,
       "unlocks": .gone,
     ],
-    "store_transfer": ["from_user_id": .named, "id": .none, "to_user_id": .named],
+    "revenuecat_transfer": ["from_user_id": .named, "id": .none, "to_user_id": .named],
     "change_event": ["user_id": .named, "type": .none, "data": .free],
     "covered_verdict": ["user_id": .gone, "entitlement": .gone],
-    "told_refusal": ["user_id": .gone, "subject": .gone],
+    "recorded_refusal": ["user_id": .gone, "subject": .gone],
     "reported_event": ["user_id": .gone, "id_sha256": .gone],
     // Days, products and amounts; a purchase's stay as its evidence does.
     "counted_purchase": ["counts": .none],
@@ -99,7 +99,7 @@ import Testing
     "webhook_delivery": ["webhook": .none, "user_id": .gone, "problem": .gone],
     "customer_attribute": ["key": .gone, "name": .gone, "value": .gone],
     "reported_bytes": ["user_id": .gone],
-    "customer": ["key": .gone, "spelling": .gone, "joined_to": .gone, "attributes": .gone],
+    "customer": ["key": .gone, "spelling": .gone, "joined_to": .gone],
   ]
 
   /// A table or a column that comes new has to be thought of here, and in `ErasureOperation`.

@@ -162,7 +162,7 @@ import Testing
       for change in ["DELETE FROM tally", "UPDATE tally SET count = 7"] {
         try await scratch.change("\(change) WHERE name = 'funnel_months'")
         #expect(try await viewers() != viewed)
-        try await ledger.keepMemo("figure rules", "1")
+        try await ledger.keepMemo("figure rules", "0")
         try await ledger.beginFigures([:])
         #expect(try await viewers() == viewed)
       }
@@ -188,7 +188,7 @@ import Testing
       #expect(try await ledger.figures(over: span).webhooks == report.webhooks)
       try await scratch.change("DELETE FROM tally WHERE name = 'webhook_months'")
       #expect(try await ledger.figures(over: span).webhooks == [])
-      try await ledger.keepMemo("figure rules", "1")
+      try await ledger.keepMemo("figure rules", "0")
       try await ledger.beginFigures([:])
       #expect(try await ledger.figures(over: span).webhooks == report.webhooks)
       // The viewers of the day count when it is a week old, the attempts at once.

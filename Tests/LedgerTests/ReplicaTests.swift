@@ -47,63 +47,6 @@ import Testing
     await #expect(throws: LedgerOpenError.self) { try await Ledger.open(url: url, connections: 1) }
   }
 
-  @Test func `a database of the release before gets the new tables, and keeps what it has`() async throws {
-    let server = try await TestEngine.running()
-    let database = try await server.makeDatabase()
-    let url = server.url(of: database)
-    await (try await Ledger.open(url: url, connections: 1)).close()
-    let long = "e" + String(repeating: "\u{301}", count: 2_000)
-    // As of 0015.
-    try await server.run(
-      """
-      DROP TABLE change_event, covered_verdict, told_refusal, webhook, webhook_lease, webhook_delivery, figure_due,
-        counted_purchase, figure, tally, tally_change, product_period, user_progress, near_limit, figure_cohort,
-        exposure, exposure_due, counted_exposure, variant_figure, thinned, past_evidence, reported_event, proof_frame,
-        customer_attribute, reported_bytes;
-      DROP INDEX event_other_user_id, event_noted, store_transfer_to_user_id, event_note;
-      ALTER TABLE outbox DROP COLUMN reset, DROP COLUMN reset_spelling;
-      ALTER TABLE proof DROP COLUMN frame_id, DROP COLUMN frame_at;
-      DROP INDEX IF EXISTS device_push_token, given_period_trial;
-      ALTER TABLE device DROP COLUMN app;
-      DELETE FROM ledger_migration WHERE identifier > '0016'; INSERT INTO memo (name, text) VALUES ('kept', 'yes');
-      INSERT INTO customer (key, first_seen_at, last_seen_at, attributes) VALUES
-        ('anna', 1, 1, '{"a":{"value":"x\\u0000y","updated_at_ms":7},"gone":{"updated_at_ms":8}}'), ('carl', 1, 1, NULL),
-        ('ben', 1, 1, '{"long":{"value":"\(long)","updated_at_ms":9},"\(long)":{"value":"2","updated_at_ms":9}}')
-      """, on: database)
-    let ledgers = try await withThrowingTaskGroup(of: Ledger.self) { group in
-      for _ in 0..<3 { group.addTask { try await Ledger.open(url: url, connections: 1) } }
-      return try await group.reduce(into: [Ledger]()) { $0.append($1) }
-    }
-    _ = try await ledgers[0].record(entry("anna", [evidence("1")], evaluate: rules))
-    #expect(try await ledgers[1].profile(of: "anna")?.entitlement.tier == "pro")
-    for ledger in ledgers { await ledger.close() }
-    #expect(try await server.run("SELECT text FROM memo WHERE name = 'kept'", on: database) == [["yes"]])
-    #expect(try await server.run("SELECT count(*) FROM change_event", on: database) != [["0"]])
-    let attributes = try await server.run(
-      "SELECT key, name, octet_length(value), updated_at FROM customer_attribute ORDER BY key, name", on: database)
-    #expect(attributes == [["anna", "a", "2", "7"], ["anna", "gone", nil, "8"], ["ben", "long", "999", "9"]])
-    #expect(try await server.run("SELECT text FROM memo WHERE name = 'attributes_cut'", on: database) == [["1"]])
-    #expect(try await LedgerVerification.verify(url: url).findings == [])
-  }
-
-  /// Replicas of the release before write beside a migrated database; and PostgreSQL gets what is new alone.
-  @Test func `migrations since there are replicas change nothing that was there`() throws {
-    func objects(upTo last: String?) throws -> [String: String] {
-      let queue = try DatabaseQueue()
-      try last.map { try LedgerSchema.migrator.migrate(queue, upTo: $0) } ?? LedgerSchema.migrator.migrate(queue)
-      return try queue.read { db in
-        try Row.fetchAll(db, sql: "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
-          .reduce(into: [:]) { $0[$1["name"]] = $1["sql"] }
-      }
-    }
-    let before = try objects(upTo: "0015 sales")
-    let after = try objects(upTo: nil)
-    #expect(before.count > 30)
-    // Columns that an older release leaves out, and triggers that let an erasure and retention through.
-    let changed: Set = ["device", "outbox", "proof", "event_no_update", "event_no_delete"]
-    for (name, sql) in before where !changed.contains(name) { #expect(after[name] == sql, "\(name)") }
-  }
-
   @Test func `of first exposures to several replicas one is kept, and counted once`() async throws {
     try await Self.withReplicas { ledgers, url in
       for round in 0..<5 {

@@ -327,35 +327,6 @@ import Testing
     try await ledger.verifyIntegrity()
     await ledger.close()
   }
-
-  // MARK: Upgrade
-
-  @Test(.ofTheFile) func `a ledger of the version before is upgraded, and its rechecks are taken by a run`()
-    async throws
-  {
-    let scratch = try Scratch()
-    let file = try DatabaseQueue(path: scratch.path)
-    try await file.writeWithoutTransaction { db in
-      try db.execute(sql: "PRAGMA application_id = \(LedgerFile.applicationID)")
-    }
-    try LedgerSchema.migrator.migrate(file, upTo: "0003 updates, grants, rechecks")
-    try await file.write { db in
-      try db.execute(
-        sql: """
-          INSERT INTO profile VALUES ('anna', 1, 'pro', 'active', NULL, NULL, '{}', 0);
-          INSERT INTO receipt VALUES (1, randomblob(32), 'kept', 'production', 'com.example.app', 0, 0);
-          INSERT INTO subscription
-            VALUES ('production', '1', 'anna', 1, 'verify_receipt', 0, 0, 0, '{"purchases":[],"renewals":[]}');
-          INSERT INTO recheck VALUES ('production', '1', \(milliseconds(100)), \(milliseconds(100)), 0);
-          """)
-    }
-    try file.close()
-    let ledger = try await scratch.open()
-    let run = try await start(ledger)
-    #expect(try await claim(ledger, run).items.map(\.receipt.base64) == ["kept"])
-    try await ledger.verifyIntegrity()
-    await ledger.close()
-  }
 }
 
 /// The same throws for the same seed (SplitMix64).

@@ -140,8 +140,8 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
     .init(
       name: "a refused notification twice",
       sql: """
-        INSERT INTO refused_notification (sha256, problem, payload, received_at)
-        SELECT sha256, 'x', 'x', 0 FROM refused_notification
+        INSERT INTO refused_notification (sha256, problem, payload, received_at, is_signed)
+        SELECT sha256, 'x', 'x', 0, 0 FROM refused_notification
         """, problem: "UNIQUE"),
     .init(
       name: "a notification that is half signed", sql: "UPDATE refused_notification SET is_signed = 2", problem: "CHECK"

@@ -70,21 +70,4 @@ import Testing
           == [Self.capitals, "ben"])
     }
   }
-
-  /// Before this was so, one user may have become two.
-  @Test(.ofTheFile) func `a user who is written down in both ways has what both have`() async throws {
-    let former = try FormerLedger()
-    try former.record(Self.capitals, evidence("1", expires: 2_000), at: 1)
-    try former.record(Self.small, evidence("2"), at: 50)
-    let ledger = try await former.open()
-    for name in [Self.capitals, Self.small].map({ UserID($0) }) {
-      #expect(try await ledger.profile(of: name)?.evidence.map(\.key) == [key("1"), key("2")])
-      #expect(
-        try await ledger.record(entry(name, [evidence("1", time: 5, expires: 3_000)], receipt: "new", evaluate: rules))
-          .recorded?.entitlement.accessUntil == at(3_000))
-      // The one that was judged last goes on.
-      #expect(try await ledger.waitingUpdate(of: name)?.user.rawValue == Self.small)
-    }
-    await ledger.close()
-  }
 }

@@ -60,16 +60,10 @@ func buildApplication(
   let ledger: Ledger
   do {
     ledger = try await Ledger.open(
-      at: configuration.ledger.place, onFatal: environment.ledgerFailed, onCommit: ledgerMetrics.note,
-      onUpgrade: upgradeReport(to: logger))
+      at: configuration.ledger.place, onFatal: environment.ledgerFailed, onCommit: ledgerMetrics.note)
   } catch {
     appStore.transport.shutdown()
     throw StartError(description: error.description)
-  }
-  // The upgrade leaves the number for one start.
-  if let customers = try? await ledger.memo("attributes_cut") {
-    logger.warning("attributes that were too large were cut at the upgrade", metadata: ["customers": "\(customers)"])
-    try? await ledger.keepMemo("attributes_cut", nil)
   }
   if !ledger.exposures.isEmpty {
     logger.warning(
@@ -338,21 +332,5 @@ extension ServiceConfiguration.ProfileStoreConfiguration {
     return ProfileStoreServices(
       store: GuardedProfileStore(PostgRESTProfileStore(postgREST, transport: transport), breaker: breaker),
       breaker: breaker, deadline: deadline, transport: transport)
-  }
-}
-
-/// Logs how far the upgrade of an older ledger has got, every five seconds. A new ledger has nobody to upgrade.
-private func upgradeReport(to logger: Logger) -> @Sendable (LedgerUpgrade.Progress) -> Void {
-  let next = Mutex(ContinuousClock.now)
-  return { progress in
-    guard progress.total > 0 else { return }
-    let isDue = next.withLock { next in
-      guard ContinuousClock.now >= next || progress.users == progress.total else { return false }
-      next = .now.advanced(by: .seconds(5))
-      return true
-    }
-    guard isDue else { return }
-    logger.notice(
-      "the ledger is being upgraded", metadata: ["users": "\(progress.users)", "of": "\(progress.total)"])
   }
 }

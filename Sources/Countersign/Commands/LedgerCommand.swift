@@ -20,8 +20,8 @@ struct LedgerCommand: AsyncParsableCommand {
         owner and a proof that is intact, and the outbox to agree with the verdicts. The \
         service may run meanwhile. It takes about 10 seconds per 100,000 users.
 
-        --against compares each line of the history with a backup: after an upgrade, with \
-        one that was made before; after retention, to prove what it has removed.
+        --against compares each line of the history with an older backup: after an upgrade, \
+        or after retention, to prove what it has removed.
 
         EXIT CODES
             0  everything agrees

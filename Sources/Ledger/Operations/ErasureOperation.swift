@@ -64,7 +64,7 @@ struct ErasureOperation {
     try tables.rename(transfersOf: key, to: pseudonym)
     guard let account else {
       try tables.forgetUpdate(of: key)
-      // A reset of before may wait.
+      // A reset from an earlier erasure may still be queued.
       report.resetsRow = try tables.hasReset(of: key)
       return (report, false)
     }

@@ -127,7 +127,7 @@ struct VerdictWriter {
       if isGiven.1 { before = try tables.coveredVerdict(of: account.user) }
       if isGiven.0 { after = bought(before).map(\.inWholeMilliseconds) }
       try tables.cover(isGiven.0 ? after : nil, of: account.user)
-      // Of a user whom a former version gave a period, nobody knows what the purchases gave.
+      // Without a covered verdict there is nothing to compare with.
       if isGiven.1, before == nil { after = nil }
       detail = ChangeEvent.Detail()
       if isGiven.0 { detail?.covered = after }

@@ -46,7 +46,7 @@ extension Ledger {
     return traces
   }
 
-  /// Empties the log, which has the pages of before the erasure.
+  /// Empties the log, which still has pages from before the erasure.
   ///
   /// - Throws: `unavailable` where a reader of before goes on for too long. What was erased is erased, and this can be
   ///   called again.

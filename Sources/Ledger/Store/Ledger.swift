@@ -90,20 +90,17 @@ package final class Ledger: Sendable {
   ///   - onFatal: called once, from any thread, when the disk failed or the file is corrupt. The process has to stop
   ///     and recover from the log at its next start.
   ///   - onCommit: called after each commit, on the writer's thread, before its callers resume.
-  ///   - onUpgrade: called after each step of the upgrade of an older ledger.
   package static func open(
     path: String, onFatal: @escaping @Sendable (String) -> Void,
-    onCommit: @escaping @Sendable (Commit) -> Void = { _ in },
-    onUpgrade: @escaping @Sendable (LedgerUpgrade.Progress) -> Void = { _ in }
+    onCommit: @escaping @Sendable (Commit) -> Void = { _ in }
   ) async throws(LedgerOpenError) -> Ledger {
-    try await open(path: path, synchronous: .full, onFatal: onFatal, onCommit: onCommit, onUpgrade: onUpgrade)
+    try await open(path: path, synchronous: .full, onFatal: onFatal, onCommit: onCommit)
   }
 
   /// - Parameter pause: blocks the writer's thread for a moment while it gathers more writes.
   static func open(
     path: String, synchronous: Synchronous, onFatal: @escaping @Sendable (String) -> Void,
-    onCommit: @escaping @Sendable (Commit) -> Void = { _ in },
-    onUpgrade: @escaping @Sendable (LedgerUpgrade.Progress) -> Void = { _ in },
+    onCommit: @escaping @Sendable (Commit) -> Void = { _ in }, schema: LedgerSchema = .present,
     pause: @escaping @Sendable () -> Void = { usleep(2_000) }
   ) async throws(LedgerOpenError) -> Ledger {
     let memory = Memory(isShared: false)
@@ -113,7 +110,7 @@ package final class Ledger: Sendable {
           returning: Result { () throws(LedgerOpenError) in
             try SQLiteEngine(
               path: path, synchronous: synchronous, onFatal: onFatal, onCommit: onCommit, onChanged: memory.note,
-              onUpgrade: onUpgrade, pause: pause)
+              schema: schema, pause: pause)
           })
       }
     }
@@ -123,11 +120,10 @@ package final class Ledger: Sendable {
   /// Opens a ledger wherever it is.
   package static func open(
     at place: LedgerPlace, onFatal: @escaping @Sendable (String) -> Void,
-    onCommit: @escaping @Sendable (Commit) -> Void = { _ in },
-    onUpgrade: @escaping @Sendable (LedgerUpgrade.Progress) -> Void = { _ in }
+    onCommit: @escaping @Sendable (Commit) -> Void = { _ in }
   ) async throws(LedgerOpenError) -> Ledger {
     switch place {
-    case .file(let path): try await open(path: path, onFatal: onFatal, onCommit: onCommit, onUpgrade: onUpgrade)
+    case .file(let path): try await open(path: path, onFatal: onFatal, onCommit: onCommit)
     case .database(let url, let connections): try await open(url: url, connections: connections, onCommit: onCommit)
     }
   }
@@ -148,11 +144,12 @@ package final class Ledger: Sendable {
 
   static func open(
     url: String, connections: Int, settings: PostgreSQLEngine.Settings,
-    onCommit: @escaping @Sendable (Commit) -> Void = { _ in }
+    onCommit: @escaping @Sendable (Commit) -> Void = { _ in }, schema: LedgerSchema = .present
   ) async throws(LedgerOpenError) -> Ledger {
     let memory = Memory(isShared: true)
     let engine = try await PostgreSQLEngine.open(
-      url: url, connections: connections, settings: settings, onCommit: onCommit, onChanged: memory.note)
+      url: url, connections: connections, settings: settings, schema: schema, onCommit: onCommit, onChanged: memory.note
+    )
     return Ledger(engine, memory)
   }
 

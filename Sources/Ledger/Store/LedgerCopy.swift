@@ -52,13 +52,12 @@ package struct LedgerCopy: Sendable {
       guard !file.isNew else { throw Failure(description: "There is no ledger at \(path).") }
       let queue = try DatabaseQueue(path: file.path)
       defer { try? queue.close() }
-      guard
-        try queue.read({ db in try LedgerSchema.migrator.hasCompletedMigrations(db) && !db.tableExists("subscription") }
-        )
-      else { throw Failure(description: "The ledger \(path) is of an older version; start the service once.") }
+      guard try queue.read(LedgerSchema.present.migrator.hasCompletedMigrations) else {
+        throw Failure(description: "The ledger \(path) is of an older version; start the service once.")
+      }
       let address = try PostgreSQLAddress(url)
       let connection = try address.checked { connection in
-        try PostgreSQLSchema.migrate(connection)
+        try PostgreSQLSchema.migrate(connection, to: .present)
         return connection
       }
       try connection.run("SET statement_timeout = 0")
@@ -71,8 +70,7 @@ package struct LedgerCopy: Sendable {
       try queue.writeWithoutTransaction { db in
         try db.execute(sql: "PRAGMA application_id = \(LedgerFile.applicationID); PRAGMA journal_mode = wal")
       }
-      try LedgerSchema.migrator.migrate(queue)
-      try LedgerUpgrade.run(queue) { _ in }
+      try LedgerSchema.present.migrator.migrate(queue)
       let address = try PostgreSQLAddress(url)
       let connection = try address.checked { $0 }
       guard try connection.run("SELECT to_regclass('account')::text") != nil else {
@@ -148,8 +146,7 @@ package struct LedgerCopy: Sendable {
   /// The tables of the present schema, with their columns.
   private static func tables() throws -> [Table] {
     let queue = try DatabaseQueue()
-    try LedgerSchema.migrator.migrate(queue)
-    try LedgerUpgrade.run(queue) { _ in }
+    try LedgerSchema.present.migrator.migrate(queue)
     return try queue.read { db in
       let names = try String.fetchAll(
         db,

@@ -153,7 +153,7 @@ package struct LedgerInspection: Hashable, Sendable {
       try Int.fetchOne(db, sql: "PRAGMA application_id") == Int(LedgerFile.applicationID)
     }
     guard isOurs else { throw LedgerOpenError.notALedger(path: path) }
-    guard try !queue.read(LedgerSchema.migrator.hasBeenSuperseded) else {
+    guard try !queue.read(LedgerSchema.present.migrator.hasBeenSuperseded) else {
       throw LedgerOpenError.newerSchema(path: path)
     }
   }

@@ -84,7 +84,7 @@ package struct LedgerVerification: Hashable, Sendable {
     _ address: PostgreSQLAddress, _ read: (LedgerTables) throws -> Result
   ) throws(LedgerOpenError) -> Result {
     try address.checked { connection in
-      guard try connection.run("SELECT to_regclass('proof_frame')::text") != nil else {
+      guard try PostgreSQLSchema.isPresent(connection) else {
         throw LedgerOpenError.inaccessible(
           path: "in \(address.description)", problem: "it has no tables yet, or is of an older version")
       }
@@ -110,9 +110,7 @@ package struct LedgerVerification: Hashable, Sendable {
   }
 
   private static func expectPresent(_ db: Database, path: String) throws {
-    guard
-      try db.tableExists("account") && !db.tableExists("subscription") && db.tableExists("proof_frame")
-    else {
+    guard try LedgerSchema.present.migrator.hasCompletedMigrations(db) else {
       throw LedgerOpenError.inaccessible(
         path: path, problem: "it is of an older version; start the service once, which upgrades it")
     }
@@ -144,12 +142,7 @@ package struct LedgerVerification: Hashable, Sendable {
       defer { try? older.close() }
       try queue.read { db in
         try older.read { formerDB in
-          let (tables, former) = (LedgerTables(db: db), LedgerTables(db: formerDB))
-          if try formerDB.tableExists("history") {
-            try verification.compare(tables, withLinesOf: former)
-          } else {
-            try verification.compare(tables, with: former, hasThinned: formerDB.tableExists("thinned"))
-          }
+          try verification.compare(LedgerTables(db: db), with: LedgerTables(db: formerDB))
         }
       }
       return verification

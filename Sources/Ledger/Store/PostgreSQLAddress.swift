@@ -99,7 +99,9 @@ struct PostgreSQLAddress: Sendable {
   }
 
   /// Checks that the server keeps what it acknowledges, and migrates the database. Blocks.
-  func prepare() throws(LedgerOpenError) { try checked(PostgreSQLSchema.migrate) }
+  func prepare(_ schema: LedgerSchema) throws(LedgerOpenError) {
+    try checked { connection in try PostgreSQLSchema.migrate(connection, to: schema) }
+  }
 
   /// Connects, checks the server, and does something with the connection. Blocks.
   func checked<Value>(_ body: (PostgreSQLConnection) throws -> Value) throws(LedgerOpenError) -> Value {

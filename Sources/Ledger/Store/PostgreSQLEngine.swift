@@ -71,14 +71,14 @@ final class PostgreSQLEngine: LedgerEngine {
 
   /// Connects, and brings the database to the present schema.
   static func open(
-    url: String, connections: Int, settings: Settings,
+    url: String, connections: Int, settings: Settings, schema: LedgerSchema,
     onCommit: @escaping @Sendable (Ledger.Commit) -> Void,
     onChanged: @escaping @Sendable (TransactionChanges.Changes) -> Void
   ) async throws(LedgerOpenError) -> PostgreSQLEngine {
     let address = try PostgreSQLAddress(url)
     let result: Result<Void, LedgerOpenError> = await withCheckedContinuation { continuation in
       DispatchQueue.global().async {
-        continuation.resume(returning: Result { () throws(LedgerOpenError) in try address.prepare() })
+        continuation.resume(returning: Result { () throws(LedgerOpenError) in try address.prepare(schema) })
       }
     }
     try result.get()
@@ -130,7 +130,7 @@ final class PostgreSQLEngine: LedgerEngine {
   /// A commit is the only proof that the server is no standby, and has room.
   func check() async throws(LedgerError) { try await submit { tables in try tables.beat() } }
 
-  /// What nobody waits for is gathered for a moment, and made in one transaction.
+  /// Deferred writes are collected for a moment, and share a transaction.
   private static let moment = DispatchTimeInterval.milliseconds(20)
 
   func submitLater(
@@ -401,7 +401,7 @@ final class PostgreSQLSession: @unchecked Sendable {
         guard let error = error as? PostgreSQLError, ContinuousClock.now < end else {
           return .failure(LedgerFailure(error).error)
         }
-        // A row that was added first is no conflict when it is there again.
+        // A unique violation that repeats is no race.
         if error.isConflict, error.state != "23505" || conflicts < 5 {
           conflicts += 1
           onRetry(true)

@@ -12,10 +12,10 @@ enum PostgreSQLSchema {
   /// The lock of a migration: "CSGN" in `pg_advisory_lock`.
   static let migrationLock: Int64 = 0x4353_474E
 
-  /// Brings a database to the present schema, under a lock, so that replicas that start together do it once.
+  /// Brings a database to a schema, under a lock, so that replicas that start together do it once.
   ///
   /// - Throws: `PostgreSQLError`, `Superseded`.
-  static func migrate(_ connection: PostgreSQLConnection) throws {
+  static func migrate(_ connection: PostgreSQLConnection, to schema: LedgerSchema) throws {
     // A lock is waited for as long as a migration takes, which is longer than a statement may.
     try connection.run("SET statement_timeout = 0; SET lock_timeout = 0; SELECT pg_advisory_lock(\(migrationLock))")
     defer { _ = try? connection.run("SELECT pg_advisory_unlock(\(migrationLock))") }
@@ -24,7 +24,7 @@ enum PostgreSQLSchema {
       CREATE TABLE IF NOT EXISTS ledger_migration (
         identifier TEXT COLLATE "C" PRIMARY KEY, applied_at TIMESTAMPTZ NOT NULL DEFAULT now())
       """)
-    let known = LedgerSchema.migrator.migrations
+    let known = schema.migrations.map(\.identifier)
     let text = try connection.run("SELECT string_agg(identifier, E'\\n') FROM ledger_migration") ?? ""
     let applied = Set(text.split(separator: "\n").map(String.init))
     guard applied.isSubset(of: known) else { throw Superseded() }
@@ -33,7 +33,7 @@ enum PostgreSQLSchema {
     guard !missing.isEmpty else { return }
     try connection.run("BEGIN")
     do {
-      for statement in try applied.isEmpty ? statements() : additions(after: known.filter(applied.contains)) {
+      for statement in try statements(of: schema, after: known.filter(applied.contains)) {
         try connection.run(statement)
       }
       for identifier in missing {
@@ -46,24 +46,25 @@ enum PostgreSQLSchema {
     }
   }
 
+  /// Whether a database has the present schema.
+  static func isPresent(_ connection: PostgreSQLConnection) throws -> Bool {
+    guard try connection.run("SELECT to_regclass('ledger_migration')::text") != nil else { return false }
+    let applied = try connection.run("SELECT string_agg(identifier, ' ' ORDER BY identifier) FROM ledger_migration")
+    return applied == LedgerSchema.present.migrations.map(\.identifier).joined(separator: " ")
+  }
+
   /// A newer version of the service has migrated the database.
   struct Superseded: Error {}
 
-  /// The statements that make every table of a new ledger.
-  static func statements() throws -> [String] {
-    try objects(of: wholeSchema()).map(translated) + [additions]
-  }
-
-  /// The statements that make what migrations after others add.
-  ///
-  /// Tables and indexes, as a test says, and what stands in `changes`: older replicas go on beside them during an upgrade.
-  static func additions(after applied: [String]) throws -> [String] {
-    let queue = try DatabaseQueue()
-    if let last = applied.last { try LedgerSchema.migrator.migrate(queue, upTo: last) }
-    let before = Set(try objects(of: queue).map(\.name))
-    let added = try objects(of: wholeSchema()).filter { !before.contains($0.name) }.map(translated)
-    let missing = LedgerSchema.migrator.migrations.filter { !applied.contains($0) }
-    return missing.compactMap { changes[$0] } + added + missing.compactMap { sequels[$0] }
+  /// The statements that bring a database to a schema: all tables and indexes that the missing migrations add, and what these
+  /// name beside them. Replicas of the release before go on beside them during an upgrade.
+  static func statements(of schema: LedgerSchema, after applied: [String]) throws -> [String] {
+    let former = Set(
+      try objects(of: LedgerSchema(migrations: schema.migrations.filter { applied.contains($0.identifier) })).map(
+        \.name))
+    let added = try objects(of: schema).filter { !former.contains($0.name) }.map(translated)
+    let missing = schema.migrations.filter { !applied.contains($0.identifier) }
+    return added + missing.map(\.postgreSQL).filter { !$0.isEmpty }
   }
 
   private struct SchemaObject {
@@ -72,14 +73,9 @@ enum PostgreSQLSchema {
     var sql: String
   }
 
-  private static func wholeSchema() throws -> DatabaseQueue {
+  private static func objects(of schema: LedgerSchema) throws -> [SchemaObject] {
     let queue = try DatabaseQueue()
-    try LedgerSchema.migrator.migrate(queue)
-    try LedgerUpgrade.run(queue) { _ in }
-    return queue
-  }
-
-  private static func objects(of queue: DatabaseQueue) throws -> [SchemaObject] {
+    try schema.migrator.migrate(queue)
     let rows = try queue.read { db in
       try Row.fetchAll(
         db,
@@ -99,83 +95,9 @@ enum PostgreSQLSchema {
 
   private static let views: Set<String> = ["access_count", "pending_total", "grdb_migrations"]
 
-  /// The statements of migrations that change tables that there are; additions need none.
-  private static let changes = [
-    "0019 erasure": """
-    \(appendOnly)
-    ALTER TABLE outbox ADD COLUMN reset TEXT COLLATE "C";
-    ALTER TABLE outbox ADD COLUMN reset_spelling TEXT COLLATE "C" CHECK (reset_spelling <> key);
-    """,
-    "0022 retention": appendOnly,
-    "0025 existing": """
-    ALTER TABLE IF EXISTS figure ADD COLUMN IF NOT EXISTS existing BIGINT NOT NULL DEFAULT 0;
-    ALTER TABLE IF EXISTS figure ADD COLUMN IF NOT EXISTS existing_mrr BIGINT NOT NULL DEFAULT 0;
-    """,
-    "0027 frames": """
-    ALTER TABLE proof ADD COLUMN frame_id BIGINT;
-    ALTER TABLE proof ADD COLUMN frame_at BIGINT;
-    """,
-    "0028 devices": "ALTER TABLE device ADD COLUMN app TEXT COLLATE \"C\";",
-  ]
-
-  /// The statements of migrations that come after the tables which these add: triggers on them, and their first rows.
-  private static let sequels = ["0022 retention": onlyGrows, "0029 bounds": boundedAttributes]
-
-  /// As in SQLite's migration. A text of PostgreSQL's has no NUL.
-  private static let boundedAttributes = """
-    INSERT INTO customer_attribute (key, name, value, updated_at)
-      SELECT key, name, value, updated_at FROM (
-        SELECT *, sum(octet_length(name) + coalesce(octet_length(value), 0)) OVER (PARTITION BY key ORDER BY name) AS bytes
-        FROM (
-          SELECT customer.key AS key, one.key AS name, CAST(one.value ->> 'updated_at_ms' AS BIGINT) AS updated_at,
-            CASE WHEN octet_length(one.value ->> 'value') > 2000
-              THEN left(one.value ->> 'value', 500) ELSE one.value ->> 'value' END AS value
-          FROM customer, json_each(CAST(replace(customer.attributes, '\\u0000', '') AS JSON)) AS one
-          WHERE octet_length(one.key) BETWEEN 1 AND 160) AS cut) AS summed
-      WHERE bytes <= 65536;
-    INSERT INTO memo (name, text)
-      SELECT 'attributes_cut', CAST(count(*) AS TEXT) FROM customer
-      WHERE attributes IS NOT NULL AND (
-        SELECT sum(octet_length(one.key) + coalesce(octet_length(one.value ->> 'value'), 0))
-        FROM json_each(CAST(replace(customer.attributes, '\\u0000', '') AS JSON)) AS one
-      ) > (
-        SELECT coalesce(sum(octet_length(name) + coalesce(octet_length(value), 0)), 0)
-        FROM customer_attribute WHERE customer_attribute.key = customer.key
-      ) HAVING count(*) > 0;
-    UPDATE customer SET attributes = NULL WHERE attributes IS NOT NULL;
-    """
-
-  /// As event_no_update and event_no_delete: while a user is erased, names and free texts may change; an event may go that a
-  /// row of `thinned` stands for, and a note that no event names.
-  private static let appendOnly = """
-    CREATE OR REPLACE FUNCTION event_is_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
-      DECLARE names CONSTANT TEXT[] := ARRAY['user_id', 'other_user_id', 'request_id', 'receipt_sha256', 'text'];
-      BEGIN
-        IF TG_OP = 'UPDATE' AND EXISTS (SELECT 1 FROM memo WHERE name = 'erasing')
-          AND to_jsonb(NEW) - names = to_jsonb(OLD) - names THEN RETURN NEW; END IF;
-        IF TG_OP = 'DELETE' AND (
-          OLD.user_id IS NULL AND NOT EXISTS (SELECT 1 FROM event WHERE note = OLD.sequence)
-          OR EXISTS (SELECT 1 FROM thinned
-            WHERE user_id = OLD.user_id AND newest >= OLD.sequence AND oldest <= OLD.sequence))
-          THEN RETURN OLD; END IF;
-        RAISE EXCEPTION 'event is append-only';
-      END $$;
-    """
-
-  /// As thinned_only_grows and thinned_no_delete.
-  private static let onlyGrows = """
-    CREATE OR REPLACE FUNCTION thinned_only_grows() RETURNS trigger LANGUAGE plpgsql AS $$
-      BEGIN
-        IF TG_OP = 'UPDATE' AND NEW.oldest = OLD.oldest AND NEW.previous IS NOT DISTINCT FROM OLD.previous
-          AND NEW.first_at = OLD.first_at AND NEW.newest >= OLD.newest AND NEW.events >= OLD.events
-          AND NEW.verdicts >= OLD.verdicts THEN RETURN NEW; END IF;
-        RAISE EXCEPTION 'thinned only grows';
-      END $$;
-    CREATE TRIGGER thinned_only_grows BEFORE UPDATE OR DELETE ON thinned
-      FOR EACH ROW EXECUTE FUNCTION thinned_only_grows();
-    """
-
-  private static let additions = """
+  /// Of migration 0001. Views, the tables of replicas, and SQLite's triggers event_no_update, event_no_delete,
+  /// thinned_only_grows and thinned_no_delete in PostgreSQL's words.
+  static let firstAdditions = """
     CREATE VIEW access_count AS
       SELECT tier, product_id, is_for_life, count(*) AS users FROM account
       WHERE product_id IS NOT NULL AND tier IS NOT NULL AND status <> 'expired'
@@ -191,10 +113,29 @@ enum PostgreSQLSchema {
       started_at BIGINT NOT NULL,
       beat_at TIMESTAMPTZ NOT NULL
     );
-    \(appendOnly)
+    CREATE FUNCTION event_is_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
+      DECLARE names CONSTANT TEXT[] := ARRAY['user_id', 'other_user_id', 'request_id', 'receipt_sha256', 'text'];
+      BEGIN
+        IF TG_OP = 'UPDATE' AND EXISTS (SELECT 1 FROM memo WHERE name = 'erasing')
+          AND to_jsonb(NEW) - names = to_jsonb(OLD) - names THEN RETURN NEW; END IF;
+        IF TG_OP = 'DELETE' AND (
+          OLD.user_id IS NULL AND NOT EXISTS (SELECT 1 FROM event WHERE note = OLD.sequence)
+          OR EXISTS (SELECT 1 FROM thinned
+            WHERE user_id = OLD.user_id AND newest >= OLD.sequence AND oldest <= OLD.sequence))
+          THEN RETURN OLD; END IF;
+        RAISE EXCEPTION 'event is append-only';
+      END $$;
     CREATE TRIGGER event_is_append_only BEFORE UPDATE OR DELETE ON event
       FOR EACH ROW EXECUTE FUNCTION event_is_append_only();
-    \(onlyGrows)
+    CREATE FUNCTION thinned_only_grows() RETURNS trigger LANGUAGE plpgsql AS $$
+      BEGIN
+        IF TG_OP = 'UPDATE' AND NEW.oldest = OLD.oldest AND NEW.previous IS NOT DISTINCT FROM OLD.previous
+          AND NEW.first_at = OLD.first_at AND NEW.newest >= OLD.newest AND NEW.events >= OLD.events
+          AND NEW.verdicts >= OLD.verdicts THEN RETURN NEW; END IF;
+        RAISE EXCEPTION 'thinned only grows';
+      END $$;
+    CREATE TRIGGER thinned_only_grows BEFORE UPDATE OR DELETE ON thinned
+      FOR EACH ROW EXECUTE FUNCTION thinned_only_grows();
     INSERT INTO heartbeat (id, beats) VALUES (1, 0);
     """
 

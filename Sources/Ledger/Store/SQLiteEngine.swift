@@ -20,7 +20,7 @@ final class SQLiteEngine: LedgerEngine {
     path: String, synchronous: Ledger.Synchronous, onFatal: @escaping @Sendable (String) -> Void,
     onCommit: @escaping @Sendable (Ledger.Commit) -> Void,
     onChanged: @escaping @Sendable (TransactionChanges.Changes) -> Void,
-    onUpgrade: @Sendable (LedgerUpgrade.Progress) -> Void, pause: @escaping @Sendable () -> Void
+    schema: LedgerSchema, pause: @escaping @Sendable () -> Void
   ) throws(LedgerOpenError) {
     let file = try LedgerFile(path: path)
     do {
@@ -29,7 +29,7 @@ final class SQLiteEngine: LedgerEngine {
       if file.isNew { try Self.stamp(file.path) }
       let pool = try DatabasePool(path: file.path, configuration: Self.configuration)
       do {
-        try Self.prepare(pool, file, synchronous: synchronous, onUpgrade: onUpgrade)
+        try Self.prepare(pool, file, synchronous: synchronous, schema.migrator)
         file.rememberLog()
         var reading = Self.configuration
         reading.readonly = true
@@ -79,7 +79,7 @@ final class SQLiteEngine: LedgerEngine {
       // A savepoint may spill to a file; a container's root file system may be read-only.
       try db.execute(sql: "PRAGMA temp_store = MEMORY")
       try db.execute(sql: "PRAGMA cell_size_check = ON")
-      // Until the queue writes: for an upgrade.
+      // Until the queue writes: for a migration.
       try db.execute(sql: "PRAGMA wal_autocheckpoint = \(CommitQueue.longLog)")
     }
     return configuration
@@ -90,8 +90,7 @@ final class SQLiteEngine: LedgerEngine {
   private static let cacheSize = 16_384
 
   private static func prepare(
-    _ pool: DatabasePool, _ file: LedgerFile, synchronous: Ledger.Synchronous,
-    onUpgrade: @Sendable (LedgerUpgrade.Progress) -> Void
+    _ pool: DatabasePool, _ file: LedgerFile, synchronous: Ledger.Synchronous, _ migrator: DatabaseMigrator
   ) throws {
     let path = file.path
     // GRDB sets NORMAL while it opens, under which a power cut loses acknowledged records: set FULL now, and read it
@@ -110,10 +109,8 @@ final class SQLiteEngine: LedgerEngine {
       // copied, and the copy synced, before anything is recorded on top of them.
       if file.hadLog { try CommitQueue.copyLog(db) }
     }
-    let migrator = LedgerSchema.migrator
     guard try !pool.read(migrator.hasBeenSuperseded) else { throw LedgerOpenError.newerSchema(path: path) }
     try migrator.migrate(pool)
-    try LedgerUpgrade.run(pool, progress: onUpgrade)
     // A migration may change settings temporarily.
     try pool.writeWithoutTransaction { db in
       try expect(db, "synchronous", synchronous.rawValue, path: path)

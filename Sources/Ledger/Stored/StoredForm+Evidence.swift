@@ -95,26 +95,8 @@ extension StoredForm {
         }
       }
     } catch {
-      return try formerRows(text)
+      throw Unstorable()
     }
-  }
-
-  /// Rows as ledgers before migration 0010 have them: an object for each purchase.
-  private static func formerRows(_ text: String) throws -> Rows {
-    struct Former: Decodable {
-      var parts: Rows.Parts?
-      var purchases: [Purchase]
-      var renewals: [RenewalInfo]
-    }
-    // A text of the present form that was tampered with must not pass for one of the former.
-    let members = try decoded([String: Ignored].self, text).keys
-    guard Set(members).isSubset(of: ["parts", "purchases", "renewals"]) else { throw Unstorable() }
-    let former = try decoded(Former.self, text)
-    return Rows(parts: former.parts, purchases: former.purchases, renewals: former.renewals)
-  }
-
-  private struct Ignored: Decodable {
-    init(from decoder: any Decoder) {}
   }
 
   /// The names of one text.

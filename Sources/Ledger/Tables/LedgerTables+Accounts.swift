@@ -10,7 +10,7 @@ struct Account {
   /// The last event, and the last verdict among them.
   var newest: Int64?
   var verdict: Int64?
-  /// Whom the last verdict gives access, and by what.
+  /// The access that the last verdict gives.
   var access: Access?
   /// The version of the app's row.
   var rowVersion: Int64 = 0
@@ -44,8 +44,7 @@ extension Account.Access {
   init(_ entitlement: Entitlement) {
     self.init(
       tier: entitlement.tier, status: entitlement.status,
-      // What another store sells need not be in the catalog by its product ID, with which the counts are compared; nor is
-      // the app itself.
+      // Products of other stores, and the app itself, are left out: the catalog may not list their IDs.
       product: entitlement.source == .revenuecat || entitlement.reason == .originalPurchase
         ? nil : entitlement.productID,
       until: entitlement.accessUntil, isForLife: entitlement.reason == .lifetime)
@@ -264,7 +263,7 @@ extension Account.Access {
 }
 
 extension UserID {
-  /// The name of a user of whom there is no account: of a UUID it is in capitals or in small letters throughout.
+  /// The spelling for a user without an account: a UUID in one case throughout.
   fileprivate var newName: UserID {
     guard let uuid = accountToken, rawValue != uuid.uppercased() else { return self }
     return UserID(uuid)

@@ -82,7 +82,7 @@ extension LedgerTables {
       try $0.get(0, as: Date.self)
     }
     return try oldest.count == 2 && (oldest.first.map { $0 < moment } ?? false)
-      || exists("SELECT 1 FROM told_refusal WHERE until < ? LIMIT 1", moment)
+      || exists("SELECT 1 FROM recorded_refusal WHERE until < ? LIMIT 1", moment)
       || exists("SELECT 1 FROM reported_event WHERE recorded_at < ? LIMIT 1", moment)
   }
 
@@ -175,7 +175,7 @@ extension LedgerTables {
   /// Deletes the rows that decide on the user's next events, and the IDs of those that apps reported.
   func eraseEventState(of key: String) throws {
     try execute("DELETE FROM covered_verdict WHERE user_id = ?", key)
-    try execute("DELETE FROM told_refusal WHERE user_id = ?", key)
+    try execute("DELETE FROM recorded_refusal WHERE user_id = ?", key)
     try execute("DELETE FROM reported_event WHERE user_id = ?", key)
     try execute("DELETE FROM reported_bytes WHERE user_id = ?", key)
   }
@@ -186,10 +186,10 @@ extension LedgerTables {
   /// - Returns: how many were deleted.
   func pruneChangeEvents(before moment: Date, limit: Int) throws -> Int {
     let refusals = try all(
-      "SELECT user_id, subject FROM told_refusal WHERE until < ? ORDER BY until LIMIT ?", moment, max(0, limit)
+      "SELECT user_id, subject FROM recorded_refusal WHERE until < ? ORDER BY until LIMIT ?", moment, max(0, limit)
     ) { (user: try $0.get(0, as: String.self), subject: try $0.get(1, as: String.self)) }
     for one in refusals {
-      try execute("DELETE FROM told_refusal WHERE user_id = ? AND subject = ?", one.user, one.subject)
+      try execute("DELETE FROM recorded_refusal WHERE user_id = ? AND subject = ?", one.user, one.subject)
     }
     try execute(
       """
@@ -229,11 +229,11 @@ extension LedgerTables {
   /// Whether a refusal makes an event: none of its kind did lately. Then it counts as the latest.
   func admitsRefusalEvent(of subject: String, to user: UserID, at now: Date, until: Date) throws -> Bool {
     let isRecent = try exists(
-      "SELECT 1 FROM told_refusal WHERE user_id = ? AND subject = ? AND until > ?", user.key, subject, now)
+      "SELECT 1 FROM recorded_refusal WHERE user_id = ? AND subject = ? AND until > ?", user.key, subject, now)
     guard !isRecent else { return false }
     try execute(
       """
-      INSERT INTO told_refusal (user_id, subject, until) VALUES (?, ?, ?)
+      INSERT INTO recorded_refusal (user_id, subject, until) VALUES (?, ?, ?)
       ON CONFLICT (user_id, subject) DO UPDATE SET until = excluded.until
       """, user.key, subject, until)
     return true
@@ -244,7 +244,7 @@ extension LedgerTables {
     if id > 0 {
       return try first("SELECT environment, original_transaction_id FROM purchase WHERE id = ?", id) { try $0.key(0) }
     }
-    return try first("SELECT environment, original_transaction_id FROM store_purchase WHERE id = ?", id) {
+    return try first("SELECT environment, original_transaction_id FROM revenuecat_purchase WHERE id = ?", id) {
       try $0.key(0)
     }
   }

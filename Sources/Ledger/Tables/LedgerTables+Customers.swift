@@ -59,7 +59,7 @@ extension LedgerTables {
       SELECT key FROM customer WHERE joined_to = ? AND NOT EXISTS (SELECT 1 FROM account WHERE account.key = customer.key)
         AND NOT EXISTS (SELECT 1 FROM device WHERE device.user_id = customer.key)
         AND NOT EXISTS (SELECT 1 FROM reported_bytes WHERE reported_bytes.user_id = customer.key)
-        AND NOT EXISTS (SELECT 1 FROM told_refusal WHERE told_refusal.user_id = customer.key)
+        AND NOT EXISTS (SELECT 1 FROM recorded_refusal WHERE recorded_refusal.user_id = customer.key)
       ORDER BY joined_to DESC, first_seen_at DESC LIMIT 1000
       """, user.key
     ) { try $0.get(0, as: String.self) }
@@ -91,8 +91,8 @@ extension LedgerTables {
         AND NOT EXISTS (SELECT 1 FROM feature_total WHERE feature_total.user_id = customer.key)
         AND NOT EXISTS (SELECT 1 FROM exposure WHERE exposure.user_id = customer.key)
         AND NOT EXISTS (SELECT 1 FROM reported_bytes WHERE reported_bytes.user_id = customer.key)
-        AND NOT EXISTS (SELECT 1 FROM told_refusal WHERE told_refusal.user_id = customer.key)
-        AND NOT EXISTS (SELECT 1 FROM store_report WHERE store_report.user_id = customer.key)
+        AND NOT EXISTS (SELECT 1 FROM recorded_refusal WHERE recorded_refusal.user_id = customer.key)
+        AND NOT EXISTS (SELECT 1 FROM revenuecat_report WHERE revenuecat_report.user_id = customer.key)
         AND NOT EXISTS (
           SELECT 1 FROM pending_receipt WHERE pending_receipt.user_id = coalesce(customer.spelling, customer.key))
       LIMIT ?
@@ -121,7 +121,7 @@ extension LedgerTables {
       UPDATE pending_receipt SET user_id = ? WHERE user_id = ? AND NOT EXISTS (
         SELECT 1 FROM pending_receipt AS own WHERE own.user_id = ? AND own.sha256 = pending_receipt.sha256)
       """, user, id, user)
-    try execute("UPDATE store_report SET user_id = ? WHERE user_id = ?", user.key, id.key)
+    try execute("UPDATE revenuecat_report SET user_id = ? WHERE user_id = ?", user.key, id.key)
     try execute("UPDATE given_period SET user_id = ?, idempotency_key = NULL WHERE user_id = ?", user.key, id.key)
     try execute("UPDATE trial SET user_id = ? WHERE user_id = ?", user.key, id.key)
     try execute(

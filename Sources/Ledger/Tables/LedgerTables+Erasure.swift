@@ -175,11 +175,11 @@ extension LedgerTables {
     return changesCount
   }
 
-  func erase(reportsOf key: String) throws { try execute("DELETE FROM store_report WHERE user_id = ?", key) }
+  func erase(reportsOf key: String) throws { try execute("DELETE FROM revenuecat_report WHERE user_id = ?", key) }
 
   func rename(transfersOf key: String, to pseudonym: UserID) throws {
-    try execute("UPDATE store_transfer SET from_user_id = ? WHERE from_user_id = ?", pseudonym, key)
-    try execute("UPDATE store_transfer SET to_user_id = ? WHERE to_user_id = ?", pseudonym, key)
+    try execute("UPDATE revenuecat_transfer SET from_user_id = ? WHERE from_user_id = ?", pseudonym, key)
+    try execute("UPDATE revenuecat_transfer SET to_user_id = ? WHERE to_user_id = ?", pseudonym, key)
   }
 
   func erase(unclaimedNaming key: String) throws {

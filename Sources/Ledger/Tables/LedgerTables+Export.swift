@@ -71,7 +71,7 @@ extension LedgerTables {
 
   private func reports(of key: String) throws -> [SubscriptionKey: [StoreEvent]] {
     let reports = try all(
-      "SELECT environment, original_transaction_id, events FROM store_report WHERE user_id = ?", key
+      "SELECT environment, original_transaction_id, events FROM revenuecat_report WHERE user_id = ?", key
     ) { row in (try row.key(0), try StoredForm.decoded([StoreEvent].self, row.get(2))) }
     return Dictionary(reports) { first, _ in first }
   }

@@ -6,7 +6,7 @@ internal import JSON
 extension LedgerTables {
   // MARK: Counting
 
-  /// Has a purchase counted anew.
+  /// Marks a purchase for recounting.
   func noteFigures(of purchase: Int64) throws {
     try execute(
       """
@@ -56,7 +56,7 @@ extension LedgerTables {
   private func mark(_ recount: Recount, page: Int) throws {
     let last = try first(
       """
-      SELECT max(id) FROM (SELECT id FROM (SELECT id FROM purchase UNION ALL SELECT id FROM store_purchase) AS one
+      SELECT max(id) FROM (SELECT id FROM (SELECT id FROM purchase UNION ALL SELECT id FROM revenuecat_purchase) AS one
         WHERE id > ? ORDER BY id LIMIT ?) AS page
       """, recount.after, page, read: { try $0.get(0, as: Int64?.self) })
     let end = last.flatMap(\.self)
@@ -68,7 +68,7 @@ extension LedgerTables {
     try execute(
       """
       INSERT INTO figure_due (purchase_id, changes)
-        SELECT id, 1 FROM (SELECT id FROM purchase UNION ALL SELECT id FROM store_purchase) AS one WHERE id > ? AND id <= ?
+        SELECT id, 1 FROM (SELECT id FROM purchase UNION ALL SELECT id FROM revenuecat_purchase) AS one WHERE id > ? AND id <= ?
         ON CONFLICT DO NOTHING
       """, recount.after, end)
     try keep(Recount(after: end, isFromNothing: recount.isFromNothing))

@@ -69,14 +69,14 @@ extension LedgerTables {
       return page.count == 500 ? page.last.map { .unclaimed(after: $0.key) } : .storePurchases(below: 0)
     case .storePurchases(let below):
       let page = try all(
-        "SELECT id, events FROM store_purchase WHERE id < ? ORDER BY id DESC LIMIT 500", below
+        "SELECT id, events FROM revenuecat_purchase WHERE id < ? ORDER BY id DESC LIMIT 500", below
       ) { row in (id: try row.get(0, as: Int64.self), isNamed: try names.occurs(inJSON: row.get(1))) }
       traces.storePurchases += page.filter(\.isNamed).map(\.id)
       return page.count == 500 ? page.last.map { .storePurchases(below: $0.id) } : .reports(after: TracePlace.start)
     case .reports(let after):
       let page = try all(
         """
-        SELECT environment, original_transaction_id, events FROM store_report
+        SELECT environment, original_transaction_id, events FROM revenuecat_report
         WHERE environment > ? OR (environment = ? AND original_transaction_id > ?)
         ORDER BY environment, original_transaction_id LIMIT 500
         """, after.environment, after.environment, after.originalTransactionID
@@ -120,7 +120,7 @@ extension LedgerTables {
     }
   }
 
-  /// Takes the names out of what is others'.
+  /// Removes an erased user's names from other users' rows.
   ///
   /// - Parameters:
   ///   - pseudonym: that of the user; `nil`: nothing is kept under one.

@@ -115,7 +115,7 @@ extension LedgerTables {
 
   func use(proof id: Int64) throws { try execute("UPDATE proof SET uses = uses + 1 WHERE id = ?", id) }
 
-  /// Counts a purchase that uses the proof no more; the last one takes it along.
+  /// Releases one use of a proof, and deletes it with the last.
   func leave(proof id: Int64) throws {
     try execute("DELETE FROM proof WHERE id = ? AND uses = 1", id)
     if changesCount == 0 { try execute("UPDATE proof SET uses = uses - 1 WHERE id = ?", id) }
@@ -123,8 +123,7 @@ extension LedgerTables {
 
   /// A receipt, without what is stored for all that share it.
   ///
-  /// Replicas store receipts whole: a replica of a release before, which may run beside this one while it is replaced,
-  /// would read what is left for the receipt.
+  /// PostgreSQL stores receipts whole: a transaction would wait for another replica's that adds the same frame.
   private func stored(_ receipt: KeptReceipt, without shared: Range<Int>?) throws -> StoredProof {
     var stored = StoredProof(receipt.base64)
     guard !connection.isShared, let range = shared, (ProofFrame.least...ProofFrame.most).contains(range.count),

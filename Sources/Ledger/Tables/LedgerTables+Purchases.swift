@@ -29,9 +29,9 @@ extension LedgerTables {
 
   /// When Apple has to be asked about a purchase again.
   struct Schedule: Hashable {
-    /// What its state asks for.
+    /// When the purchase's state calls for a check.
     var scheduledAt: Int64
-    /// That, spread, or later after a claim.
+    /// `scheduledAt` plus jitter, or the end of the current claim.
     var dueAt: Int64
     /// Claims that were not answered.
     var attempts = 0

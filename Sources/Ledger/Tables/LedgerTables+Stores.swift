@@ -18,7 +18,7 @@ extension LedgerTables {
       """
       SELECT id, environment, original_transaction_id, user_id, account.spelling, evidence, unlocks, evidence_at,
         judged_at, due_at, events
-      FROM store_purchase LEFT JOIN account ON account.key = user_id
+      FROM revenuecat_purchase LEFT JOIN account ON account.key = user_id
       WHERE environment = ? AND original_transaction_id = ?
       """, key.environment, key.originalTransactionID, read: Self.storePurchase)
   }
@@ -28,7 +28,7 @@ extension LedgerTables {
       """
       SELECT id, environment, original_transaction_id, user_id, account.spelling, evidence, unlocks, evidence_at,
         judged_at, due_at, events
-      FROM store_purchase LEFT JOIN account ON account.key = user_id
+      FROM revenuecat_purchase LEFT JOIN account ON account.key = user_id
       WHERE id = ?
       """, id, read: Self.storePurchase)
   }
@@ -61,7 +61,7 @@ extension LedgerTables {
     return try ids.map { id in
       let evidence = try first(
         """
-        SELECT environment, original_transaction_id, evidence, unlocks, evidence_at, judged_at FROM store_purchase
+        SELECT environment, original_transaction_id, evidence, unlocks, evidence_at, judged_at FROM revenuecat_purchase
         WHERE id = ?
         """, id
       ) { row in try Self.storeEvidence(row, key: 0, text: row.get(2), unlocks: row.get(3), times: 4) }
@@ -71,11 +71,11 @@ extension LedgerTables {
   }
 
   func storePurchaseKey(_ id: Int64) throws -> SubscriptionKey? {
-    try first("SELECT environment, original_transaction_id FROM store_purchase WHERE id = ?", id) { try $0.key(0) }
+    try first("SELECT environment, original_transaction_id FROM revenuecat_purchase WHERE id = ?", id) { try $0.key(0) }
   }
 
   func storePurchaseCount() throws -> Int {
-    try first("SELECT count(*) FROM store_purchase") { try $0.get(0) } ?? 0
+    try first("SELECT count(*) FROM revenuecat_purchase") { try $0.get(0) } ?? 0
   }
 
   /// - Returns: the row's ID.
@@ -88,19 +88,19 @@ extension LedgerTables {
       try noteFigures(of: id)
       try execute(
         """
-        UPDATE store_purchase SET
+        UPDATE revenuecat_purchase SET
           user_id = ?, events = ?, evidence = ?, unlocks = ?, evidence_at = ?, judged_at = ?, due_at = ?
         WHERE id = ?
         """, purchase.owner.key, events, StoredForm.text(evidence), unlocks, evidence.evidenceTime,
         evidence.evaluatedAt, purchase.dueAt, id)
       return id
     }
-    let id = try first("SELECT coalesce(min(id), 0) - 1 FROM store_purchase") { try $0.get(0, as: Int64.self) }
+    let id = try first("SELECT coalesce(min(id), 0) - 1 FROM revenuecat_purchase") { try $0.get(0, as: Int64.self) }
     guard let id else { throw StoredForm.Unstorable() }
     try noteFigures(of: id)
     try execute(
       """
-      INSERT INTO store_purchase
+      INSERT INTO revenuecat_purchase
         (id, environment, original_transaction_id, user_id, events, evidence, unlocks, evidence_at, judged_at, due_at)
       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
       """, id, evidence.key.environment, evidence.key.originalTransactionID, purchase.owner.key, events,
@@ -113,7 +113,7 @@ extension LedgerTables {
     try all(
       """
       SELECT environment, original_transaction_id, user_id, account.spelling
-      FROM store_purchase LEFT JOIN account ON account.key = user_id
+      FROM revenuecat_purchase LEFT JOIN account ON account.key = user_id
       WHERE due_at <= ? ORDER BY due_at LIMIT ?
       """, now, max(0, limit)
     ) { row in StoreTurn(key: try row.key(0), owner: try row.get(3, as: UserID?.self) ?? row.get(2)) }
@@ -121,7 +121,7 @@ extension LedgerTables {
 
   func setTurn(of key: SubscriptionKey, at due: Date?) throws {
     try execute(
-      "UPDATE store_purchase SET due_at = ? WHERE environment = ? AND original_transaction_id = ?", due,
+      "UPDATE revenuecat_purchase SET due_at = ? WHERE environment = ? AND original_transaction_id = ?", due,
       key.environment, key.originalTransactionID)
   }
 
@@ -131,7 +131,7 @@ extension LedgerTables {
     var key: SubscriptionKey
     var user: UserID
     var events: [StoreEvent]
-    /// What counts until then; `nil`: nothing.
+    /// The evidence that counts until `until`, if any.
     var evidence: SubscriptionEvidence?
     /// The time of the newest event.
     var at: Date
@@ -147,7 +147,7 @@ extension LedgerTables {
       """
       SELECT environment, original_transaction_id, user_id, account.spelling, evidence, unlocks, evidence_at, judged_at,
         events, reported_at, until, due_at, attempts
-      FROM store_report LEFT JOIN account ON account.key = user_id
+      FROM revenuecat_report LEFT JOIN account ON account.key = user_id
       WHERE environment = ? AND original_transaction_id = ?
       """, key.environment, key.originalTransactionID, read: Self.report)
   }
@@ -157,7 +157,7 @@ extension LedgerTables {
       """
       SELECT environment, original_transaction_id, user_id, account.spelling, evidence, unlocks, evidence_at, judged_at,
         events, reported_at, until, due_at, attempts
-      FROM store_report LEFT JOIN account ON account.key = user_id
+      FROM revenuecat_report LEFT JOIN account ON account.key = user_id
       WHERE due_at <= ? ORDER BY due_at LIMIT ?
       """, now, max(0, limit), read: Self.report)
   }
@@ -168,7 +168,7 @@ extension LedgerTables {
       """
       SELECT environment, original_transaction_id, user_id, NULL, evidence, unlocks, evidence_at, judged_at,
         '[]', reported_at, until, due_at, attempts
-      FROM store_report WHERE user_id = ? AND until IS NOT NULL
+      FROM revenuecat_report WHERE user_id = ? AND until IS NOT NULL
       """, user.key, read: Self.report
     ).compactMap(\.evidence).sorted { $0.key.precedes($1.key) }
   }
@@ -190,7 +190,7 @@ extension LedgerTables {
     changes.note(report.user)
     try execute(
       """
-      INSERT INTO store_report
+      INSERT INTO revenuecat_report
         (environment, original_transaction_id, user_id, events, evidence, unlocks, evidence_at, judged_at, reported_at,
          until, due_at, attempts)
       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -206,7 +206,7 @@ extension LedgerTables {
 
   func removeReport(_ key: SubscriptionKey) throws {
     try execute(
-      "DELETE FROM store_report WHERE environment = ? AND original_transaction_id = ?", key.environment,
+      "DELETE FROM revenuecat_report WHERE environment = ? AND original_transaction_id = ?", key.environment,
       key.originalTransactionID)
   }
 
@@ -215,7 +215,7 @@ extension LedgerTables {
   func add(_ transfer: StoreTransfer) throws {
     try execute(
       """
-      INSERT INTO store_transfer (from_user_id, id, to_user_id, at, is_of_inactive) VALUES (?, ?, ?, ?, ?)
+      INSERT INTO revenuecat_transfer (from_user_id, id, to_user_id, at, is_of_inactive) VALUES (?, ?, ?, ?, ?)
       ON CONFLICT (from_user_id, id) DO NOTHING
       """, transfer.from.key, transfer.id, transfer.to.key, transfer.at, transfer.isOfInactive)
   }
@@ -228,7 +228,7 @@ extension LedgerTables {
     // A chain of people, each of whom had the last one's purchases.
     while let key = next.popLast(), found.count < 1_000 {
       let transfers = try all(
-        "SELECT id, at, from_user_id, to_user_id, is_of_inactive FROM store_transfer WHERE from_user_id = ? LIMIT 1000",
+        "SELECT id, at, from_user_id, to_user_id, is_of_inactive FROM revenuecat_transfer WHERE from_user_id = ? LIMIT 1000",
         key
       ) { row in
         StoreTransfer(

@@ -6,7 +6,7 @@ internal import GRDB
 struct LedgerTables: Sendable {
   /// The connection is used by one thread at a time, the one on which it was lent.
   nonisolated(unsafe) let connection: any SQLConnection
-  /// What the open transaction changes of what a read may say.
+  /// The cached reads that the open transaction invalidates.
   let changes = TransactionChanges()
 
   init(_ connection: any SQLConnection) { self.connection = connection }

@@ -1,14 +1,14 @@
 internal import Entitlements
 internal import Synchronization
 
-/// What the open transaction changes of what a read may say.
+/// The cached reads that the open transaction invalidates.
 ///
 /// It belongs to the connection's thread; the lock is for the compiler.
 final class TransactionChanges: Sendable {
   struct Changes {
     /// The app's rows that became outdated, with the versions that they have to get.
     var rows: [String: Int64] = [:]
-    /// The keys of users of whom a read may say something else.
+    /// Keys of users whose cached reads are invalid.
     var users: Set<String> = []
     /// The keys of users whose consumption changed.
     var consumers: Set<String> = []
@@ -47,7 +47,7 @@ final class TransactionChanges: Sendable {
 /// A number for each user that grows with every commit that changes what a read of the user may say. A cached answer
 /// holds while the number is the one from before the read.
 ///
-/// It grows after the commit and before the commit is acknowledged, so that nobody reads less than was acknowledged.
+/// Advanced before the commit is acknowledged: no caller reads a state older than one it was told of.
 /// Users share numbers: a change of one may make the answers on others look outdated.
 final class ReadGenerations: Sendable {
   /// Guards the numbers.

@@ -9,11 +9,11 @@ struct Tally: Hashable, Comparable {
     case nearLimit = "near_limit"
     /// Attempts to deliver an event to a receiver; `label` is the receiver, `detail` is `delivered` or `failed`.
     case webhooks
-    /// What is counted by day once more by month, under its first day.
+    /// Monthly sums of daily counts, keyed by the month's first day.
     case funnelMonths = "funnel_months"
     case webhookMonths = "webhook_months"
 
-    /// Under what the months are counted, of what is counted by day.
+    /// The name of a daily count's monthly sums; `nil` for a count as of now.
     var months: Name? {
       switch self {
       case .funnel: .funnelMonths

@@ -9,7 +9,7 @@ package struct WebhookWork: Sendable {
   package var due: [Due] = []
   /// The next events that nobody has looked at for this receiver, in their order.
   package var fresh: [ChangeEvent] = []
-  /// Users of whom something waits: what is fresh of them has to wait behind it.
+  /// Users with an undelivered event: their newer events wait for it.
   package var blocked: Set<UserID> = []
 
   package struct Due: Sendable {
