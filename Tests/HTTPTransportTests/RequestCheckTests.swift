@@ -1,4 +1,5 @@
 @testable import HTTPTransport
+import TestSupport
 import Testing
 
 extension HTTPTransportTests {

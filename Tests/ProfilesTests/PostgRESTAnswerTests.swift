@@ -1,5 +1,6 @@
 import HTTPTransport
 import Profiles
+import TestSupport
 import Testing
 
 @Suite("Answers of PostgREST and of gateways")

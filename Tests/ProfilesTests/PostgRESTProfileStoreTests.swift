@@ -2,6 +2,7 @@ import Entitlements
 import HTTPTransport
 import Profiles
 import Synchronization
+import TestSupport
 import Testing
 
 @Suite("Updates by PostgREST")

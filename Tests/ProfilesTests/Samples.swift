@@ -2,6 +2,7 @@ import Entitlements
 import Foundation
 import HTTPTransport
 import Profiles
+import TestSupport
 import Testing
 
 /// The user whose row the recorded answers are about.

@@ -7,6 +7,7 @@ import Logging
 import Profiles
 import Resilience
 import Synchronization
+import TestSupport
 
 @testable import AppStoreSimulator
 @testable import Validation

@@ -1,6 +1,7 @@
 import Entitlements
 import FoundationEssentials
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import AppStore

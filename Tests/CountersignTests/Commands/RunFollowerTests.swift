@@ -3,6 +3,7 @@ import CountersignAPI
 import Foundation
 import HTTPTransport
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Countersign

@@ -101,7 +101,7 @@ import Testing
     settings.revenueCat = ["signing_secret_file": ["old-secret", "new-secret"]]
     try await RunningService.run(apple: .unreachable, settings: settings, now: { Self.clock }) { service in
       func post(_ body: String, by secret: String, late: Int = 0) async throws -> Answer {
-        let signature = RevenueCatAuthenticationTests.signature(
+        let signature = revenueCatSignature(
           Array(body.utf8), by: secret, at: 1_718_452_800 - late)
         return try await service.send(
           .post, "/v1/notifications/revenuecat", key: nil, body: body,

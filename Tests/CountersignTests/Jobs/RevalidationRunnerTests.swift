@@ -3,6 +3,7 @@ import Foundation
 import HTTPTransport
 import Ledger
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import AppStoreSimulator
@@ -92,7 +93,7 @@ import Testing
       clock.advance(by: 1)
       store.simulator.setClock(clock.date)
       let time = SleepingClock()
-      let pacer = time.pacer(rate: 10)
+      let pacer = Pacer(rate: 10, clock: { time.now }, sleep: { try await time.sleep(until: $0) })
       var scheduler = bench.scheduler()
       scheduler.pacer = pacer
       #expect(await scheduler.sweep() == 10)

@@ -1,6 +1,7 @@
 import HTTPTransport
 import Logging
 import Synchronization
+import TestSupport
 
 @testable import Countersign
 @testable import Tokens

@@ -3,6 +3,7 @@ import Entitlements
 import Foundation
 import HTTPTransport
 import Logging
+import TestSupport
 import Testing
 import _CryptoExtras
 

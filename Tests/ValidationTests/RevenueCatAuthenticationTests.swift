@@ -1,5 +1,5 @@
-import Crypto
 import Foundation
+import TestSupport
 import Testing
 
 @testable import Validation
@@ -9,17 +9,8 @@ import Testing
   private static let now = Date(timeIntervalSince1970: 1_718_452_800)
   private static let body = Array(#"{"event":{}}"#.utf8)
 
-  static func signature(
-    _ body: [UInt8], by secret: String, at seconds: Int, uppercase: Bool = false
-  ) -> String {
-    let code = HMAC<SHA256>.authenticationCode(
-      for: Data("\(seconds).".utf8) + Data(body), using: SymmetricKey(data: Data(secret.utf8)))
-    let digits = code.map { String(format: uppercase ? "%02X" : "%02x", $0) }.joined()
-    return "t=\(seconds),v1=\(digits)"
-  }
-
   private static func signed(_ secret: String = "one", late seconds: Int = 0, uppercase: Bool = false) -> String {
-    signature(body, by: secret, at: 1_718_452_800 - seconds, uppercase: uppercase)
+    revenueCatSignature(body, by: secret, at: 1_718_452_800 - seconds, uppercase: uppercase)
   }
 
   private static func prove(

@@ -1,7 +1,7 @@
 import Ledger
+import TestSupport
 import Testing
 
-@testable import Countersign
 @testable import Validation
 
 @Suite struct RunProgressTests {

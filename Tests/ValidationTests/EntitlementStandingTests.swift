@@ -2,7 +2,6 @@ import Entitlements
 import Foundation
 import Testing
 
-@testable import Countersign
 @testable import Validation
 
 /// What a read says of a recorded verdict: time takes from it, a change of the rules does not.

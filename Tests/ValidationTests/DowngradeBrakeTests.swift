@@ -2,7 +2,6 @@ import Testing
 
 import struct FoundationEssentials.Date
 
-@testable import Countersign
 @testable import Validation
 
 @Suite struct DowngradeBrakeTests {

@@ -2,7 +2,6 @@ import Entitlements
 import Foundation
 import Testing
 
-@testable import Countersign
 @testable import Validation
 
 @Suite struct KnownPurchasesTests {

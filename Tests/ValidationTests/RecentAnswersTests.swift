@@ -4,7 +4,6 @@ import Foundation
 import Synchronization
 import Testing
 
-@testable import Countersign
 @testable import Validation
 
 @Suite struct RecentAnswersTests {

@@ -1,8 +1,7 @@
-import Entitlements
 import Foundation
 import Testing
 
-@testable import Countersign
+@testable import Entitlements
 
 @Suite struct TimestampTests {
   @Test(

@@ -1,3 +1,4 @@
+package import HTTPTransport
 import Synchronization
 
 /// A transport for tests, with planned responses and a record of requests.

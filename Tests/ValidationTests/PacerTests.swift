@@ -1,31 +1,9 @@
-import Synchronization
+import TestSupport
 import Testing
 
-@testable import Countersign
 @testable import Validation
 
-/// A clock that goes on only when somebody sleeps, so that a pace can be read off it.
-final class SleepingClock: Sendable {
-  private let state = Mutex((now: ContinuousClock.now, begin: ContinuousClock.now))
-  /// How much later than asked a sleeper wakes.
-  private let lateness: Duration
-
-  init(lateness: Duration = .zero) {
-    self.lateness = lateness
-    state.withLock { $0.begin = $0.now }
-  }
-
-  var now: ContinuousClock.Instant { state.withLock { $0.now } }
-  var elapsed: Duration { state.withLock { $0.begin.duration(to: $0.now) } }
-
-  func pass(_ duration: Duration) { state.withLock { $0.now += duration } }
-
-  func sleep(until instant: ContinuousClock.Instant) async throws {
-    try Task.checkCancellation()
-    await Task.yield()
-    state.withLock { $0.now = max($0.now, instant + lateness) }
-  }
-
+extension SleepingClock {
   func pacer(rate: Int) -> Pacer {
     Pacer(rate: rate, clock: { [self] in now }, sleep: { [self] in try await sleep(until: $0) })
   }

@@ -2,7 +2,6 @@ import Entitlements
 import Profiles
 import Testing
 
-@testable import Countersign
 @testable import Validation
 
 /// What operators are told of the profile store.
