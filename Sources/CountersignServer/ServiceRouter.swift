@@ -149,7 +149,7 @@ package struct ServiceRouter {
     health = HealthController(ledger: check, operations: status, now: now)
     metrics = MetricsController(
       ledger: ledger, check: check,
-      // They change by the day: a minute is soon, where a look at the ledger stands for a second.
+      // Figures change daily: they are cached for 60 times as long as a check of the ledger.
       figures: RecentValue(lifetime: readinessLifetime * 60) {
         try? await ledger.watchedFigures(today: now().utcDay)
       }, status: status, registry: registry, waitingWrites: waitingWrites,

@@ -53,7 +53,7 @@ package func backgroundJobs(
       width: width, progress: progress, pause: pause),
   ]
   if let historyAge {
-    // What is looked at counts for the batch: it takes the time, whatever goes of it.
+    // The batch limits the rows examined: examining is what takes time.
     jobs.append(
       Pruner(of: "history", olderThan: historyAge, batch: 100, logger: logger, now: now) {
         (moment, limit) async throws(LedgerError) in

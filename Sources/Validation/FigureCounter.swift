@@ -29,7 +29,7 @@ struct FigureCounter: Service {
       await repeatUntilCancelled {
         if !hasBegun { hasBegun = await begin() }
         guard hasBegun else { return pause }
-        // What changed of a purchase has its owner counted next.
+        // Counting a purchase marks its owner, so exposures come second.
         let (purchases, users) = (await count(), await countExposures())
         return max(purchases, users) == Self.batch ? .milliseconds(20) : pause
       }

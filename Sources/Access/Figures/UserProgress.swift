@@ -30,7 +30,7 @@ package struct UserProgress: Hashable, Sendable {
       paid: [paid, other.paid].compactMap(\.self).min())
   }
 
-  /// The steps in which the user counts, with the day of each. A user who had paid before is nobody to win.
+  /// The steps in which the user counts, with the day of each. A user who had paid before is not counted.
   package var steps: [Step: Int] {
     var steps: [Step: Int] = [:]
     if paid.map({ $0 >= seen }) ?? true {

@@ -4,7 +4,7 @@ import Logging
 struct ClockCorrection {
   /// Seconds by which the machine's was ahead; negative where it was behind.
   var ahead: Double
-  /// Whether the store is Apple's own. Any other is played by somebody, whose clock stands where they have put it.
+  /// Whether the store is Apple's own. A simulator's clock is set by its user.
   var byApple: Bool
 
   func log(_ logger: Logger) {

@@ -1,13 +1,6 @@
 import Dispatch
 import Synchronization
-
-#if canImport(Glibc)
-  import Glibc
-#elseif canImport(Musl)
-  import Musl
-#elseif canImport(Darwin)
-  import Darwin
-#endif
+import Glibc
 
 /// The destination of log lines, written in the order in which they came, as whole lines.
 ///
@@ -67,13 +60,7 @@ final class LogOutput: Sendable {
     var rest = lines[...]
     while !rest.isEmpty {
       let written = rest.withUnsafeBytes { bytes -> Int in
-        #if canImport(Glibc)
-          Glibc.write(STDERR_FILENO, bytes.baseAddress, bytes.count)
-        #elseif canImport(Musl)
-          Musl.write(STDERR_FILENO, bytes.baseAddress, bytes.count)
-        #else
-          Darwin.write(STDERR_FILENO, bytes.baseAddress, bytes.count)
-        #endif
+        Glibc.write(STDERR_FILENO, bytes.baseAddress, bytes.count)
       }
       // A log that cannot be written must not stop the service.
       guard written > 0 else { return }

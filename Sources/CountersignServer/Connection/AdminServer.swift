@@ -3,14 +3,7 @@ import HummingbirdCore
 package import Logging
 package import NIOCore
 import ServiceLifecycle
-
-#if canImport(Glibc)
-  import Glibc
-#elseif canImport(Musl)
-  import Musl
-#else
-  import Darwin
-#endif
+import Glibc
 
 /// The operators' listener: readiness and metrics, apart from the public address.
 ///

@@ -1,12 +1,5 @@
 import Synchronization
-
-#if canImport(Glibc)
-  import Glibc
-#elseif canImport(Musl)
-  import Musl
-#else
-  import Darwin
-#endif
+import Glibc
 
 /// The time for the `Date` of answers (RFC 9110, section 6.6.1). The text is made once a second.
 final class HTTPDate: Sendable {

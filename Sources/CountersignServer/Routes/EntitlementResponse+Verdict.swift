@@ -53,7 +53,7 @@ extension EntitlementState {
       environment: entitlement.environment.map(Environment.init), willRenew: entitlement.willRenew,
       nextProductID: entitlement.nextProductID?.rawValue, isTrial: entitlement.isTrial,
       ownership: entitlement.ownership.map(Ownership.init), evidenceAt: entitlement.evidenceTime,
-      // A read says of what nobody can be asked about who told it, and of what was given that it was.
+      // RevenueCat's evidence, grants and trials keep their source: nobody else can confirm them.
       source: isFromLedger && entitlement.source != .revenuecat && !entitlement.isGiven
         ? .ledger : entitlement.source.map { Source(rawValue: $0.rawValue) },
       isStale: entitlement.isStale, isProvisional: entitlement.isProvisional)

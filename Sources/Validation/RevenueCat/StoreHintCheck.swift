@@ -32,7 +32,7 @@ struct StoreHintCheck: Sendable {
           try await postpone(hint, until: now.advanced(by: Self.delay(after: hint.attempts)), logger)
         case .unknownTransaction where validator.gateway.serverAPI == nil || hint.isTemporary, .notAskable,
           .unsupportedReceipt:
-          // Nobody can ever be asked, or RevenueCat could not: what it raises ends, and it is over.
+          // No source can confirm the hint: it expires with what it granted.
           let end = hint.reportedAt.advanced(by: validator.provisional)
           guard now < end else { return try await settle(hint) }
           try await postpone(hint, until: end, logger)

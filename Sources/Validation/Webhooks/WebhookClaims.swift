@@ -17,9 +17,11 @@ final class WebhookClaims: Sendable {
   let holder = UUID().uuidString
   private let held = Mutex<(names: Set<String>, until: Date)>(([], .distantPast))
 
-  /// After how many looks for events claims are made and renewed, how long they last, and how far clocks may be apart.
-  static let looks = 10
+  /// Polls for events between two renewals of the claims.
+  static let pollsPerRenewal = 10
+  /// The duration of a claim.
   static let lease: Duration = .seconds(60)
+  /// The largest difference between two replicas' clocks.
   static let skew: Duration = .seconds(10)
 
   init(ledger: Ledger, names: [String]) {

@@ -75,7 +75,7 @@ package struct WebhookDeliverer: Service {
           group.addTask {
             await repeatUntilCancelled {
               await claims.renew(at: now(), logger)
-              return pause * WebhookClaims.looks
+              return pause * WebhookClaims.pollsPerRenewal
             }
           }
         }
@@ -174,7 +174,7 @@ package struct WebhookDeliverer: Service {
 
   // MARK: Sending
 
-  /// Sends what is due and what is fresh, those of a user one after the other.
+  /// Sends retries and new events: users in parallel, one user's in order.
   private func send(
     _ work: WebhookWork, to endpoint: WebhookEndpoint
   ) async -> (results: [WebhookResult], isGone: Bool) {
