@@ -76,11 +76,10 @@ let feature = Feature(name: "questions", kind: .meter, values: ["free": .meter([
 
 func consume(_ user: String, key: String, in ledger: Ledger) async {
   do throws(LedgerError) {
-    let outcome = try await ledger.consume(
-      Consuming(
+    let outcome = try await ledger.run(
+      Consume(
         user: UserID(user), feature: feature, tier: "free", amount: 1, now: start,
-        zone: ZoneChoice(usual: .gmt, named: nil, isTrusted: false), idempotencyKey: key, request: "1",
-        answer: { "\($0.current ?? 0)" }))
+        zone: ZoneChoice(usual: .gmt, named: nil, isTrusted: false), idempotencyKey: key, request: "1"))
     guard case .consumed = outcome else { return say("error refused") }
     say("ack \(user) \(key)")
   } catch {

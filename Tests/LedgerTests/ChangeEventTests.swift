@@ -186,11 +186,10 @@ import Testing
   }
 
   private func consume(_ ledger: Ledger, _ feature: Feature, at seconds: Double) async throws {
-    _ = try await ledger.consume(
-      Consuming(
+    _ = try await ledger.run(
+      Consume(
         user: "anna", feature: feature, tier: "free", amount: 1, now: at(seconds),
-        zone: ZoneChoice(usual: .gmt, named: nil, isTrusted: false), idempotencyKey: nil, request: "1",
-        answer: { _ in "" }))
+        zone: ZoneChoice(usual: .gmt, named: nil, isTrusted: false), idempotencyKey: nil, request: "1"))
   }
 
   @Test func `a reached limit makes one event in its window, and other refusals write nothing`() async throws {

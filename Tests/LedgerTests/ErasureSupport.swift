@@ -125,26 +125,25 @@ enum Anna {
 
     // Usage.
     for number in 0..<3 {
-      _ = try await ledger.consume(
-        Consuming(
+      _ = try await ledger.run(
+        Consume(
           user: id, feature: meter, tier: "pro", amount: 1, now: at(80 + Double(number)),
           zone: ZoneChoice(usual: .gmt, named: TimeZone(identifier: "Europe/Berlin"), isTrusted: true),
-          idempotencyKey: "u\(number)-\(annasAccount)", request: "1", answer: { _ in "{\"user\":\"\(annasAccount)\"}" })
+          idempotencyKey: "u\(number)-\(annasAccount)", request: "1")
       )
     }
 
     let children = Feature(name: "children", kind: .limit, values: ["pro": .limit(2)], tiers: ["free", "pro"])
-    try await ledger.setCount(2, of: children, of: id, with: "pro", at: at(84))
+    try await ledger.run(SetCount(2, of: children, of: id, with: "pro", at: at(84)))
 
     // Refused, of which others are told.
     let exports = Feature(
       name: "exports", kind: .meter, values: ["free": .meter([]), "pro": .meter(try MeterRule.rules(["0 per day"]))],
       tiers: ["free", "pro"])
-    _ = try await ledger.consume(
-      Consuming(
+    _ = try await ledger.run(
+      Consume(
         user: id, feature: exports, tier: "pro", amount: 1, now: at(85),
-        zone: ZoneChoice(usual: .gmt, named: nil, isTrusted: true), idempotencyKey: nil, request: "1",
-        answer: { _ in "" }))
+        zone: ZoneChoice(usual: .gmt, named: nil, isTrusted: true), idempotencyKey: nil, request: "1"))
 
     // What waits.
     _ = try await ledger.postpone(

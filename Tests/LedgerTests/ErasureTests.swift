@@ -54,11 +54,11 @@ import Testing
             receipt: Data(repeating: UInt8(number % 251), count: 300 + number * 7).base64EncodedString(),
             evaluate: rules))
         if number.isMultiple(of: 5) {
-          _ = try await ledger.consume(
-            Consuming(
+          _ = try await ledger.run(
+            Consume(
               user: user, feature: Anna.meter, tier: "pro", amount: 1, now: at(100 + Double(number)),
-              zone: ZoneChoice(usual: .gmt, named: nil, isTrusted: true), idempotencyKey: "key-\(number)", request: "1",
-              answer: { _ in "{}" }))
+              zone: ZoneChoice(usual: .gmt, named: nil, isTrusted: true), idempotencyKey: "key-\(number)", request: "1")
+          )
         }
         if number.isMultiple(of: 50) {
           for update in try await ledger.claimUpdates(dueAt: at(1e6), until: at(2e6), limit: 20) {

@@ -36,13 +36,12 @@ import Testing
           Self.event("anna", "opened", day: 1), Self.event("anna", "paywall_viewed", day: 3),
           Self.event("anna", "paywall_viewed", day: 2), Self.event("ben", "paywall_viewed", day: 2),
         ], at: at(3 * 86_400))
-      _ = try await ledger.consume(
-        Consuming(
+      _ = try await ledger.run(
+        Consume(
           user: "carl", feature: Anna.meter, tier: "free", amount: 1, now: at(Self.days(1)),
-          zone: ZoneChoice(usual: .gmt, named: nil, isTrusted: true), idempotencyKey: nil, request: "1",
-          answer: { _ in "" }))
-      try await ledger.setCount(1, of: Self.children, of: "dora", with: "free", at: at(Self.days(1)))
-      try await ledger.setCount(2, of: Self.children, of: "dora", with: "free", at: at(Self.days(5)))
+          zone: ZoneChoice(usual: .gmt, named: nil, isTrusted: true), idempotencyKey: nil, request: "1"))
+      try await ledger.run(SetCount(1, of: Self.children, of: "dora", with: "free", at: at(Self.days(1))))
+      try await ledger.run(SetCount(2, of: Self.children, of: "dora", with: "free", at: at(Self.days(5))))
       _ = try await ledger.record(entry("anna", [Self.paid("1", from: 4, days: 30)], evaluate: rules))
       let report = try await Self.report(ledger)
       #expect(report.users(in: Self.day..<Self.day + 40) == [.users: 4, .conversions: 1, .viewers: 2, .purchasers: 1])
@@ -97,13 +96,13 @@ import Testing
           uniqueKeysWithValues: try await Self.report(ledger).nearLimits.map { ("\($0.feature) \($0.tier)", $0.users) })
       }
       for user in ["anna", "ben", "carl"] {
-        try await ledger.setCount(1, of: Self.children, of: UserID(user), with: "free", at: at(0))
+        try await ledger.run(SetCount(1, of: Self.children, of: UserID(user), with: "free", at: at(0)))
       }
-      try await ledger.setCount(9, of: Self.children, of: "dora", with: "pro", at: at(0))
+      try await ledger.run(SetCount(9, of: Self.children, of: "dora", with: "pro", at: at(0)))
       #expect(try await near() == ["children free": 3, "children pro": 1])
-      try await ledger.setCount(1, of: Self.children, of: "anna", with: "free", at: at(0))
-      try await ledger.setCount(0, of: Self.children, of: "ben", with: "free", at: at(0))
-      try await ledger.setCount(1, of: Self.children, of: "carl", with: "pro", at: at(0))
+      try await ledger.run(SetCount(1, of: Self.children, of: "anna", with: "free", at: at(0)))
+      try await ledger.run(SetCount(0, of: Self.children, of: "ben", with: "free", at: at(0)))
+      try await ledger.run(SetCount(1, of: Self.children, of: "carl", with: "pro", at: at(0)))
       #expect(try await near() == ["children free": 1, "children pro": 1])
       _ = try await ledger.erase(Anna.erasure("dora", hasRows: false))
       #expect(try await near() == ["children free": 1])
@@ -158,7 +157,7 @@ import Testing
       }
       let viewed = try await viewers()
       #expect(viewed.compactMap(\.self).reduce(0, +) == 3 && viewed.contains(2))
-      // As a release of before left them, and as one that counted by them once left them.
+      // As other rules left them.
       for change in ["DELETE FROM tally", "UPDATE tally SET count = 7"] {
         try await scratch.change("\(change) WHERE name = 'funnel_months'")
         #expect(try await viewers() != viewed)

@@ -62,7 +62,8 @@ import Testing
       (
         "takeBack",
         { tables in
-          let consumption = KeyedConsumption(consumedAt: at(0), number: 0, amount: 1, request: "", answer: "")
+          let answer = FeatureAnswer(tier: "free", access: FeatureAccess(isAllowed: true))
+          let consumption = KeyedConsumption(consumedAt: at(0), number: 0, amount: 1, request: "", answer: answer)
           try tables.add(1, of: "trips", of: "u9", at: at(0), number: 0, key: nil, request: nil, answer: nil)
           try tables.takeBack(consumption, of: "trips", of: "u9")
         }
@@ -365,14 +366,14 @@ import Testing
           INSERT INTO pending_receipt
             SELECT i, 'u' || i, randomblob(32), hex(zeroblob(50000)), 'r', i, 0, i FROM number WHERE i <= 2000;
           INSERT INTO provisional_grant
-            SELECT 'sandbox', i, 'u' || i, i, 'signature', 0, 0, 9000000000000, 0, '{"purchases":[],"renewals":[]}'
+            SELECT 'sandbox', i, 'u' || i, i, 'signature', 0, 0, 9000000000000, 0, '{"names":[],"purchases":[],"renewals":[]}'
             FROM number WHERE i <= 2000;
           INSERT INTO notification
             SELECT 'n' || i, 'DID_RENEW', NULL, 'production', 'com.example.app', i % 1000, i, i, 'unclaimed', NULL, 'signed'
             FROM number;
           INSERT INTO refused_notification SELECT i, randomblob(32), 'signature', 'x', i, i % 2 FROM number WHERE i <= 1000;
           INSERT INTO unclaimed_evidence
-            SELECT 'sandbox', i + 900000, 'notification', 0, 0, '{"parts":{},"purchases":[],"renewals":[]}',
+            SELECT 'sandbox', i + 900000, 'notification', 0, 0, '{"names":[],"parts":{},"purchases":[],"renewals":[]}',
               '00000000-0000-4000-8000-000000' || (i + 900000), 'com.example.app', 'jws', 0, 0, 0 FROM number
             WHERE i < 100000;
           """)

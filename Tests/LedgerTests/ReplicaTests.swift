@@ -156,11 +156,10 @@ import Testing
         for number in 0..<1_000 {
           let ledger = ledgers[number % ledgers.count]
           group.addTask {
-            let outcome = try await ledger.consume(
-              Consuming(
+            let outcome = try await ledger.run(
+              Consume(
                 user: "anna", feature: feature, tier: "free", amount: 1, now: at(0),
-                zone: ZoneChoice(usual: .gmt, named: nil, isTrusted: false), idempotencyKey: nil, request: "1",
-                answer: { "\($0.current ?? -1)" }))
+                zone: ZoneChoice(usual: .gmt, named: nil, isTrusted: false), idempotencyKey: nil, request: "1"))
             if case .consumed = outcome { return true }
             return false
           }

@@ -15,17 +15,17 @@ private func meter(_ rules: String...) throws -> Feature {
 private let usual = ZoneChoice(usual: .gmt, named: nil, isTrusted: false)
 
 extension Ledger {
-  /// Consumes, and answers what is kept under the key: how much is used.
+  /// Consumes, and answers how much is used then.
   fileprivate func consume(
     _ feature: Feature, by user: UserID = "anna", tier: Tier = "free", amount: Int = 1, at seconds: Double = 0,
     zone: ZoneChoice = usual, key: String? = nil, request: String? = nil
   ) async throws -> Outcome {
-    let outcome = try await consume(
-      Consuming(
+    let outcome = try await run(
+      Consume(
         user: user, feature: feature, tier: tier, amount: amount, now: LedgerTests.at(seconds), zone: zone,
-        idempotencyKey: key, request: request ?? "\(amount)", answer: { "\($0.current ?? -1)" }))
+        idempotencyKey: key, request: request ?? "\(amount)"))
     return switch outcome {
-    case .consumed(let answer): .consumed(Int(answer) ?? -1)
+    case .consumed(let answer): .consumed(answer.access.current ?? -1)
     case .refused: .refused
     case .mismatch: .mismatch
     }
@@ -33,15 +33,16 @@ extension Ledger {
 
   fileprivate func giveBack(
     _ feature: Feature, _ key: String, of user: UserID = "anna", at seconds: Double = 0, isByUser: Bool = true
-  ) async throws -> GivingBackOutcome {
-    try await giveBack(
-      GivingBack(
+  ) async throws -> GiveBack.Outcome {
+    try await run(
+      GiveBack(
         user: user, feature: feature, tier: "free", idempotencyKey: key, now: LedgerTests.at(seconds), zone: usual,
         isByUser: isByUser))
   }
 
   fileprivate func total(_ feature: Feature, of user: UserID = "anna") async throws -> Int {
-    try await usage(of: user, in: nil, usual: .gmt) { _ in [feature.name: []] }.usage[feature.name]?.total ?? -1
+    try await read(ReadUsage(of: user, in: nil, usual: .gmt) { _ in [feature.name: []] }).usage[feature.name]?.total
+      ?? -1
   }
 }
 
@@ -61,7 +62,7 @@ private enum Outcome: Hashable {
   case mismatch
 }
 
-extension GivingBackOutcome {
+extension GiveBack.Outcome {
   fileprivate var word: String {
     switch self {
     case .returned: "returned"
@@ -213,14 +214,18 @@ extension GivingBackOutcome {
       // Otherwise each zone would have a day of its own.
       #expect(try await ledger.consume(feature, at: 1, zone: auckland) == .refused)
       #expect(try await ledger.consume(feature, at: 2, zone: zone("Pacific/Auckland", isTrusted: true)) == .refused)
-      let kept = try await ledger.usage(of: "anna", in: nil, usual: .gmt) { _ in [:] }.zone
+      let kept = try await ledger.read(ReadUsage(of: "anna", in: nil, usual: .gmt) { _ in [:] }).zone
       #expect(kept.ianaName == "UTC")
       #expect(try await ledger.consume(feature, at: 86_400, zone: auckland) == .consumed(1))
-      #expect(try await ledger.usage(of: "anna", in: nil, usual: .gmt) { _ in [:] }.zone.ianaName == "Pacific/Auckland")
+      #expect(
+        try await ledger.read(ReadUsage(of: "anna", in: nil, usual: .gmt) { _ in [:] }).zone.ianaName
+          == "Pacific/Auckland")
       // A server's counts at once.
       #expect(
         try await ledger.consume(feature, at: 2 * 86_400, zone: zone("Europe/Berlin", isTrusted: true)) == .consumed(1))
-      #expect(try await ledger.usage(of: "anna", in: nil, usual: .gmt) { _ in [:] }.zone.ianaName == "Europe/Berlin")
+      #expect(
+        try await ledger.read(ReadUsage(of: "anna", in: nil, usual: .gmt) { _ in [:] }).zone.ianaName == "Europe/Berlin"
+      )
     }
   }
 
@@ -228,9 +233,10 @@ extension GivingBackOutcome {
     try await Scratch.withLedger { ledger, _ in
       let children = Feature(name: "children", kind: .limit, values: ["free": .limit(9)], tiers: ["free", "pro"])
       let before = ledger.usageGeneration(of: "anna")
-      try await ledger.setCount(7, of: children, of: "anna", with: "free", at: at(0))
+      try await ledger.run(SetCount(7, of: children, of: "anna", with: "free", at: at(0)))
       #expect(ledger.usageGeneration(of: "anna") > before)
-      let usage = try await ledger.usage(of: "anna", in: nil, usual: .gmt) { _ in ["children": [], "trips": []] }
+      let usage = try await ledger.read(
+        ReadUsage(of: "anna", in: nil, usual: .gmt) { _ in ["children": [], "trips": []] })
       #expect(usage.usage["children"]?.total == 7 && usage.usage["trips"]?.total == 0)
     }
   }
@@ -261,7 +267,7 @@ extension GivingBackOutcome {
               keeping: [nil, Int.random(in: -1...9, using: &random)].randomElement(using: &random) ?? nil))
         }
         let asked = questions
-        let usage = try await ledger.usage(of: user, in: nil, usual: .gmt) { _ in [feature.name: asked] }
+        let usage = try await ledger.read(ReadUsage(of: user, in: nil, usual: .gmt) { _ in [feature.name: asked] })
         for question in questions {
           let expected = UsageAnswer(to: question, from: list)
           let answer = try #require(usage.usage[feature.name])[question]

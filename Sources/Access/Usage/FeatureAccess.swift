@@ -29,6 +29,17 @@ package struct FeatureAccess: Hashable, Sendable {
   }
 }
 
+/// The access of a user with a tier to one feature.
+package struct FeatureAnswer: Hashable, Sendable {
+  package var tier: Tier
+  package var access: FeatureAccess
+
+  package init(tier: Tier, access: FeatureAccess) {
+    self.tier = tier
+    self.access = access
+  }
+}
+
 extension Feature {
   /// The questions about the past whose answers are needed for `access(for:_:usage:)`; empty for a flag and a limit.
   ///

@@ -63,7 +63,7 @@ struct AccessController: Sendable {
   /// A feature of a user, as the query asks about it.
   func look(
     at feature: Feature, of user: UserID, _ request: Request, _ context: ServiceRequestContext
-  ) async throws(Problem) -> FeatureUsage.One {
+  ) async throws(Problem) -> FeatureAnswer {
     let amount = try request.wholeNumber("amount", in: UsageController.amounts) ?? 1
     let count = try request.wholeNumber("count", in: UsageController.counts)
     guard count == nil || feature.kind == .limit else {
@@ -137,7 +137,7 @@ extension FeatureState {
 }
 
 extension FeatureResponse {
-  init(_ one: FeatureUsage.One, of feature: Feature) {
+  init(_ one: FeatureAnswer, of feature: Feature) {
     self.init(
       feature: feature.name.rawValue, tier: one.tier.rawValue, state: FeatureState(one.access, of: feature))
   }

@@ -44,18 +44,17 @@ struct UsageController: Sendable {
     let (outcome, tier) = try await context.reading { () throws(LedgerError) in
       try await usage.consume(
         amount, of: feature, by: user, in: zone, idempotencyKey: key,
-        request: "\(amount) \(posted.timeZone ?? "")", at: now
-      ) { one in String(buffer: JSONBody.encode(FeatureResponse(one, of: feature))) }
+        request: "\(amount) \(posted.timeZone ?? "")", at: now)
     }
     switch outcome {
     case .consumed(let answer):
       metrics.note(feature.name, .consumed)
-      return Self.response(ByteBuffer(string: answer))
+      return Self.response(FeatureResponse(answer, of: feature))
     case .refused(let access):
       metrics.note(feature.name, .refused)
       throw Problem(
         .limitReached, Self.sentence(feature, access),
-        feature: FeatureResponse(FeatureUsage.One(tier: tier, access: access), of: feature))
+        feature: FeatureResponse(FeatureAnswer(tier: tier, access: access), of: feature))
     case .mismatch:
       throw Problem(.idempotencyMismatch, "This 'Idempotency-Key' was used for another amount or time zone.")
     }
@@ -72,7 +71,7 @@ struct UsageController: Sendable {
     switch outcome {
     case .returned(let access):
       metrics.note(feature.name, .returned)
-      return Self.response(FeatureResponse(FeatureUsage.One(tier: tier, access: access), of: feature))
+      return Self.response(FeatureResponse(FeatureAnswer(tier: tier, access: access), of: feature))
     case .unknown: throw Self.unknownKey
     case .tooLate:
       throw Problem(.forbidden, "A user gives back within ten minutes; later only the app's server does.")
@@ -106,11 +105,9 @@ struct UsageController: Sendable {
     return "The limit of '\(feature.name)' is reached\(used)\(way)."
   }
 
-  static func response(_ feature: FeatureResponse) -> Response { response(JSONBody.encode(feature)) }
-
-  private static func response(_ body: ByteBuffer) -> Response {
+  static func response(_ feature: FeatureResponse) -> Response {
     Response(
       status: .ok, headers: [.contentType: "application/json", .cacheControl: "no-store"],
-      body: ResponseBody(byteBuffer: body))
+      body: ResponseBody(byteBuffer: JSONBody.encode(feature)))
   }
 }

@@ -83,6 +83,9 @@ package final class Ledger: Sendable {
     }
   }
 
+  /// A number that grows with every commit that changes a user's usage: see `generation(of:)`.
+  package func usageGeneration(of user: UserID) -> UInt64 { memory.usageGenerations[user] }
+
   /// Opens the ledger, creating it or migrating it to the present schema first.
   ///
   /// - Parameters:

@@ -3,7 +3,7 @@ internal import struct FoundationEssentials.Date
 internal import GRDB
 
 /// The statements on the ledger's tables, one function per purpose. They run inside the caller's transaction.
-struct LedgerTables: Sendable {
+package struct LedgerTables: Sendable {
   /// The connection is used by one thread at a time, the one on which it was lent.
   nonisolated(unsafe) let connection: any SQLConnection
   /// The cached reads that the open transaction invalidates.

@@ -17,17 +17,6 @@ package struct FeatureUsage: Sendable {
     package var validity: Standing.Validity
   }
 
-  /// The access to one feature.
-  package struct One: Sendable {
-    package var tier: Tier
-    package var access: FeatureAccess
-
-    package init(tier: Tier, access: FeatureAccess) {
-      self.tier = tier
-      self.access = access
-    }
-  }
-
   private struct KnownTier: Sendable {
     var tier: Tier
     var validity: Standing.Validity
@@ -55,10 +44,11 @@ package struct FeatureUsage: Sendable {
     let generation = generation(of: user)
     let standing = try await reader.standing(of: user, at: now)
     let tier = standing.entitlement.tier
-    let usage = try await ledger.usage(of: user, in: zone, usual: plans.timeZone) { [features = plans.features] zone in
-      let attempt = Attempt(at: now, in: zone)
-      return Dictionary(uniqueKeysWithValues: features.map { ($0.name, $0.questions(for: tier, attempt)) })
-    }
+    let usage = try await ledger.read(
+      ReadUsage(of: user, in: zone, usual: plans.timeZone) { [features = plans.features] zone in
+        let attempt = Attempt(at: now, in: zone)
+        return Dictionary(uniqueKeysWithValues: features.map { ($0.name, $0.questions(for: tier, attempt)) })
+      })
     let attempt = Attempt(at: now, in: usage.zone)
     var access: [FeatureName: FeatureAccess] = [:]
     var until = standing.validity.until
@@ -89,41 +79,40 @@ package struct FeatureUsage: Sendable {
   /// - Parameter count: how many exist, of a limit that the app counts.
   package func access(
     to feature: Feature, of user: UserID, amount: Int, count: Int?, in zone: TimeZone?, at now: Date
-  ) async throws(LedgerError) -> One {
+  ) async throws(LedgerError) -> FeatureAnswer {
     let tier = try await tier(of: user, at: now)
-    let usage = try await ledger.usage(of: user, in: zone, usual: plans.timeZone) { zone in
-      [feature.name: feature.questions(for: tier, Attempt(at: now, in: zone, amount: amount))]
-    }
+    let usage = try await ledger.read(
+      ReadUsage(of: user, in: zone, usual: plans.timeZone) { zone in
+        [feature.name: feature.questions(for: tier, Attempt(at: now, in: zone, amount: amount))]
+      })
     let attempt = Attempt(at: now, in: usage.zone, amount: amount)
     let counted = count.map { Usage(total: $0, []) { _ in UsageAnswer() } } ?? usage.usage[feature.name]
-    guard let counted else { return One(tier: tier, access: FeatureAccess(isAllowed: false)) }
-    return One(tier: tier, access: feature.access(for: tier, attempt, usage: counted))
+    guard let counted else { return FeatureAnswer(tier: tier, access: FeatureAccess(isAllowed: false)) }
+    return FeatureAnswer(tier: tier, access: feature.access(for: tier, attempt, usage: counted))
   }
 
   /// Consumes an amount of a meter, if the rules allow it.
   ///
-  /// - Parameters:
-  ///   - request: what the key stands for.
-  ///   - answer: the answer to keep under the key.
+  /// - Parameter request: what the key stands for.
   package func consume(
     _ amount: Int, of feature: Feature, by user: UserID, in zone: ZoneChoice, idempotencyKey: String?, request: String,
-    at now: Date, answer: @escaping @Sendable (One) -> String
-  ) async throws(LedgerError) -> (outcome: ConsumingOutcome, tier: Tier) {
+    at now: Date
+  ) async throws(LedgerError) -> (outcome: Consume.Outcome, tier: Tier) {
     let tier = try await tier(of: user, at: now)
-    let outcome = try await ledger.consume(
-      Consuming(
+    let outcome = try await ledger.run(
+      Consume(
         user: user, feature: feature, tier: tier, amount: amount, now: now, zone: zone,
-        idempotencyKey: idempotencyKey, request: request, answer: { answer(One(tier: tier, access: $0)) }))
+        idempotencyKey: idempotencyKey, request: request))
     return (outcome, tier)
   }
 
   /// Gives back what was consumed under a key.
   package func giveBack(
     _ idempotencyKey: String, of feature: Feature, by user: UserID, isByUser: Bool, at now: Date
-  ) async throws(LedgerError) -> (outcome: GivingBackOutcome, tier: Tier) {
+  ) async throws(LedgerError) -> (outcome: GiveBack.Outcome, tier: Tier) {
     let tier = try await tier(of: user, at: now)
-    let outcome = try await ledger.giveBack(
-      GivingBack(
+    let outcome = try await ledger.run(
+      GiveBack(
         user: user, feature: feature, tier: tier, idempotencyKey: idempotencyKey, now: now,
         zone: ZoneChoice(usual: plans.timeZone, named: nil, isTrusted: false), isByUser: isByUser))
     return (outcome, tier)
@@ -132,8 +121,8 @@ package struct FeatureUsage: Sendable {
   /// Sets how many of a thing a user has.
   package func setCount(
     _ count: Int, of feature: Feature, by user: UserID, at now: Date
-  ) async throws(LedgerError) -> One {
-    try await ledger.setCount(count, of: feature, of: user, with: tier(of: user, at: now), at: now)
+  ) async throws(LedgerError) -> FeatureAnswer {
+    try await ledger.run(SetCount(count, of: feature, of: user, with: tier(of: user, at: now), at: now))
     return try await access(to: feature, of: user, amount: 1, count: count, in: nil, at: now)
   }
 

@@ -258,8 +258,9 @@ struct Settings: Sendable {
     appStore["sandbox_url"] = "\"\(apple.sandboxURL)\""
     appStore["ca_file"] = "\"\(apple.caFile)\""
     if !apple.roots.isEmpty { appStore["roots"] = "[\(apple.roots.map { "\"\($0)\"" }.joined(separator: ", "))]" }
-    // On a busy machine a test may come to its next line a minute later: no connection is closed meanwhile, unless that is what
-    // the test is about.
+    // On a busy machine a test may come to its next line a minute later, and Apple's answer as late: no connection is closed and
+    // no call is given up meanwhile, unless that is what the test is about.
+    if server["request_deadline"] == nil, appStore["deadline"] == nil { appStore["deadline"] = "30s" }
     let server = ["port": "0", "idle_timeout": "10m", "request_deadline": "10m"].merging(server) { $1 }
     // Each test says what it wants of these: by itself every post asks Apple, and nothing counts before Apple was asked.
     let policy = ["outage_hold": "7d", "reuse": "0", "provisional": "0"].merging(policy) { $1 }

@@ -18,7 +18,32 @@ struct KeyedConsumption {
   var number: Int64
   var amount: Int
   var request: String
-  var answer: String
+  var answer: FeatureAnswer
+}
+
+/// The stored form of a `FeatureAnswer`.
+private struct StoredAnswer: Codable {
+  var tier: String
+  var isAllowed: Bool
+  var limit: Int?
+  var current: Int?
+  var remaining: Int?
+  var resetsAt: Date?
+  var upgradeTo: String?
+
+  init(_ answer: FeatureAnswer) {
+    let access = answer.access
+    (tier, isAllowed, limit, current) = (answer.tier.rawValue, access.isAllowed, access.limit, access.current)
+    (remaining, resetsAt, upgradeTo) = (access.remaining, access.resetsAt, access.upgradeTo?.rawValue)
+  }
+
+  var answer: FeatureAnswer {
+    FeatureAnswer(
+      tier: Tier(tier),
+      access: FeatureAccess(
+        isAllowed: isAllowed, limit: limit, current: current, remaining: remaining, resetsAt: resetsAt,
+        upgradeTo: upgradeTo.map { Tier($0) }))
+  }
 }
 
 extension LedgerTables {
@@ -81,20 +106,21 @@ extension LedgerTables {
     ) {
       KeyedConsumption(
         consumedAt: try $0.get(0), number: try $0.get(1), amount: try $0.get(2), request: try $0.get(3),
-        answer: try $0.get(4))
+        answer: try StoredForm.decoded(StoredAnswer.self, $0.get(4)).answer)
     }
   }
 
   func add(
     _ amount: Int, of feature: FeatureName, of user: UserID, at moment: Date, number: Int64, key: String?,
-    request: String?, answer: String?
+    request: String?, answer: FeatureAnswer?
   ) throws {
     try execute(
       """
       INSERT INTO consumption
         (user_id, feature, consumed_at, number, amount, idempotency_key, request, answer)
       VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-      """, user.key, feature, moment, number, amount, key, request, answer)
+      """, user.key, feature, moment, number, amount, key, request,
+      answer.map { try StoredForm.encoded(StoredAnswer($0)) })
   }
 
   /// Takes a consumption out of every count, and frees its key.

@@ -1,0 +1,41 @@
+package import Access
+package import Entitlements
+package import struct FoundationEssentials.TimeZone
+
+/// A user's consumption, read in one snapshot.
+package struct ReadUsage: LedgerOperation {
+  package var user: UserID
+  /// The zone to read in; `nil` for the user's, or else the usual one.
+  package var named: TimeZone?
+  package var usual: TimeZone
+  /// What the rules of each feature ask about in a zone.
+  package var questions: @Sendable (TimeZone) -> [FeatureName: Set<UsageQuestion>]
+
+  package init(
+    of user: UserID, in named: TimeZone?, usual: TimeZone,
+    _ questions: @escaping @Sendable (TimeZone) -> [FeatureName: Set<UsageQuestion>]
+  ) {
+    self.user = user
+    self.named = named
+    self.usual = usual
+    self.questions = questions
+  }
+
+  package func run(_ tables: LedgerTables) throws -> UserUsage {
+    let zone = try named ?? tables.timeZone(of: user)?.zone ?? usual
+    return UserUsage(
+      zone: zone,
+      usage: try Dictionary(
+        uniqueKeysWithValues: questions(zone).map { feature, questions in
+          (feature, try tables.usage(of: feature, of: user, questions))
+        }))
+  }
+}
+
+/// A user's consumption of several features, as far as the rules ask.
+package struct UserUsage: Sendable {
+  /// The zone in which it was read.
+  package var zone: TimeZone
+  /// By feature; what is missing was never used.
+  package var usage: [FeatureName: Usage]
+}
