@@ -47,6 +47,13 @@ package enum JSONBody {
 
   static func response(_ figures: FiguresResponse) -> Response { response(write(figures), .ok) }
 
+  /// An answer that no cache may keep.
+  static func uncached(_ value: some Encodable, status: HTTPResponse.Status = .ok) -> Response {
+    var response = response(value, status: status)
+    response.headers[.cacheControl] = "no-store"
+    return response
+  }
+
   private static func response(_ bytes: ByteBuffer, _ status: HTTPResponse.Status) -> Response {
     Response(status: status, headers: [.contentType: "application/json"], body: ResponseBody(byteBuffer: bytes))
   }

@@ -89,44 +89,6 @@ extension Plans {
   }
 }
 
-extension Request {
-  /// The zone in `?time_zone=`.
-  func timeZone() throws(Problem) -> TimeZone? {
-    try parameter("time_zone").map { text throws(Problem) in try TimeZone(checking: text) }
-  }
-
-  /// The value of a parameter in the query.
-  /// - Throws: a 400 problem for one that is given twice.
-  func parameter(_ name: Substring) throws(Problem) -> String? {
-    let values = uri.queryParameters[values: name]
-    guard values.count <= 1 else { throw Problem(.malformedRequest, "'\(name)' is given twice.") }
-    return values.first.map(String.init)
-  }
-
-  /// A whole number in the query.
-  func wholeNumber(_ name: Substring, in range: ClosedRange<Int>) throws(Problem) -> Int? {
-    guard let text = try parameter(name) else { return nil }
-    guard text.utf8.count <= 10, text.utf8.allSatisfy({ (48...57).contains($0) }), let number = Int(text),
-      range.contains(number)
-    else {
-      throw Problem(
-        .malformedRequest, "'\(name)' has to be a whole number from \(range.lowerBound) to \(range.upperBound).")
-    }
-    return number
-  }
-}
-
-extension TimeZone {
-  /// A zone from outside.
-  /// - Throws: a 400 problem.
-  init(checking name: String) throws(Problem) {
-    guard let zone = TimeZone(ianaName: name) else {
-      throw Problem(.malformedRequest, "'time_zone' has to be a name of the IANA database, as Europe/Berlin, or UTC.")
-    }
-    self = zone
-  }
-}
-
 extension FeatureState {
   init(_ access: FeatureAccess, of feature: Feature) {
     self.init(

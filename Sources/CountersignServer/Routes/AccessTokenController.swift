@@ -55,7 +55,7 @@ struct AccessTokenController: Sendable {
       context.logger.error("an access token cannot be signed")
       throw Problem(.internalError, "The token could not be signed; try again.")
     }
-    return SupportController.response(
+    return JSONBody.uncached(
       AccessTokenResponse(
         token: signed, expiresAt: Date(timeIntervalSince1970: Double(token.expiresAt))))
   }

@@ -19,15 +19,15 @@ struct GrantsController: Sendable {
 
   func give(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireCaller(.support, .service)
-    let user = try SupportController.user(context)
+    let user = try context.checkedUserInPath()
     let key = try request.headers.idempotencyKey()
     let posted = try await body.decode(GrantRequest.self, from: request, budget.loan()).value
     let now = now()
     let tier = try tier(posted.tier)
     let kind = try Self.kind(posted.kind)
     let endsAt = try Self.end(posted, from: now)
-    let note = try posted.note.map(SupportController.checked(note:))
-    guard note != nil || caller.role == .service else { throw SupportController.noteMissing }
+    let note = try posted.note.map(NoteText.checked)
+    guard note != nil || caller.role == .service else { throw NoteText.missing }
     let outcome = try await attempt(context) { () throws(ValidationError) in
       try await grants.give(
         kind, tier, to: user, from: now, until: endsAt, author: caller.name, note: note,
@@ -35,7 +35,7 @@ struct GrantsController: Sendable {
     }
     switch outcome {
     case .given(let record), .repeated(let record):
-      var response = SupportController.response(GrantResponse(record), status: .created)
+      var response = JSONBody.uncached(GrantResponse(record), status: .created)
       response.headers[.location] = "\(request.uri.path)/\(record.period.id)"
       return response
     case .mismatch:
@@ -45,30 +45,30 @@ struct GrantsController: Sendable {
 
   func list(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.support, .service)
-    let user = try SupportController.user(context)
+    let user = try context.checkedUserInPath()
     let records = try await attempt(context) { () throws(ValidationError) in try await grants.list(of: user) }
-    return SupportController.response(GrantsResponse(grants: records.map(GrantResponse.init)))
+    return JSONBody.uncached(GrantsResponse(grants: records.map(GrantResponse.init)))
   }
 
   func end(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireCaller(.support, .service)
-    let user = try SupportController.user(context)
+    let user = try context.checkedUserInPath()
     guard let text = context.parameters.get("grant_id"), let id = Int64(text), id > 0, String(id) == text else {
       throw Self.unknown
     }
     let posted: GrantEndRequest? =
-      if SupportController.isBodiless(request.headers) { nil } else {
+      if request.headers.isBodiless { nil } else {
         try await body.decode(GrantEndRequest.self, from: request, budget.loan()).value
       }
-    let why = try posted?.note.map(SupportController.checked(note:))
-    guard why != nil || caller.role == .service else { throw SupportController.noteMissing }
+    let why = try posted?.note.map(NoteText.checked)
+    guard why != nil || caller.role == .service else { throw NoteText.missing }
     let note = Note(
       author: caller.name, text: why ?? "A grant was ended.", requestID: context.requestID, recordedAt: now())
     let outcome = try await attempt(context) { () throws(ValidationError) in
       try await grants.end(id, of: user, note: note, logger: context.logger)
     }
     switch outcome {
-    case .ended(let record), .over(let record): return SupportController.response(GrantResponse(record))
+    case .ended(let record), .over(let record): return JSONBody.uncached(GrantResponse(record))
     case .unknown: throw Self.unknown
     }
   }

@@ -33,7 +33,7 @@ struct HealthController: Sendable {
     let caller = try context.requireCaller(.support, .service)
     var found = await readiness()
     found.role = caller.role.rawValue
-    return SupportController.response(found)
+    return JSONBody.uncached(found)
   }
 
   private static let serving = "ok"

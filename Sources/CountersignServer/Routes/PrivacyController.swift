@@ -26,7 +26,7 @@ struct PrivacyController: Sendable {
     let user = try Self.user(context)
     do throws(ValidationError) {
       let outcome = try await erasure.erase(user, author: caller.name, logger: context.logger)
-      return SupportController.response(ErasureResponse(user, outcome))
+      return JSONBody.uncached(ErasureResponse(user, outcome))
     } catch {
       if case .ledgerUnavailable(let cause) = error { context.logLedgerTrouble(cause) }
       throw Problem(.ledgerUnavailable, "The erasure could not be finished; repeat it.")
@@ -37,7 +37,7 @@ struct PrivacyController: Sendable {
   private static func user(_ context: ServiceRequestContext) throws(Problem) -> UserID {
     guard let name = context.parameters.get("user_id").flatMap(UserID.percentDecoded),
       UserID(valid: name) == nil, let user = UserID(appUserID: name)
-    else { return try SupportController.user(context) }
+    else { return try context.checkedUserInPath() }
     return user
   }
 

@@ -55,21 +55,16 @@ package struct RevalidationsController: Sendable {
   func list(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.service, .support)
     let runs = try await context.reading { () throws(LedgerError) in try await ledger.runs(limit: Self.listed) }
-    return SupportController.response(RunsResponse(runs: runs.map { RunReport($0, progress) }))
+    return JSONBody.uncached(RunsResponse(runs: runs.map { RunReport($0, progress) }))
   }
 
   func run(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.service, .support)
     guard let id = context.parameters.get("run_id").flatMap(RunID.init(text:)) else { throw Self.unknown }
-    let run: Run?
-    do { run = try await ledger.run(id) } catch {
-      context.logLedgerTrouble(error)
-      throw Problem(.ledgerUnavailable, "The ledger cannot be read now; try again.")
+    guard let run = try await context.reading({ () throws(LedgerError) in try await ledger.run(id) }) else {
+      throw Self.unknown
     }
-    guard let run else { throw Self.unknown }
-    var response = JSONBody.response(RunReport(run, progress))
-    response.headers[.cacheControl] = "no-store"
-    return response
+    return JSONBody.uncached(RunReport(run, progress))
   }
 
   private static let unknown = Problem(.notFound, "There is no such run; the last 100 are kept.")

@@ -27,34 +27,25 @@ struct SupportController: Sendable {
     }
     // Apple's IDs are letters and digits, as users' may be.
     let id = try UserID(checking: text, named: "id")
-    let found: SupportLookUp.Found
-    do throws(ValidationError) { found = try await lookUp.find(id, logger: context.logger) } catch {
-      if case .ledgerUnavailable(let cause) = error {
-        context.logLedgerTrouble(cause)
-        throw Self.ledgerUnreadable
-      }
-      if case .overloaded = error { throw Problem(.overloaded, "Too many look-ups are under way; try again.") }
-      throw Problem(error)
+    let found = try await context.validating { () throws(ValidationError) in
+      try await lookUp.find(id, logger: context.logger)
     }
-    return Self.response(LookUpResponse(id: text, found, purchases: try await bodies(of: found.purchases, context)))
+    return JSONBody.uncached(LookUpResponse(id: text, found, purchases: try await bodies(of: found.purchases, context)))
   }
 
   // MARK: GET /v1/profiles/{user_id}/history
 
-  static let defaultLimit = 50
-  static let largestLimit = 200
-
   func history(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.support)
-    let user = try Self.user(context)
-    let limit = try Self.limit(request)
+    let user = try context.checkedUserInPath()
+    let limit = try request.wholeNumber("limit", in: 1...200) ?? 50
     let position = try request.parameter("cursor").map { text throws(Problem) in
       guard let position = TimelinePosition(cursor: text) else {
         throw Problem(.malformedRequest, "'cursor' is none of this service's: take it from 'next' of the page before.")
       }
       return position
     }
-    let (page, profile) = try await consult(context) { () throws(LedgerError) in
+    let (page, profile) = try await context.reading { () throws(LedgerError) in
       (
         try await ledger.timeline(of: user, before: position, limit: limit),
         try await ledger.profile(of: user)
@@ -62,7 +53,7 @@ struct SupportController: Sendable {
     }
     let evidence = profile?.evidence ?? []
     let now = now()
-    return Self.response(
+    return JSONBody.uncached(
       HistoryResponse(
         userID: user.rawValue, now: ExplainedEntitlement(rules.standing(of: user, profile, at: now), after: nil),
         periods: PurchasePeriod.all(of: evidence, catalog: rules.catalog, policy: rules.policy),
@@ -70,41 +61,24 @@ struct SupportController: Sendable {
         next: page.next.map { "/v1/profiles/\(user.percentEncoded)/history?limit=\(limit)&cursor=\($0.cursor)" }))
   }
 
-  private static func limit(_ request: Request) throws(Problem) -> Int {
-    guard let text = try request.parameter("limit") else { return defaultLimit }
-    guard text.utf8.count <= 3, text.utf8.allSatisfy({ (48...57).contains($0) }), let limit = Int(text),
-      (1...largestLimit).contains(limit)
-    else { throw Problem(.malformedRequest, "'limit' has to be a number from 1 to \(largestLimit).") }
-    return limit
-  }
-
   // MARK: POST /v1/profiles/{user_id}/revalidation
 
   func revalidate(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireCaller(.support, .service)
-    let user = try Self.user(context)
+    let user = try context.checkedUserInPath()
     let posted: RequestBytes.Read<UserRevalidationRequest>? =
       // A server need not say why, and need not send a body to say nothing. Of support the note is missing.
-      if Self.isBodiless(request.headers) { nil } else {
+      if request.headers.isBodiless { nil } else {
         try await body.decode(UserRevalidationRequest.self, from: request, budget.loan())
       }
     defer { withExtendedLifetime(posted?.loan) {} }
-    let text = try posted?.value.note.map(Self.checked(note:))
-    guard text != nil || caller.role == .service else { throw Self.noteMissing }
+    let text = try posted?.value.note.map(NoteText.checked)
+    guard text != nil || caller.role == .service else { throw NoteText.missing }
     let said = text.map { note(of: caller, $0, context) }
-    do throws(ValidationError) {
-      let answer = try await revalidation.revalidate(
-        user, note: said, requestID: context.requestID, logger: context.logger)
-      return Self.response(EntitlementResponse(answer))
-    } catch {
-      if case .ledgerUnavailable(let cause) = error { context.logLedgerTrouble(cause) }
-      throw Problem(error)
+    let answer = try await context.validating { () throws(ValidationError) in
+      try await revalidation.revalidate(user, note: said, requestID: context.requestID, logger: context.logger)
     }
-  }
-
-  /// Whether a request has no content (RFC 9112, section 6.3). Many clients name a media type all the same.
-  static func isBodiless(_ headers: HTTPFields) -> Bool {
-    headers[.transferEncoding] == nil && (headers[.contentLength] ?? "0") == "0"
+    return JSONBody.uncached(EntitlementResponse(answer))
   }
 
   // MARK: /v1/notifications/refused
@@ -112,10 +86,10 @@ struct SupportController: Sendable {
   /// Answers the newest fifty of each kind, proven and unproven; the ledger keeps a thousand.
   func refusedNotifications(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.support, .service)
-    let refused = try await consult(context) { () throws(LedgerError) in
+    let refused = try await context.reading { () throws(LedgerError) in
       try await ledger.refusedNotifications(limit: 50)
     }
-    return Self.response(
+    return JSONBody.uncached(
       RefusedNotifications(
         notifications: refused.map { one in
           RefusedNotifications.Entry(
@@ -127,10 +101,10 @@ struct SupportController: Sendable {
 
   func transaction(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.support)
-    let id = try Self.originalTransactionID(context)
-    let purchases = try await consult(context) { () throws(LedgerError) in try await ledger.ownedPurchases(id) }
+    let id = try context.originalTransactionIDInPath()
+    let purchases = try await context.reading { () throws(LedgerError) in try await ledger.ownedPurchases(id) }
     guard !purchases.isEmpty else { throw Self.neverSeen }
-    return Self.response(
+    return JSONBody.uncached(
       TransactionResponse(originalTransactionID: id.rawValue, purchases: try await bodies(of: purchases, context)))
   }
 
@@ -140,7 +114,7 @@ struct SupportController: Sendable {
   ) async throws(Problem) -> [PurchaseResponse] {
     var bodies: [PurchaseResponse] = []
     for purchase in purchases {
-      let owner = try await consult(context) { () throws(LedgerError) in try await ledger.profile(of: purchase.owner) }
+      let owner = try await context.reading { () throws(LedgerError) in try await ledger.profile(of: purchase.owner) }
       bodies.append(body(of: purchase, recorded: owner?.entitlement))
     }
     return bodies
@@ -148,11 +122,11 @@ struct SupportController: Sendable {
 
   func transfer(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireCaller(.support)
-    let id = try Self.originalTransactionID(context)
+    let id = try context.originalTransactionIDInPath()
     let posted = try await body.decode(TransferRequest.self, from: request, budget.loan())
     defer { withExtendedLifetime(posted.loan) {} }
     let user = try UserID(checking: posted.value.to, named: "to")
-    guard let text = try posted.value.note.map(Self.checked(note:)) else { throw Self.noteMissing }
+    guard let text = try posted.value.note.map(NoteText.checked) else { throw NoteText.missing }
     let environment = try Self.environment(posted.value.environment)
     let key = try await key(of: id, in: environment, context)
     let note = note(of: caller, text, context)
@@ -175,7 +149,7 @@ struct SupportController: Sendable {
       throw Problem(
         .unknownUser, "This service has never seen the user of 'to'; if the ID is right, add '\"create\": true'.")
     }
-    return Self.response(body(of: purchase))
+    return JSONBody.uncached(body(of: purchase))
   }
 
   private static func environment(_ name: String?) throws(Problem) -> StoreEnvironment? {
@@ -191,7 +165,7 @@ struct SupportController: Sendable {
   private func key(
     of id: OriginalTransactionID, in environment: StoreEnvironment?, _ context: ServiceRequestContext
   ) async throws(Problem) -> SubscriptionKey? {
-    let keys = try await consult(context) { () throws(LedgerError) in try await ledger.ownedPurchases(id) }
+    let keys = try await context.reading { () throws(LedgerError) in try await ledger.ownedPurchases(id) }
       .map(\.evidence.key).filter { environment == nil || $0.environment == environment }
     guard keys.count <= 1 else {
       throw Problem(
@@ -210,66 +184,8 @@ struct SupportController: Sendable {
   private static let neverSeen = Problem(
     .unknownTransaction, "This service has never seen a purchase with this original transaction ID.")
 
-  // MARK: What requests have in common
-
-  static func user(_ context: ServiceRequestContext) throws(Problem) -> UserID {
-    guard let name = context.parameters.get("user_id").flatMap(UserID.percentDecoded) else {
-      throw Problem(.malformedRequest, "The user ID in the path is not percent-encoded UTF-8.")
-    }
-    guard name != "me" else { throw Problem(.forbidden, "'me' is for users; a key has to name the user.") }
-    return try UserID(checking: name)
-  }
-
-  private static func originalTransactionID(_ context: ServiceRequestContext) throws(Problem) -> OriginalTransactionID {
-    guard let id = context.parameters.get("original_transaction_id").flatMap(UserID.percentDecoded),
-      (1...64).contains(id.utf8.count), id.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f })
-    else { throw Problem(.malformedRequest, "The path has to name the original transaction ID as Apple writes it.") }
-    return OriginalTransactionID(id)
-  }
-
-  /// The most characters (Unicode scalars) of a note.
-  static let longestNote = 1000
-
-  static let noteMissing = Problem(
-    .malformedRequest, "'note' is missing: say why, for whoever reads the history.")
-
-  /// A note as it is kept: without the white space around it, and with none of the characters that only terminals obey.
-  static func checked(note text: String) throws(Problem) -> String {
-    let scalars = text.unicodeScalars
-    let isBlank = { (scalar: Unicode.Scalar) in scalar.properties.isWhitespace }
-    let trimmed = scalars.drop(while: isBlank).reversed().drop(while: isBlank).reversed()
-    guard !trimmed.isEmpty else { throw noteMissing }
-    guard trimmed.count <= longestNote else {
-      throw Problem(.malformedRequest, "'note' may have at most \(longestNote) characters.")
-    }
-    guard !trimmed.contains(where: { $0.properties.generalCategory == .control && $0 != "\n" && $0 != "\t" }) else {
-      throw Problem(.malformedRequest, "'note' has control characters; write plain text.")
-    }
-    var note = String.UnicodeScalarView()
-    note.append(contentsOf: trimmed)
-    return String(note)
-  }
-
   private func note(of caller: ServerCaller, _ text: String, _ context: ServiceRequestContext) -> Note {
     Note(author: caller.name, text: text, requestID: context.requestID, recordedAt: now())
-  }
-
-  private func consult<Value>(
-    _ context: ServiceRequestContext, _ operation: () async throws(LedgerError) -> Value
-  ) async throws(Problem) -> Value {
-    do { return try await operation() } catch {
-      context.logLedgerTrouble(error)
-      throw Self.ledgerUnreadable
-    }
-  }
-
-  private static let ledgerUnreadable = Problem(.ledgerUnavailable, "The ledger cannot be read now; try again.")
-
-  /// An answer to support, which no cache may keep.
-  static func response(_ value: some Encodable, status: HTTPResponse.Status = .ok) -> Response {
-    var response = JSONBody.response(value, status: status)
-    response.headers[.cacheControl] = "no-store"
-    return response
   }
 }
 

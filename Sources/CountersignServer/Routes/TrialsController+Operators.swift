@@ -38,12 +38,12 @@ extension TrialsController {
     let caller = try context.requireCaller(.service, .support)
     let device = try Self.deviceID(context)
     let user = try request.parameter("user_id").map { name throws(Problem) in try UserID(checking: name) }
-    guard !SupportController.isBodiless(request.headers) else {
-      throw caller.role == .service ? Self.nothingToChange : SupportController.noteMissing
+    guard !request.headers.isBodiless else {
+      throw caller.role == .service ? Self.nothingToChange : NoteText.missing
     }
     let posted = try await operatorBody.decode(TrialAmendmentRequest.self, from: request, budgets.support.loan()).value
-    let note = try posted.note.map(SupportController.checked(note:))
-    guard note != nil || caller.role == .service else { throw SupportController.noteMissing }
+    let note = try posted.note.map(NoteText.checked)
+    guard note != nil || caller.role == .service else { throw NoteText.missing }
     guard posted.expiresAt != nil || posted.sessionsTotal != nil else { throw Self.nothingToChange }
     let now = now()
     let endsAt = try posted.expiresAt.map { text throws(Problem) in

@@ -144,7 +144,7 @@ struct TrialsController: Sendable {
 
   func list(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.support, .service)
-    let user = try SupportController.user(context)
+    let user = try context.checkedUserInPath()
     let seen = try await context.reading { () throws(LedgerError) in try await trials.list(of: user, limit: Self.listed)
     }
     return Self.response(TrialsResponse(trials: seen.map(TrialResponse.init)))
@@ -225,7 +225,7 @@ struct TrialsController: Sendable {
   }
 
   private func sent(_ request: Request, _ context: ServiceRequestContext) async throws -> DeviceRequest {
-    if SupportController.isBodiless(request.headers) { return DeviceRequest() }
+    if request.headers.isBodiless { return DeviceRequest() }
     return try await decoded(DeviceRequest.self, request, context)
   }
 
@@ -302,7 +302,7 @@ struct TrialsController: Sendable {
   }
 
   static func response(_ value: some Encodable, status: HTTPResponse.Status = .ok) -> Response {
-    SupportController.response(value, status: status)
+    JSONBody.uncached(value, status: status)
   }
 }
 
@@ -317,7 +317,7 @@ extension DeviceID {
 }
 
 extension TrialResponse {
-  init(_ seen: Trials.Seen) {
+  init(_ seen: TrialWithState) {
     let record = seen.record
     self.init(
       trial: record.name, userID: record.user.shown, deviceID: record.device.rawValue, tier: record.tier.rawValue,

@@ -29,7 +29,7 @@ struct UsageController: Sendable {
     }
     let key = try request.headers.idempotencyKey()
     let posted: UsageRequest =
-      if SupportController.isBodiless(request.headers) { UsageRequest() } else {
+      if request.headers.isBodiless { UsageRequest() } else {
         try await body.decode(UsageRequest.self, from: request, budgets.access(by: context.caller)).value
       }
     let amount = posted.amount ?? 1

@@ -103,7 +103,7 @@ struct ValidationsController: Sendable {
   }
 
   private static func checked(_ id: String, _ member: String) throws(Problem) -> String {
-    guard (1...64).contains(id.utf8.count), id.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else {
+    guard id.isStoreID else {
       throw Problem(.malformedRequest, "'\(member)' has to be the ID as Apple writes it, as a string.")
     }
     return id

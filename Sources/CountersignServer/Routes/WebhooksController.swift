@@ -24,7 +24,7 @@ struct WebhooksController: Sendable {
       }
       webhooks.append(WebhookResponse(endpoint, status ?? WebhookStatus()))
     }
-    return SupportController.response(WebhooksResponse(webhooks: webhooks))
+    return JSONBody.uncached(WebhooksResponse(webhooks: webhooks))
   }
 
   func deadLetters(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
@@ -35,7 +35,7 @@ struct WebhooksController: Sendable {
       try await ledger.deadLetters(of: endpoint.name, after: after, limit: Self.limit)
     }
     let next = letters.count == Self.limit ? letters.last?.event.sequence : nil
-    return SupportController.response(
+    return JSONBody.uncached(
       DeadLettersResponse(
         dead: letters.map(DeadLetterResponse.init),
         next: next.map { "/v1/webhooks/dead?webhook=\(endpoint.name)&after=\($0)" }))
@@ -61,7 +61,7 @@ struct WebhooksController: Sendable {
     context.logger.notice(
       "events are redelivered",
       metadata: ["webhook": "\(endpoint.name)", "events": "\(count)", "caller": "\(caller.name)"])
-    return SupportController.response(RedeliveryResponse(webhook: endpoint.name, redelivered: count))
+    return JSONBody.uncached(RedeliveryResponse(webhook: endpoint.name, redelivered: count))
   }
 
   private func endpoint(named name: String?) throws(Problem) -> WebhookEndpoint {

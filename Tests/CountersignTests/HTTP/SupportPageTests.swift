@@ -156,7 +156,7 @@ struct SupportPageTests {
           """)
         await world.service.ledger.close()
         try await lookUp(browser, "berta")
-        try await browser.wait("#status", says: "The ledger cannot be read now; try again. (request ")
+        try await browser.wait("#status", says: "The ledger is unavailable now; try again. (request ")
         #expect(try await browser.evaluate("return window.during") as? String == "")
         #expect(try await result(browser).isEmpty)
         #expect(try await browser.evaluate("return document.querySelectorAll('#ask-note').length") as? Int == 0)

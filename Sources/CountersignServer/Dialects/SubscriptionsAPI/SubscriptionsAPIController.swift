@@ -144,7 +144,7 @@ struct SubscriptionsAPIController: Sendable {
   private func restored(
     _ request: Request, of user: UserID, _ context: ServiceRequestContext
   ) async throws -> Entitlement {
-    if !SupportController.isBodiless(request.headers) {
+    if !request.headers.isBodiless {
       let posted = try await purchaseBody.decode(
         SubscriptionsAPIPurchase.self, from: request, common.budgets.validation(by: .user(user)))
       defer { withExtendedLifetime(posted.loan) {} }
@@ -195,7 +195,7 @@ struct SubscriptionsAPIController: Sendable {
   private func startTrial(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let user = try context.requireUser()
     let posted: SubscriptionsAPITrialStart =
-      if SupportController.isBodiless(request.headers) { SubscriptionsAPITrialStart() } else {
+      if request.headers.isBodiless { SubscriptionsAPITrialStart() } else {
         try await trialBody.decode(
           SubscriptionsAPITrialStart.self, from: request, common.budgets.access(by: context.caller)
         ).value
@@ -235,5 +235,5 @@ struct SubscriptionsAPIController: Sendable {
       limits: names.limits(of: entitlement.tier), entitlement, at: common.now())
   }
 
-  private static func response(_ value: some Encodable) -> Response { SupportController.response(value) }
+  private static func response(_ value: some Encodable) -> Response { JSONBody.uncached(value) }
 }

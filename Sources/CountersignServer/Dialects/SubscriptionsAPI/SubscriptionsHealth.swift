@@ -31,12 +31,12 @@ struct SubscriptionsHealth: Sendable {
       checks: SubscriptionsHealthAnswer.Checks(
         database: isConnected ? "connected" : "unavailable",
         revenuecatWebhook: common.takesRevenueCat
-          ? counts.map { Self.words(for: $0.newestStoreReport, at: common.now()) } : nil,
+          ? counts.map { Self.words(for: $0.newestRevenueCatReport, at: common.now()) } : nil,
         appStoreNotifications: counts.map { Self.words(for: $0.newestNotification, at: common.now()) },
         plansConfigured: arePlansConfigured),
       stats: SubscriptionsHealthAnswer.Stats(
         activePremium: counts?.paying, activeTrials: counts?.trials, totalUsers: counts?.users))
-    return SupportController.response(answer, status: answer.healthy ? .ok : .serviceUnavailable)
+    return JSONBody.uncached(answer, status: answer.healthy ? .ok : .serviceUnavailable)
   }
 
   /// `last_received_2min_ago`.

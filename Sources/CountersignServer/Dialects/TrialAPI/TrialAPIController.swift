@@ -47,7 +47,7 @@ struct TrialAPIController: Sendable {
       try await trials.trials.verify(
         of: user, on: device, sessionsUsed: sessions, requestID: context.requestID, logger: context.logger)
     }
-    return SupportController.response(
+    return JSONBody.uncached(
       TrialAPIVerification(
         valid: record.map { now() < $0.endsAt } ?? false, record.map(TrialAPIVerification.State.init)))
   }
@@ -56,7 +56,7 @@ struct TrialAPIController: Sendable {
     let (user, device, posted) = try await posted(request, context)
     let (record, _) = try await trials.begin(
       try trials.terms(posted.trial), for: user, on: device, tokens: try posted.tokens(), context)
-    return SupportController.response(TrialAPIStart(trial: TrialAPIStart.Trial(record)))
+    return JSONBody.uncached(TrialAPIStart(trial: TrialAPIStart.Trial(record)))
   }
 
   private func useSession(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
@@ -67,7 +67,7 @@ struct TrialAPIController: Sendable {
     let record = try await trials.countSession(
       of: user, on: device.id, idempotencyKey: try request.headers.idempotencyKey(),
       tokens: try posted.tokens(), context)
-    return SupportController.response(TrialAPISession(sessionsRemaining: record.sessionsRemaining))
+    return JSONBody.uncached(TrialAPISession(sessionsRemaining: record.sessionsRemaining))
   }
 
   /// The user, who has not asked too often, the device, and the body.

@@ -1,0 +1,24 @@
+/// The text of a support note.
+enum NoteText {
+  /// The most characters (Unicode scalars) of a note.
+  static let longest = 1000
+
+  static let missing = Problem(.malformedRequest, "'note' is missing: say why, for whoever reads the history.")
+
+  /// A note as it is kept: without the white space around it, and with none of the characters that only terminals obey.
+  static func checked(_ text: String) throws(Problem) -> String {
+    let scalars = text.unicodeScalars
+    let isBlank = { (scalar: Unicode.Scalar) in scalar.properties.isWhitespace }
+    let trimmed = scalars.drop(while: isBlank).reversed().drop(while: isBlank).reversed()
+    guard !trimmed.isEmpty else { throw missing }
+    guard trimmed.count <= longest else {
+      throw Problem(.malformedRequest, "'note' may have at most \(longest) characters.")
+    }
+    guard !trimmed.contains(where: { $0.properties.generalCategory == .control && $0 != "\n" && $0 != "\t" }) else {
+      throw Problem(.malformedRequest, "'note' has control characters; write plain text.")
+    }
+    var note = String.UnicodeScalarView()
+    note.append(contentsOf: trimmed)
+    return String(note)
+  }
+}
