@@ -47,7 +47,7 @@ package func backgroundJobs(
       (moment, limit) async throws(LedgerError) in try await ledger.pruneCustomers(before: moment, limit: limit)
     },
     FigureCounter(terms: terms, ledger: ledger, logger: logger, pause: pause),
-    StoreFollower(check: check, ledger: ledger, logger: logger, now: now, pacer: pacer, pause: pause),
+    RevenueCatFollower(check: check, ledger: ledger, logger: logger, now: now, pacer: pacer, pause: pause),
     RevalidationRunner(
       check: check, ledger: ledger, brake: brake, logger: logger, now: now, isAppleAway: isAppleAway, pacer: pacer,
       width: width, progress: progress, pause: pause),

@@ -40,7 +40,7 @@ import Testing
       users.map(Self.experiment(["control": 34, "family": 66], salt: "other").variant) != users.map(percent.variant))
   }
 
-  @Test func `of a hundred thousand users each variant has its share, and each user one variant`() {
+  @Test func `each variant has its share of a hundred thousand users, and each user one variant`() {
     let experiment = Self.experiment(["control": 34, "family": 33, "savings": 33])
     var counts: [String: Int64] = [:]
     for number in 0..<100_000 { counts[experiment.variant(for: UserID("u\(number)")) ?? "none", default: 0] += 1 }
@@ -52,7 +52,7 @@ import Testing
     #expect(experiment.hasStrangeShares(counts) == false)
   }
 
-  @Test func `what a user saw stays at any change of the weights, and falls with its variant alone`() {
+  @Test func `a user's variant stays at any change of the weights, and falls with its variant alone`() {
     let users = (0..<1_000).map { UserID("user-\($0)") }
     let before = Self.experiment(["a": 50, "b": 50])
     let seen = users.map(before.variant)
@@ -92,7 +92,7 @@ import Testing
     #expect(abs(proportion.interval.lowerBound - low) < 0.0001 && abs(proportion.interval.upperBound - high) < 0.0001)
   }
 
-  @Test func `of nobody there is no part`() {
+  @Test func `an experiment without anybody has no figures`() {
     #expect(Proportion(0, of: 0) == nil)
     #expect(Proportion(2, of: 1) == nil)
   }

@@ -60,7 +60,7 @@ import Testing
         == FeatureAccess(isAllowed: false, limit: 0, current: 0, remaining: 0, upgradeTo: "pro"))
   }
 
-  @Test func `only meters look back`() throws {
+  @Test func `only a meter depends on the past`() throws {
     let limit = Feature(name: "f", kind: .limit, values: ["free": .limit(1)], tiers: Self.tiers)
     #expect(limit.horizon == .zero)
     #expect(try meter(["free": ["1 in total"], "pro": ["unlimited"]]).horizon == .zero)

@@ -136,7 +136,7 @@ import Testing
     #expect(never == FeatureAccess(isAllowed: false, limit: 4, current: 3, remaining: 1, upgradeTo: "pro"))
   }
 
-  @Test func `in total: never`() throws {
+  @Test func `a meter in total never resets`() throws {
     var trial = try Trial("1 in total")
     #expect(try trial.attempt("2026-01-01"))
     #expect(
@@ -169,7 +169,7 @@ import Testing
     #expect(try trial.ask("2026-01-01") == FeatureAccess(isAllowed: true, current: 15))
   }
 
-  @Test func `of several rules the one speaks that refuses, else the one with least left, else the later one`() throws {
+  @Test func `the rule that refuses decides, else the one with least left, else the later one`() throws {
     var trial = try Trial("3 per month", "2 per day")
     // Two left of the day, three of the month.
     #expect(try trial.ask("2026-01-01").limit == 2)

@@ -19,7 +19,7 @@ import Testing
     #expect(progress.steps == steps)
   }
 
-  @Test func `of two reports of a user the earlier days count`() {
+  @Test func `the earlier days of two reports about a user count`() {
     let one = UserProgress(seen: 5, viewed: 9)
     #expect(one.merged(with: UserProgress(seen: 4, paid: 8)) == UserProgress(seen: 4, viewed: 9, paid: 8))
     #expect(one.merged(with: UserProgress(seen: 6, viewed: 7)) == UserProgress(seen: 5, viewed: 7))

@@ -197,7 +197,7 @@ struct ControlTests {
     }
   }
 
-  @Test("sets the delay")
+  @Test("the control API sets the delay")
   func delay() async throws {
     try await withSimulator { _, control in
       let answer = try await Exchange.send("POST", control + "/delay", body: #"{"delay":"300ms"}"#)

@@ -133,7 +133,7 @@ struct SignedDataTests {
     #expect(try renewal(order, at: noon.adding(days: 350)).dayNumber("recentSubscriptionStartDate") == 0)
   }
 
-  @Test("of two subscriptions the newest purchase is issued; of none, nothing")
+  @Test("the newest purchase of two subscriptions is issued; without one, nothing")
   func newest() throws {
     #expect(try transaction(ReceiptOrder(scenario: .twoGroups)).text("productId") == Product.premiumMonthly.id)
     let store = try Store()

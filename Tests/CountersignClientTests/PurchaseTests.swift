@@ -175,7 +175,7 @@ import Testing
     #expect(await client.waitingCount == 0)
   }
 
-  @Test func `one that is always answered with a 5xx holds up no other`() async throws {
+  @Test func `a post that is always answered with a 5xx holds up no other`() async throws {
     let bench = Bench()
     bench.store.leaveUnfinished(bench.sale("outage"))
     bench.store.leaveUnfinished(bench.sale(id: 2))
@@ -187,7 +187,7 @@ import Testing
     await client.signOut()
   }
 
-  @Test func `one that is always answered with a 5xx holds up no other in a restore`() async throws {
+  @Test func `a post that is always answered with a 5xx holds up no other in a restore`() async throws {
     let bench = Bench()
     let client = bench.client()
     bench.store.own(bench.sale("outage"))

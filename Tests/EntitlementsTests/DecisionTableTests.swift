@@ -316,7 +316,9 @@ import struct FoundationEssentials.Date
       name: "a grace period was granted before", rows: [late],
       renewals: [renewal(renews: true, grace: day(-0.1), status: .active)], expected: "expired free billing_error"),
   ])
-  func `what nobody has ended stands for the time that the policy gives`(item: Case) throws { try check(item) }
+  func `an access that nobody has ended stands for the time that the policy gives`(item: Case) throws {
+    try check(item)
+  }
 
   @Test(arguments: [
     Case(

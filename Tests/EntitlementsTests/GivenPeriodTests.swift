@@ -54,7 +54,7 @@ import struct FoundationEssentials.Date
     #expect(lower.tier == "premium" && lower.reason == .lifetime && lower.accessUntil == nil)
   }
 
-  @Test func `of two periods the higher tier decides, then the one that ends last`() throws {
+  @Test func `the higher tier of two periods decides, then the one that ends last`() throws {
     let periods = [
       Self.given(1, until: day(10)), Self.given(2, until: day(20)), Self.given(3, "premium", until: day(5)),
     ]

@@ -51,7 +51,7 @@ import Testing
   }
 
   /// Tier, status, reason and product of every moment, whatever goes, and in however many turns it goes.
-  @Test func `what is left says the same of every moment`() {
+  @Test func `the evidence that is left says the same of every moment`() {
     for seed in 0..<500 {
       var random = SplitMix64(seed: UInt64(seed))
       var lines: [Line] = []

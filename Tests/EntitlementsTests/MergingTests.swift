@@ -128,7 +128,7 @@ import struct FoundationEssentials.Date
     #expect(left > 500, "answers and parts met")
   }
 
-  @Test func `of two answers of one evidence time the one that was asked for later stands`() {
+  @Test func `the answer that was asked for later stands, of two with one evidence time`() {
     var (early, late) = (Self.whole(at: day(0), []), Self.whole(at: day(0), [Self.period(1, begin: 0, end: 10)]))
     late.evaluatedAt = day(1)
     early.purchases = [Self.period(2, begin: 0, end: 10)]

@@ -141,7 +141,7 @@ import struct FoundationEssentials.Date
     }
   }
 
-  @Test func `of two subscription groups under one key the earlier check counts`() throws {
+  @Test func `the earlier check of two subscription groups under one key counts`() throws {
     let evidence = try #require(
       answer([row("1", group: "A", until: day(30)), row("2", premium, group: "B", until: day(4))]).first)
     #expect(evidence.nextCheck(at: noon, catalog: try makeCatalog(), policy: EntitlementPolicy()) == day(4))

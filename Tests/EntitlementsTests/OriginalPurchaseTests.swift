@@ -20,7 +20,7 @@ import Testing
   }
 
   @Test(arguments: ["", ".", "1.", ".1", "1..2", "1.0b2", "v1", "-1", "1 ", "١", String(repeating: "1", count: 65)])
-  func `what is no version is before none`(text: String) throws {
+  func `a text that is no version is before none`(text: String) throws {
     #expect(AppVersion(text) == nil)
     #expect(try Self.verdict(version: text, Self.early) == "free active no_purchases")
   }
@@ -57,7 +57,7 @@ import Testing
   private static let early = OriginalPurchaseRule(
     before: AppVersion("3.0").map { .version($0) } ?? .date(.distantPast), tier: "pro")
 
-  @Test func `who had the app early enough has the tier for life`() throws {
+  @Test func `a customer who had the app early enough has the tier for life`() throws {
     #expect(try Self.verdict(version: "2.1", Self.early) == "pro active original_purchase")
     #expect(try Self.verdict(version: "3.0", Self.early) == "free active no_purchases")
     #expect(try Self.verdict(version: nil, Self.early) == "free active no_purchases")

@@ -62,7 +62,7 @@ import struct FoundationEssentials.Date
     }
   }
 
-  @Test func `of one group that runs more than once, the rules agree with the naive reading`() throws {
+  @Test func `the rules agree with the naive reading on a group that runs more than once`() throws {
     let catalog = try makeCatalog()
     var several = 0
     for seed in 0..<5_000 {

@@ -131,7 +131,7 @@ import struct FoundationEssentials.Date
         row("a", premium, of: "1", until: day(90), cancelled: day(-7)), row("b", pro, of: "2", until: day(-6)),
       ], renewals: [renewal(pro, of: "2", intent: 1)], decidingRow: "b", expected: "expired free voluntary"),
   ])
-  func `of several subscriptions the best speaks`(choice: Choice) throws {
+  func `the best of several subscriptions decides`(choice: Choice) throws {
     for rows in [choice.rows, choice.rows.reversed()] {
       let verdict = try evaluate(answer(rows, choice.renewals))
       #expect(verdict.line == choice.expected)
@@ -243,7 +243,7 @@ import struct FoundationEssentials.Date
     #expect(try evaluate(bought + refunded).line == "active pro renewing")
   }
 
-  @Test func `of two equal ones the real store speaks`() throws {
+  @Test func `the real store decides between two equal subscriptions`() throws {
     let bought = answer([row("1", until: day(3))])
     let tested = answer([row("1", until: day(3))], in: .sandbox)
     #expect(try evaluate(bought + tested).environment == .production)
@@ -252,7 +252,7 @@ import struct FoundationEssentials.Date
 
   // MARK: Two Apple accounts of one user
 
-  @Test func `of two purchases of one group that run at once the higher tier speaks`() throws {
+  @Test func `the higher tier decides between two purchases of one group at once`() throws {
     let rows = [
       row("a", proYearly, of: "1", group: "G", from: day(-60), until: day(300)),
       row("b", premium, of: "2", group: "G", from: day(-10), until: day(20)),
@@ -376,7 +376,7 @@ import struct FoundationEssentials.Date
     }
   }
 
-  @Test func `of two tellings of the same moment the account that is gone counts`() throws {
+  @Test func `a deleted account counts, of two reports of the same moment`() throws {
     let gone = answer([row("1", until: day(10))], gone: true)
     let there = answer([row("1", until: day(10))])
     #expect(try evaluate(gone + there).line == "expired free account_gone")

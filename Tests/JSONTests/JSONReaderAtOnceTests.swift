@@ -20,7 +20,7 @@ import Testing
     }
   }
 
-  @Test func `what the parser refuses in a text or a number is an empty object to a forgiving reader`() throws {
+  @Test func `a text or number that the parser refuses is an empty object to a forgiving reader`() throws {
     func value(_ text: String) throws(JSONError) -> String {
       try JSONReader.readForgivingly(Array(text.utf8)) { json in
         switch json.kind("a") {

@@ -81,7 +81,7 @@ import Testing
     }
   }
 
-  @Test func `what the signature of a third user's purchase grants ends with the join`() async throws {
+  @Test func `a provisional grant of a third user's purchase ends with the join`() async throws {
     try await Scratch.withLedger { ledger, scratch async throws in
       var named = signed("1", time: -50, now: 0, until: 100)
       named.purchases[0].appAccountToken = annasAccount
@@ -143,20 +143,21 @@ import Testing
   @Test func `a purchase at another store moves, and events under the old ID go on counting for the user`() async throws
   {
     try await Scratch.withLedger { ledger, scratch async throws in
-      func take(_ id: String, at seconds: Double) async throws -> StoreReportOutcome {
+      func take(_ id: String, at seconds: Double) async throws -> RevenueCatReportOutcome {
         try await ledger.take(
-          StoreReport.purchase(StoreReport.event(.period, id: id, at: seconds, user: anonymous, until: 1_000 + seconds))
+          RevenueCatReport.purchase(
+            RevenueCatReport.event(.period, id: id, at: seconds, user: anonymous, until: 1_000 + seconds))
         )
       }
       _ = try await take("1", at: 1)
       #expect(try await join(ledger, anonymous, "anna", at: 2) == .joined)
-      #expect(try await ledger.ownedPurchases(StoreReport.playKey.originalTransactionID).first?.owner == "anna")
+      #expect(try await ledger.ownedPurchases(RevenueCatReport.playKey.originalTransactionID).first?.owner == "anna")
       guard case .recorded(let owner, let losers, let isForAnother) = try await take("2", at: 100) else {
         Issue.record("it was not recorded")
         return
       }
       #expect(owner == "anna" && losers.isEmpty && !isForAnother)
-      #expect(try await ledger.profile(of: "anna")?.evidence.map(\.key) == [StoreReport.playKey])
+      #expect(try await ledger.profile(of: "anna")?.evidence.map(\.key) == [RevenueCatReport.playKey])
       #expect(try await scratch.verify().findings == [])
     }
   }
@@ -243,7 +244,7 @@ import Testing
     }
   }
 
-  @Test func `of the invented IDs of a user fifty are known`() async throws {
+  @Test func `fifty of a user's invented IDs are known`() async throws {
     try await Scratch.withLedger { ledger, scratch async throws in
       _ = try await ledger.record(entry(other, [evidence("1", expires: 1_000)], evaluate: rules))
       #expect(try await join(ledger, other, "anna", at: 40) == .joined)

@@ -47,7 +47,7 @@ import Testing
     }
   }
 
-  @Test func `of 120 sessions at once of a trial with 30, 30 are counted`() async throws {
+  @Test func `a trial of 30 sessions counts 30 of 120 at once`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await begun(ledger, start("anna", sessions: 30))
       let counted = try await withThrowingTaskGroup(of: Bool.self) { group in

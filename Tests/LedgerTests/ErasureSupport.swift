@@ -40,10 +40,10 @@ enum Anna {
     return jws(#"{"data":{"signedTransactionInfo":"\#(transaction)"}}"#)
   }
 
-  static func event(_ id: String, at seconds: Double) -> StoreReport {
-    var event = StoreReport.event(.period, id: id, at: seconds, user: UserID(annasAccount), until: 100_000)
+  static func event(_ id: String, at seconds: Double) -> RevenueCatReport {
+    var event = RevenueCatReport.event(.period, id: id, at: seconds, user: UserID(annasAccount), until: 100_000)
     event.id = id
-    var report = StoreReport.purchase(event)
+    var report = RevenueCatReport.purchase(event)
     report.payload = #"{"event":{"app_user_id":"\#(annasAccount)","aliases":["\#(alias)"]}}"#
     report.users = [UserID(annasAccount), alias]
     return report
@@ -91,23 +91,25 @@ enum Anna {
 
     // Elsewhere.
     _ = try await ledger.take(event("e1", at: 60))
-    var hint = StoreReport.report(
-      .hint(key("9000"), StoreReport.event(.period, id: "e2", at: 61, user: UserID(annasAccount))), id: "e2", at: 61)
+    var hint = RevenueCatReport.report(
+      .hint(key("9000"), RevenueCatReport.event(.period, id: "e2", at: 61, user: UserID(annasAccount))), id: "e2",
+      at: 61)
     hint.payload = #"{"event":{"app_user_id":"\#(annasAccount)"}}"#
     _ = try await ledger.take(hint)
-    var transfer = StoreReport.report(
+    var transfer = RevenueCatReport.report(
       .transfer(from: ["carl"], to: UserID(annasAccount), .transferIfInactive), id: "e4", at: 63)
     transfer.payload = #"{"event":{"transferred_from":["carl"],"transferred_to":["\#(annasAccount)"]}}"#
     _ = try await ledger.take(transfer)
     // An event about Ben's purchase that names her too.
-    let bensAtPlay = StoreReport.Store("play_store").key(.production, "GPA.2")
+    let bensAtPlay = RevenueCatReport.Store("play_store").key(.production, "GPA.2")
     _ = try await ledger.take(
-      StoreReport.purchase(StoreReport.event(.period, id: "e5", at: 64, user: "ben", until: 50_000), of: bensAtPlay))
-    var stray = StoreReport.purchase(
-      StoreReport.event(.renewalOff, id: "e6", at: 65, user: UserID(annasAccount), until: 50_000), of: bensAtPlay)
+      RevenueCatReport.purchase(
+        RevenueCatReport.event(.period, id: "e5", at: 64, user: "ben", until: 50_000), of: bensAtPlay))
+    var stray = RevenueCatReport.purchase(
+      RevenueCatReport.event(.renewalOff, id: "e6", at: 65, user: UserID(annasAccount), until: 50_000), of: bensAtPlay)
     stray.payload = #"{"event":{"app_user_id":"\#(annasAccount)"}}"#
     _ = try await ledger.take(stray)
-    var temporary = StoreReport.temporary(id: "e3", at: 66, user: UserID(annasAccount))
+    var temporary = RevenueCatReport.temporary(id: "e3", at: 66, user: UserID(annasAccount))
     temporary.payload = #"{"event":{"app_user_id":"\#(annasAccount)"}}"#
     _ = try await ledger.take(temporary)
 

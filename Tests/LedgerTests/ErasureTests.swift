@@ -266,9 +266,9 @@ import Testing
       #expect(other.recorded?.user == user)
       // RevenueCat's, about a purchase of hers and about a new one.
       _ = try await ledger.take(Anna.event("e9", at: 9_700))
-      var new = StoreReport.purchase(
-        StoreReport.event(.period, id: "e10", at: 9_800, user: UserID(annasAccount), until: 99_000),
-        of: StoreReport.Store("play_store").key(.production, "GPA.9"))
+      var new = RevenueCatReport.purchase(
+        RevenueCatReport.event(.period, id: "e10", at: 9_800, user: UserID(annasAccount), until: 99_000),
+        of: RevenueCatReport.Store("play_store").key(.production, "GPA.9"))
       new.payload = #"{"event":{"app_user_id":"\#(annasAccount)"}}"#
       new.users = [UserID(annasAccount)]
       _ = try await ledger.take(new)

@@ -58,7 +58,7 @@ import Testing
     }
   }
 
-  @Test func `of many at once one is kept, and counted once`() async throws {
+  @Test func `one of many exposures at once is kept, and counted once`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await withThrowingTaskGroup(of: Void.self) { group in
         for number in 0..<40 {

@@ -49,7 +49,7 @@ import Testing
     }
   }
 
-  @Test func `what is counted at a time has a bound in transactions`() async throws {
+  @Test func `a count at a time has a bound in transactions`() async throws {
     try await Scratch.withLedger { ledger, _ in
       for id in ["1", "2", "3"] {
         _ = try await ledger.record(entry(UserID("user-\(id)"), [Self.paid(id, days: 30)]))
@@ -156,7 +156,7 @@ import Testing
     await ledger.close()
   }
 
-  @Test func `what the counts of users lack is added once, whatever is recorded meanwhile`() async throws {
+  @Test func `missing counts of users are added once, whatever is recorded meanwhile`() async throws {
     try await Scratch.withLedger { ledger, _ in
       for (id, user) in [("1", UserID("anna")), ("2", "ben")] {
         _ = try await ledger.record(entry(user, [evidence(id, expires: 1_000)], evaluate: rules))

@@ -46,7 +46,7 @@ import Testing
   }
 
   /// As when somebody writes with the `sqlite3` program while the service runs. The ledger's writer spills nothing, either.
-  @Test func `what was rolled back is not written over what another connection has committed`() throws {
+  @Test func `a rolled-back page is not written over another connection's commit`() throws {
     let scratch = try Scratch()
     let (writer, other) = try Self.rollBack(in: scratch, spills: false)
     #expect(try writer.read(Self.content) == other.read(Self.content))
@@ -56,7 +56,7 @@ import Testing
   }
 
   /// An upgrade spills, and gathers what it spills.
-  @Test func `what was rolled back is not written when the connection closes`() throws {
+  @Test func `a rolled-back page is not written when the connection closes`() throws {
     let scratch = try Scratch()
     let (writer, other) = try Self.rollBack(in: scratch, spills: true)
     try writer.close()

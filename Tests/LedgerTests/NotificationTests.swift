@@ -45,7 +45,7 @@ import Testing
     }
   }
 
-  @Test(.ofTheFile) func `of one notification that is posted many times at once one is taken`() async throws {
+  @Test(.ofTheFile) func `a notification that is posted many times at once is taken once`() async throws {
     try await Scratch.withLedger { ledger, _ in
       let outcomes = try await withThrowingTaskGroup { group in
         for _ in 0..<200 { group.addTask { try await ledger.take(notification("n1", [part("1")])) } }

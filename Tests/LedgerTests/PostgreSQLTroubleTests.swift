@@ -8,7 +8,7 @@ import Testing
 /// A server that does not answer, does not keep what it acknowledges, or is not the one that was meant.
 @Suite(.serialized, .timeLimit(.minutes(5))) struct PostgreSQLTroubleTests {
   /// A server that is frozen, or a COMMIT that waits for a standby.
-  @Test func `who waits for a connection is answered, though none becomes free`() async throws {
+  @Test func `a caller that waits for a connection is answered, though none becomes free`() async throws {
     let server = try await TestEngine.running()
     let url = try await server.url(of: server.makeDatabase())
     let ledger = try await Ledger.open(

@@ -100,7 +100,7 @@ import Testing
     }
   }
 
-  @Test func `of several verdicts the newest waits, since the first that did not get through`() async throws {
+  @Test func `the newest verdict waits, since the first that did not get through`() async throws {
     try await Scratch.withLedger { ledger, _ in
       for time in 1...3 {
         _ = try await ledger.record(

@@ -151,8 +151,7 @@ import Testing
     }
   }
 
-  @Test func `of two receipts that wait, the one that reserved the purchase is settled first, for a day`() async throws
-  {
+  @Test func `the waiting receipt that reserved the purchase is settled first, for a day`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await present(ledger, "anna", [signed("1").reserved])
       try await present(ledger, "ben", [], receipt: "y", at: 5)

@@ -137,11 +137,13 @@ import Testing
       (
         "take, of RevenueCat's",
         { tables in
-          for report in StoreReport.samples { _ = try StoreReportOperation(report: report, tables: tables).run() }
+          for report in RevenueCatReport.samples {
+            _ = try RevenueCatReportOperation(report: report, tables: tables).run()
+          }
         }
       ),
-      ("store turns", { _ = try $0.storeTurns(dueAt: now, limit: 100) }),
-      ("set turn", { try $0.setTurn(of: StoreReport.playKey, at: nil) }),
+      ("store turns", { _ = try $0.revenueCatTurns(dueAt: now, limit: 100) }),
+      ("set turn", { try $0.setTurn(of: RevenueCatReport.playKey, at: nil) }),
       ("due reports", { _ = try $0.reports(dueAt: now, limit: 100) }),
       (
         "settle report",
@@ -179,7 +181,7 @@ import Testing
       ("countTrials", { _ = try $0.countTrials(runningAt: now) }),
       ("newestNotification", { _ = try $0.newestNotification() }),
       ("refusedNotifications", { _ = try $0.refusedNotifications(isSigned: true, limit: 100) }),
-      ("newestStoreReport", { _ = try $0.newestStoreReport() }),
+      ("newestRevenueCatReport", { _ = try $0.newestRevenueCatReport() }),
       ("changeEvents", { _ = try $0.changeEvents(after: 7, limit: 100) }),
       ("newestChangeEvent", { _ = try $0.newestChangeEvent() }),
       ("hasChangeEvents", { _ = try $0.hasChangeEvents(before: now) }),

@@ -13,7 +13,7 @@ import Testing
 /// - nothing that was granted counts beyond the time that its first grant named.
 @Suite struct RandomHistoryTests {
   @Test(arguments: 0..<12)
-  func `random histories`(seed: Int) async throws {
+  func `any history keeps the invariants of updates, verdicts and grants`(seed: Int) async throws {
     let scratch = try Scratch()
     var run = try await Run(seed: UInt64(seed), scratch: scratch)
     for _ in 0..<150 { try await run.step() }

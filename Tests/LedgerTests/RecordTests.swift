@@ -91,8 +91,7 @@ import Testing
     }
   }
 
-  @Test func `of two answers of one evidence time the one asked for later stands, whichever arrives last`() async throws
-  {
+  @Test func `the answer that was asked for later stands, whichever of one evidence time arrives last`() async throws {
     for order in [[0, 1], [1, 0]] {
       try await Scratch.withLedger { ledger, _ in
         var later = evidence("1", evaluatedAt: 60)

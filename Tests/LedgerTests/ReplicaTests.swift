@@ -47,7 +47,7 @@ import Testing
     await #expect(throws: LedgerOpenError.self) { try await Ledger.open(url: url, connections: 1) }
   }
 
-  @Test func `of first exposures to several replicas one is kept, and counted once`() async throws {
+  @Test func `one of the first exposures to several replicas is kept, and counted once`() async throws {
     try await Self.withReplicas { ledgers, url in
       for round in 0..<5 {
         let user = UserID("user-\(round)")
@@ -170,8 +170,7 @@ import Testing
     }
   }
 
-  @Test func `of one user's purchases through all replicas every one counts, and the history has no gap`() async throws
-  {
+  @Test func `every purchase of a user through all replicas counts, and the history has no gap`() async throws {
     try await Self.withReplicas { ledgers, url in
       try await withThrowingTaskGroup(of: Void.self) { group in
         for number in 0..<60 {

@@ -109,7 +109,7 @@ import Testing
     }
   }
 
-  @Test func `what others are still told of keeps its verdicts`() async throws {
+  @Test func `an event that others still wait for keeps its verdicts`() async throws {
     try await Scratch.withLedger { ledger, _ in
       for one in Self.story { try await Self.record(ledger, at: one.at, expires: one.expires, by: rules) }
       #expect(try await Self.thin(ledger, before: 900) == 0)
@@ -238,7 +238,7 @@ import Testing
       ),
       ("INSERT INTO thinned VALUES ('carl', 1, 1, NULL, 1, 1, 0, 0, zeroblob(32))", false, "belong to a user's chain"),
     ])
-  func `what went otherwise is found`(tampering: String, ofBackup: Bool, finding: String) async throws {
+  func `a history that went otherwise is found`(tampering: String, ofBackup: Bool, finding: String) async throws {
     let verification = try await Self.against(tampering, ofBackup: ofBackup)
     #expect(verification.findings.contains { $0.contains(finding) }, "\(verification.findings)")
   }

@@ -98,7 +98,7 @@ import Testing
 
   // MARK: One at a time
 
-  @Test func `of many who start at once one starts, and all are told of the same run`() async throws {
+  @Test func `one of many callers at once starts a run, and all are told of it`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await subscribe(ledger, [1, 2, 3])
       let starts = try await withThrowingTaskGroup(of: RunStart.self) { group in

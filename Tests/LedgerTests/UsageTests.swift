@@ -75,7 +75,7 @@ extension GiveBack.Outcome {
 
 /// What users consume, as it is counted.
 @Suite struct UsageTests {
-  @Test func `of a thousand consumers at once as many are let through as the rule allows`() async throws {
+  @Test func `a rule lets as many of a thousand consumers at once through as it allows`() async throws {
     try await Scratch.withLedger { ledger, _ in
       let feature = try meter("10 per month")
       let outcomes = try await withThrowingTaskGroup(of: Outcome.self) { group in

@@ -71,7 +71,7 @@ import Testing
     }
   }
 
-  @Test func `of a user the first that waits goes first, when it is due`() async throws {
+  @Test func `a user's first undelivered event goes first, when it is due`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await ledger.keepWebhooks(["shop": "https://shop.example/"])
       try await events(ledger, of: "anna", "anna", "ben", "anna")
@@ -109,7 +109,7 @@ import Testing
     }
   }
 
-  @Test func `one that is gone is told nothing, until it is redelivered to or has another URL`() async throws {
+  @Test func `a receiver that is gone gets nothing, until it is redelivered to or has another URL`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await ledger.keepWebhooks(["shop": "https://shop.example/"])
       try await events(ledger, of: "anna")
@@ -143,7 +143,9 @@ import Testing
     }
   }
 
-  @Test func `what waits is counted up to a thousand, tried or not, as far as the receiver takes it`() async throws {
+  @Test func `undelivered events are counted up to a thousand, tried or not, as far as the receiver takes them`()
+    async throws
+  {
     try await Scratch.withLedger { ledger, _ in
       try await ledger.keepWebhooks(["shop": "https://shop.example/"])
       try await events(ledger, of: "anna", "ben", "anna", "carl", "ben")

@@ -46,7 +46,7 @@ import Testing
     #expect(breaker.counts.opened == 2 && breaker.counts.probes == 2 && breaker.counts.refused == 1)
   }
 
-  @Test func `of many callers at the same moment one is the probe`() async throws {
+  @Test func `one of many callers at the same moment is the probe`() async throws {
     let bench = Bench()
     let breaker = bench.breaker()
     for _ in 0..<5 { try #require(Self.permit(breaker)).report(.failure()) }

@@ -8,7 +8,7 @@ import Testing
   @Test(arguments: [
     "u1", "$RCAnonymousID:00ff", "anna@example.com", "jos\u{e9}", "日本", String(repeating: "x", count: 100),
   ])
-  func `what an app may have as an ID is taken as it is`(id: String) {
+  func `an ID that an app may have is taken as it is`(id: String) {
     #expect(UserID(appUserID: id)?.rawValue.utf8.elementsEqual(id.utf8) == true)
   }
 

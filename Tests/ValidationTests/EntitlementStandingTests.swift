@@ -155,16 +155,16 @@ import Testing
     var shown = recorded
     shown.isStale = true
     shown.evidenceTime = nil
-    #expect(ProfileWrite.committed.telling(shown, recorded: recorded) == .committed)
+    #expect(ProfileWrite.committed.adjusted(forShown: shown, recorded: recorded) == .committed)
     for change in [
       { $0.tier = "free" }, { $0.status = .cancelled }, { $0.accessUntil = nil },
       { $0.originalTransactionID = "2" },
     ] as [@Sendable (inout Entitlement) -> Void] {
       var other = recorded
       change(&other)
-      #expect(ProfileWrite.committed.telling(other, recorded: recorded) == .queued)
+      #expect(ProfileWrite.committed.adjusted(forShown: other, recorded: recorded) == .queued)
       for write in [ProfileWrite.queued, .missing, .none] {
-        #expect(write.telling(other, recorded: recorded) == write)
+        #expect(write.adjusted(forShown: other, recorded: recorded) == write)
       }
     }
   }

@@ -50,7 +50,7 @@ import Testing
     ("RENEWAL", ["transaction_id", "product_id", "purchased_at_ms", "expiration_at_ms"]),
     ("NON_RENEWING_PURCHASE", ["expiration_at_ms"]), ("SUBSCRIPTION_EXTENDED", ["expiration_at_ms"]),
     ("TEMPORARY_ENTITLEMENT_GRANT", ["store", "environment", "expiration_at_ms"]),
-  ]) func `what decides has to be readable`(type: String, members: [String]) {
+  ]) func `the deciding transaction has to be readable`(type: String, members: [String]) {
     for member in members {
       for json in [#""\ud83d""#, #""a\u0000""#, "{}", #""é é""#] {
         #expect(throws: RevenueCatEvent.Unreadable.self, "\(member) \(json)") {

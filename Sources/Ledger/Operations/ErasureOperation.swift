@@ -75,7 +75,7 @@ struct ErasureOperation {
     try tables.rename(accountOf: key, to: pseudonym, rowVersion: rowVersion)
     try erase(account.purchases, as: pseudonym, names, &report)
     for id in erased.purchases.subtracting(account.purchases).sorted() {
-      let former = try id < 0 ? tables.storePurchaseKey(id) : try tables.purchase(id: id).evidence.key
+      let former = try id < 0 ? tables.revenueCatPurchaseKey(id) : try tables.purchase(id: id).evidence.key
       guard let former else { continue }
       report.notifications += try tables.eraseNotifications(about: former, isOwn: false, as: pseudonym, names)
     }
@@ -122,7 +122,7 @@ struct ErasureOperation {
         about: purchase.evidence.key, isOwn: true, as: pseudonym, names)
     }
     for id in purchases where id < 0 {
-      guard var purchase = try tables.storePurchase(id: id) else { throw StoredForm.Unstorable() }
+      guard var purchase = try tables.revenueCatPurchase(id: id) else { throw StoredForm.Unstorable() }
       purchase.owner = pseudonym
       purchase.events = purchase.events.map { event in
         var event = event

@@ -56,7 +56,7 @@ struct JoinOperation {
       if isLeft { nobody = owner } else { winner = owner }
     }
     for id in loser.purchases where id < 0 {
-      guard var purchase = try tables.storePurchase(id: id) else { throw StoredForm.Unstorable() }
+      guard var purchase = try tables.revenueCatPurchase(id: id) else { throw StoredForm.Unstorable() }
       purchase.owner = winner.user
       _ = try tables.save(purchase)
       try tables.appendGain(of: id, from: loser.user, to: &winner, writer.head)

@@ -60,14 +60,14 @@ struct RecordOperation {
   }
 
   /// The stored purchases of the answer, before and after the merge.
-  private struct Knowledge {
+  private struct StoredState {
     var stored: [SubscriptionKey: LedgerTables.StoredPurchase] = [:]
     var unclaimed: [SubscriptionKey: LedgerTables.StoredUnclaimed] = [:]
     var merged: [SubscriptionKey: SubscriptionEvidence] = [:]
   }
 
   /// A purchase of the user, to be stored.
-  private struct News {
+  private struct PurchaseUpdate {
     enum Receipt {
       case entry
       /// The proof that is already stored.
@@ -82,7 +82,7 @@ struct RecordOperation {
   }
 
   func run() throws -> RecordOutcome {
-    var known = Knowledge()
+    var known = StoredState()
     for subscription in prepared.subscriptions {
       let key = subscription.evidence.key
       known.stored[key] = try tables.purchase(key)
@@ -130,7 +130,7 @@ struct RecordOperation {
     }
   }
 
-  private func rule(over known: Knowledge) throws -> OwnershipRuling {
+  private func rule(over known: StoredState) throws -> OwnershipRuling {
     let naming = try known.merged.filter {
       try tables.names($0.value, anotherThan: entry.user, tokensAreUserIDs: entry.tokensAreUserIDs)
     }.map(\.key)
@@ -151,7 +151,7 @@ struct RecordOperation {
       })
   }
 
-  private func record(_ grant: OwnershipRuling.Grant, over known: Knowledge) throws -> RecordOutcome {
+  private func record(_ grant: OwnershipRuling.Grant, over known: StoredState) throws -> RecordOutcome {
     tables.readAhead {
       _ = try? tables.profile(of: self.account)
       for id in self.account.purchases where id > 0 && !known.stored.values.contains(where: { $0.id == id }) {
@@ -221,14 +221,14 @@ struct RecordOperation {
   }
 
   /// Unclaimed purchases that name this user, apart from those in the answer.
-  private func namingThisUser() throws -> [News] {
+  private func namingThisUser() throws -> [PurchaseUpdate] {
     let reported = Set(prepared.subscriptions.map(\.evidence.key))
     return try tables.unclaimed(naming: entry.user).compactMap { unclaimed in
       let key = unclaimed.evidence.key
       guard let receipt = unclaimed.receipt, !reported.contains(key), try tables.purchase(key) == nil else {
         return nil
       }
-      return News(
+      return PurchaseUpdate(
         subscription: try PreparedEntry.Subscription(unclaimed.evidence), receipt: .proof(receipt), claim: .accountToken
       )
     }
@@ -258,15 +258,17 @@ struct RecordOperation {
   /// The receipt belongs to the answer that stands, or to the latest partial report. Of two answers of the same time,
   /// the one requested later stands, whatever their order of arrival: answers about iOS 6-style receipts carry no clock
   /// of Apple's, so a refund has the evidence time of the purchase.
-  private func merge(_ new: PreparedEntry.Subscription, over known: Knowledge) throws -> News {
+  private func merge(_ new: PreparedEntry.Subscription, over known: StoredState) throws -> PurchaseUpdate {
     let key = new.evidence.key
     guard let merged = known.merged[key] else { throw StoredForm.Unstorable() }
     let subscription = merged == new.evidence ? new : try PreparedEntry.Subscription(merged)
-    guard let stored = known.stored[key] else { return News(subscription: subscription, receipt: .entry, claim: claim) }
+    guard let stored = known.stored[key] else {
+      return PurchaseUpdate(subscription: subscription, receipt: .entry, claim: claim)
+    }
     let stands =
       new.evidence.coverage == .snapshot
       ? merged.isAnswered(by: new.evidence) : subscription.evidenceAt == new.evidenceAt
-    return News(
+    return PurchaseUpdate(
       subscription: subscription,
       // The receipt of somebody who was erased is gone.
       receipt: stands && !entry.keepsReceipts || stored.owner.isErased && !entry.user.isErased
@@ -274,14 +276,14 @@ struct RecordOperation {
       claim: stored.owner == entry.user && !entry.isPresented ? stored.claim : claim)
   }
 
-  private func changesContent(_ news: News, over stored: LedgerTables.StoredPurchase?) -> Bool {
+  private func changesContent(_ news: PurchaseUpdate, over stored: LedgerTables.StoredPurchase?) -> Bool {
     guard let stored else { return true }
     let new = news.subscription
     return new.rows != stored.rows || new.evidence.source != stored.evidence.source
       || new.evidence.isAccountGone != stored.evidence.isAccountGone
   }
 
-  private func changesTime(_ news: News, over stored: LedgerTables.StoredPurchase?) -> Bool {
+  private func changesTime(_ news: PurchaseUpdate, over stored: LedgerTables.StoredPurchase?) -> Bool {
     news.subscription.evidenceAt != stored?.evidenceAt
   }
 
@@ -292,7 +294,7 @@ struct RecordOperation {
   /// post renews the time of it and nothing else asks for a line: no note, and no update that the profile store has not
   /// taken. What support or a schedule asks Apple is always a line, and writes the app's row.
   private func repeated(
-    _ before: Entitlement?, by verdict: Entitlement, at moment: Date, _ news: [News], over known: Knowledge
+    _ before: Entitlement?, by verdict: Entitlement, at moment: Date, _ news: [PurchaseUpdate], over known: StoredState
   ) throws -> Entitlement? {
     guard let before, !news.contains(where: { changesContent($0, over: known.stored[$0.key]) }) else { return nil }
     guard news.contains(where: { changesTime($0, over: known.stored[$0.key]) }) else {
@@ -308,7 +310,7 @@ struct RecordOperation {
 
   /// All evidence of the user after this answer, in the order in which the ledger will return it.
   private func evidence(
-    with news: [News], over stored: [SubscriptionKey: LedgerTables.StoredPurchase]
+    with news: [PurchaseUpdate], over stored: [SubscriptionKey: LedgerTables.StoredPurchase]
   ) throws -> [SubscriptionEvidence] {
     let known = Set(news.compactMap { stored[$0.key]?.id })
     let others = try tables.purchases(of: account, without: known).map(\.evidence)
@@ -323,7 +325,7 @@ struct RecordOperation {
   /// Writes only differences: a post that repeats stored evidence writes nothing and costs no fsync.
   /// - Returns: the rows of the purchases.
   private func save(
-    _ news: [News], over known: [SubscriptionKey: LedgerTables.StoredPurchase], at moment: Date
+    _ news: [PurchaseUpdate], over known: [SubscriptionKey: LedgerTables.StoredPurchase], at moment: Date
   ) throws -> [SubscriptionKey: Int64] {
     var shared = try known.values.map(\.proof).first { try tables.isProof($0, entry.receipt, prepared.digest) }
     var rows: [SubscriptionKey: Int64] = [:]
@@ -353,7 +355,7 @@ struct RecordOperation {
     return rows
   }
 
-  private func isSame(_ new: News, as stored: LedgerTables.StoredPurchase, proof: Int64?) -> Bool {
+  private func isSame(_ new: PurchaseUpdate, as stored: LedgerTables.StoredPurchase, proof: Int64?) -> Bool {
     if case .entry = new.receipt, stored.proof != proof { return false }
     return !changesContent(new, over: stored) && !changesTime(new, over: stored)
       && new.subscription.evaluatedAt == stored.evaluatedAt
@@ -362,7 +364,7 @@ struct RecordOperation {
 
   /// The stored proof of a purchase, which takes the place of another one.
   /// - Parameter shared: the row of this entry's receipt, which may prove several purchases.
-  private func proof(of new: News, insteadOf former: Int64?, _ shared: inout Int64?) throws -> Int64 {
+  private func proof(of new: PurchaseUpdate, insteadOf former: Int64?, _ shared: inout Int64?) throws -> Int64 {
     switch new.receipt {
     case .kept(let id): return id
     case .proof(let receipt):

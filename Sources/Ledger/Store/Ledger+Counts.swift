@@ -8,7 +8,7 @@ extension Ledger {
       return UserCounts(
         paying: try tables.accessGiven().reduce(0) { $0 + $1.users }, trials: try tables.countTrials(runningAt: now),
         users: users > UserCounts.limit ? nil : users, newestNotification: try tables.newestNotification(),
-        newestStoreReport: try tables.newestStoreReport())
+        newestRevenueCatReport: try tables.newestRevenueCatReport())
     }
   }
 }

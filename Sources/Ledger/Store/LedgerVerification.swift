@@ -20,7 +20,7 @@ package struct LedgerVerification: Hashable, Sendable {
   package var removed = 0
   package var purchases = 0
   /// Those at other stores, which RevenueCat reported.
-  package var storePurchases = 0
+  package var revenueCatPurchases = 0
   /// Lines of the older ledger that were compared, and those among them that retention has taken out since.
   package var compared = 0
   package var comparedRemoved = 0
@@ -221,7 +221,7 @@ package struct LedgerVerification: Hashable, Sendable {
     let given = try tables.first("SELECT count(*) FROM given_period WHERE is_over = 0") { try $0.get(0, as: Int.self) }
     expect(given == givenPeriods, "Of \(given ?? 0) given periods \(givenPeriods) belong to a user.")
     try checkTrials(tables)
-    let (listed, kept) = (storePurchases, try tables.storePurchaseCount())
+    let (listed, kept) = (revenueCatPurchases, try tables.revenueCatPurchaseCount())
     expect(listed == kept, "Of \(kept) purchases at other stores \(listed) are listed by their owners.")
     try checkProofs(tables)
     try checkOutbox(tables)
@@ -309,9 +309,9 @@ package struct LedgerVerification: Hashable, Sendable {
   private mutating func checkPurchases(of account: Account, key: String, _ tables: LedgerTables) throws {
     expect(Set(account.purchases).count == account.purchases.count, "\(key) lists a purchase twice.")
     for id in account.purchases where id < 0 {
-      let owner = try tables.storePurchase(id: id)?.owner.key
+      let owner = try tables.revenueCatPurchase(id: id)?.owner.key
       expect(owner == key, "\(key) lists purchase \(id), which is missing or another user's.")
-      storePurchases += 1
+      revenueCatPurchases += 1
     }
     for id in account.purchases where id > 0 {
       let owner = try tables.first("SELECT user_id FROM purchase WHERE id = ?", id) { try $0.get(0, as: String.self) }

@@ -217,7 +217,7 @@ extension LedgerTables {
   ) throws -> OwnershipChange {
     let key =
       purchase < 0
-      ? try storePurchaseKey(purchase)
+      ? try revenueCatPurchaseKey(purchase)
       : try first("SELECT environment, original_transaction_id FROM purchase WHERE id = ?", purchase) { try $0.key(0) }
     guard let key else { throw StoredForm.Unstorable() }
     return OwnershipChange(

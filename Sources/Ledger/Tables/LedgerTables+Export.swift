@@ -88,7 +88,7 @@ extension LedgerTables {
     let purchases = try account(withKey: key)?.purchases ?? []
     return try purchases.dropFirst(start).prefix(limit).map { id in
       guard id > 0 else {
-        guard let purchase = try storePurchase(id: id) else { throw StoredForm.Unstorable() }
+        guard let purchase = try revenueCatPurchase(id: id) else { throw StoredForm.Unstorable() }
         return ExportedPurchase(
           evidence: purchase.evidence, isPresented: false, scheduledAt: purchase.dueAt, events: purchase.events,
           notifications: try notifications(of: purchase.evidence.key, limit: ExportedPurchase.notificationLimit))

@@ -133,7 +133,7 @@ extension LedgerTables {
       let purchase = try purchase(id: id)
       return (purchase.evidence.including(past: try pastTransactions(of: id)), purchase.owner)
     }
-    return try storePurchase(id: id).map { ($0.evidence, $0.owner) }
+    return try revenueCatPurchase(id: id).map { ($0.evidence, $0.owner) }
   }
 
   /// Keeps the earlier transactions of a purchase for the figures: an answer of the Server API has the last one alone.

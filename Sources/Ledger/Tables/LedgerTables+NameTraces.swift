@@ -4,7 +4,7 @@ internal import Entitlements
 struct NameTraces: Sendable {
   var notifications: [String] = []
   var purchases: [Int64] = []
-  var storePurchases: [Int64] = []
+  var revenueCatPurchases: [Int64] = []
   var unclaimed: [SubscriptionKey] = []
   var reports: [SubscriptionKey] = []
   var refused: [Int64] = []
@@ -12,7 +12,7 @@ struct NameTraces: Sendable {
   var changeEvents: [Int64] = []
 
   var isEmpty: Bool {
-    notifications.isEmpty && purchases.isEmpty && storePurchases.isEmpty && unclaimed.isEmpty && reports.isEmpty
+    notifications.isEmpty && purchases.isEmpty && revenueCatPurchases.isEmpty && unclaimed.isEmpty && reports.isEmpty
       && refused.isEmpty && notes.isEmpty && changeEvents.isEmpty
   }
 }
@@ -22,7 +22,7 @@ extension LedgerTables {
   enum TracePlace: Sendable {
     case purchases(after: Int64)
     case unclaimed(after: SubscriptionKey)
-    case storePurchases(below: Int64)
+    case revenueCatPurchases(below: Int64)
     case reports(after: SubscriptionKey)
     case events(after: String)
     case refused(after: Int64)
@@ -31,7 +31,7 @@ extension LedgerTables {
 
     /// Purchases at Apple's name users by UUIDs only.
     static func first(_ names: ErasedNames) -> TracePlace {
-      names.hasAccounts ? .purchases(after: 0) : .storePurchases(below: 0)
+      names.hasAccounts ? .purchases(after: 0) : .revenueCatPurchases(below: 0)
     }
 
     static let start = SubscriptionKey(environment: .production, originalTransactionID: OriginalTransactionID(""))
@@ -66,13 +66,14 @@ extension LedgerTables {
         )
       }
       traces.unclaimed += page.filter(\.isNamed).map(\.key)
-      return page.count == 500 ? page.last.map { .unclaimed(after: $0.key) } : .storePurchases(below: 0)
-    case .storePurchases(let below):
+      return page.count == 500 ? page.last.map { .unclaimed(after: $0.key) } : .revenueCatPurchases(below: 0)
+    case .revenueCatPurchases(let below):
       let page = try all(
         "SELECT id, events FROM revenuecat_purchase WHERE id < ? ORDER BY id DESC LIMIT 500", below
       ) { row in (id: try row.get(0, as: Int64.self), isNamed: try names.occurs(inJSON: row.get(1))) }
-      traces.storePurchases += page.filter(\.isNamed).map(\.id)
-      return page.count == 500 ? page.last.map { .storePurchases(below: $0.id) } : .reports(after: TracePlace.start)
+      traces.revenueCatPurchases += page.filter(\.isNamed).map(\.id)
+      return page.count == 500
+        ? page.last.map { .revenueCatPurchases(below: $0.id) } : .reports(after: TracePlace.start)
     case .reports(let after):
       let page = try all(
         """
@@ -153,8 +154,8 @@ extension LedgerTables {
       if let proof = kept.proof, names.occurs(inSigned: proof) { (kept.proof, kept.proofAt) = (nil, nil) }
       try save(kept, seenAt: 0)
     }
-    for id in traces.storePurchases {
-      guard var kept = try storePurchase(id: id) else { continue }
+    for id in traces.revenueCatPurchases {
+      guard var kept = try revenueCatPurchase(id: id) else { continue }
       kept.events = kept.events.map { $0.renamed(names, pseudonym, pseudonyms) }
       _ = try save(kept)
     }

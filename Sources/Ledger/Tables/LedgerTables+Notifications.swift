@@ -52,7 +52,7 @@ extension LedgerTables {
 
   /// When the newest of RevenueCat's events was received. As above, the index by time is read from its end to the first
   /// row that fits, once it is known that there is one.
-  func newestStoreReport() throws -> Date? {
+  func newestRevenueCatReport() throws -> Date? {
     guard try exists("SELECT 1 FROM notification WHERE uuid >= 'revenuecat:' AND uuid < 'revenuecat;' LIMIT 1") else {
       return nil
     }

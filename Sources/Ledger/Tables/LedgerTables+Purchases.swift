@@ -128,7 +128,7 @@ extension LedgerTables {
     try StoreEnvironment.allCases.compactMap { environment in
       let key = SubscriptionKey(environment: environment, originalTransactionID: id)
       if key.isOfAnotherStore {
-        guard let stored = try storePurchase(key), let row = stored.id else { return nil }
+        guard let stored = try revenueCatPurchase(key), let row = stored.id else { return nil }
         return OwnedPurchase(
           evidence: stored.evidence, owner: stored.owner,
           changes: try changes(of: row, limit: OwnedPurchase.changeLimit))

@@ -98,7 +98,7 @@ extension LedgerTables {
       let transaction = verdict.explanation.decidedBy ?? event.formerVerdict?.explanation.decidedBy
     else { return nil }
     let key = SubscriptionKey(environment: environment, originalTransactionID: id)
-    let row = try key.isOfAnotherStore ? storePurchase(key)?.id : purchase(key)?.id
+    let row = try key.isOfAnotherStore ? revenueCatPurchase(key)?.id : purchase(key)?.id
     return try row.flatMap(countable)?.evidence.purchases.first { $0.transactionID == transaction }?.purchaseDate
   }
 

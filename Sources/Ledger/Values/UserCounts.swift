@@ -14,5 +14,5 @@ package struct UserCounts: Hashable, Sendable {
   /// When the newest notification of Apple's was recorded; `nil` for never, or for longer ago than they are kept.
   package var newestNotification: Date?
   /// When the newest of RevenueCat's events was recorded; `nil` as above.
-  package var newestStoreReport: Date?
+  package var newestRevenueCatReport: Date?
 }

@@ -45,7 +45,7 @@ package struct StandingReader: Sendable {
     let entitlement = rules.standing(of: user, profile, at: now)
     let write: ProfileWrite =
       if hasProfileStore, user.mayHaveRow, let profile {
-        ProfileWrite(profile.write).telling(entitlement, recorded: profile.entitlement)
+        ProfileWrite(profile.write).adjusted(forShown: entitlement, recorded: profile.entitlement)
       } else { .none }
     return Standing(
       entitlement: entitlement, write: write, isKnown: profile != nil,

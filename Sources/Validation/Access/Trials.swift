@@ -54,12 +54,6 @@ package struct Trials: Sendable {
     case appleAway
   }
 
-  /// A trial with its state.
-  package struct Seen: Sendable {
-    package var record: TrialRecord
-    package var state: State
-  }
-
   /// The state of a trial.
   package enum State: String, Sendable {
     case running
@@ -234,14 +228,14 @@ package struct Trials: Sendable {
   }
 
   /// The trial that a user has on a device; of no user in particular, the one that was begun there.
-  package func trial(on device: DeviceID, of user: UserID?) async throws(LedgerError) -> Seen? {
+  package func trial(on device: DeviceID, of user: UserID?) async throws(LedgerError) -> TrialWithState? {
     guard let record = try await ledger.trial(on: device, of: user) else { return nil }
     return try await seen(record)
   }
 
   /// The trials that a user has begun, the newest first.
-  package func list(of user: UserID, limit: Int) async throws(LedgerError) -> [Seen] {
-    var found: [Seen] = []
+  package func list(of user: UserID, limit: Int) async throws(LedgerError) -> [TrialWithState] {
+    var found: [TrialWithState] = []
     for record in try await ledger.trials(of: user, limit: limit) { found.append(try await seen(record)) }
     return found
   }
@@ -254,10 +248,10 @@ package struct Trials: Sendable {
   /// - Returns: `next`: the last one that was looked at; `nil` at the end.
   package func page(
     after cursor: GivenPeriod.ID, isRunning: Bool, limit: Int
-  ) async throws(LedgerError) -> (trials: [Seen], next: GivenPeriod.ID?) {
+  ) async throws(LedgerError) -> (trials: [TrialWithState], next: GivenPeriod.ID?) {
     let records = try await ledger.trials(
       after: cursor, runningAt: isRunning ? validator.evaluationContext.evaluatedAt : nil, limit: limit)
-    var found: [Seen] = []
+    var found: [TrialWithState] = []
     for record in records {
       let seen = try await seen(record)
       if !isRunning || seen.state == .running { found.append(seen) }
@@ -266,14 +260,14 @@ package struct Trials: Sendable {
   }
 
   /// A trial with its state now.
-  package func seen(_ record: TrialRecord) async throws(LedgerError) -> Seen {
-    Seen(record: record, state: try await hasBought(record) ? .converted : state(of: record))
+  package func seen(_ record: TrialRecord) async throws(LedgerError) -> TrialWithState {
+    TrialWithState(record: record, state: try await hasBought(record) ? .converted : state(of: record))
   }
 
   /// A trial that was just recorded: where what was bought cannot be read, its own dates say the state.
-  package func recorded(_ record: TrialRecord) async -> Seen {
+  package func recorded(_ record: TrialRecord) async -> TrialWithState {
     do throws(LedgerError) { return try await seen(record) } catch {
-      return Seen(record: record, state: state(of: record))
+      return TrialWithState(record: record, state: state(of: record))
     }
   }
 
@@ -342,4 +336,10 @@ package struct Trials: Sendable {
   package func user(on device: DeviceID) async throws(LedgerError) -> UserID? {
     try await ledger.trial(on: device, of: nil)?.user
   }
+}
+
+/// A trial with its state.
+package struct TrialWithState: Sendable {
+  package var record: TrialRecord
+  package var state: Trials.State
 }

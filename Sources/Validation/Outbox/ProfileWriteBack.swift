@@ -29,7 +29,7 @@ package enum ProfileWrite: String, Hashable, Sendable, CaseIterable {
 
   /// The state for a caller who is shown another verdict. The row has the recorded one; if time or the rules have moved
   /// on, it will follow.
-  package func telling(_ shown: Entitlement, recorded: Entitlement) -> ProfileWrite {
+  package func adjusted(forShown shown: Entitlement, recorded: Entitlement) -> ProfileWrite {
     self == .committed && shown.profileRow != recorded.profileRow ? .queued : self
   }
 }

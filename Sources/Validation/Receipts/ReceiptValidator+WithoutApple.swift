@@ -106,7 +106,7 @@ extension ReceiptValidator {
     entitlement.isStale = !entitlement.isProvisional
     let write: ProfileWrite =
       if writeBack != nil, user.mayHaveRow, let profile {
-        ProfileWrite(profile.write).telling(entitlement, recorded: profile.entitlement)
+        ProfileWrite(profile.write).adjusted(forShown: entitlement, recorded: profile.entitlement)
       } else { .none }
     return ValidatedEntitlement(user: user, entitlement: entitlement, isFromLedger: true, write: write)
   }

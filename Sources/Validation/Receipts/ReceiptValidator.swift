@@ -430,7 +430,7 @@ package final class ReceiptValidator: Sendable {
     }
     if let profile {
       answer.write = await write(user, profile.write, logger: logger)
-        .telling(answer.entitlement, recorded: profile.entitlement)
+        .adjusted(forShown: answer.entitlement, recorded: profile.entitlement)
     }
     return answer
   }

@@ -36,7 +36,7 @@ package struct RevenueCatEvent: Hashable, Sendable {
 
   package var id: String
   package var type: String
-  package var store: StoreReport.Store?
+  package var store: RevenueCatReport.Store?
   package var environment: StoreEnvironment?
   package var at: Date
   package var effect: Effect
@@ -225,10 +225,10 @@ private struct Members {
     return text
   }
 
-  func store() throws(Unreadable) -> StoreReport.Store? {
+  func store() throws(Unreadable) -> RevenueCatReport.Store? {
     guard let name = try word("store") else { return nil }
     guard name.wholeMatch(of: /[A-Za-z0-9_]{1,32}/) != nil else { throw Unreadable("Its store is no word.") }
-    let store = StoreReport.Store(name.lowercased())
+    let store = RevenueCatReport.Store(name.lowercased())
     return store.isApples ? "app_store" : store
   }
 

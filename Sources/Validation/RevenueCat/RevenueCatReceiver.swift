@@ -119,9 +119,9 @@ package struct RevenueCatReceiver: Sendable {
     return Reception(outcome: outcome, id: event.id)
   }
 
-  private func report(of event: RevenueCatEvent, _ payload: String) -> StoreReport {
+  private func report(of event: RevenueCatEvent, _ payload: String) -> RevenueCatReport {
     let rules = validator.gateway.rules
-    var report = StoreReport(
+    var report = RevenueCatReport(
       id: event.id, type: event.type, store: event.store, environment: event.environment, at: event.at,
       payload: payload, content: content(of: event), evaluationContext: validator.evaluationContext,
       nextTurn: { evidence, now in rules.nextTurn(of: evidence, after: now) }, provisional: validator.provisional,
@@ -130,7 +130,7 @@ package struct RevenueCatReceiver: Sendable {
     return report
   }
 
-  private func content(of event: RevenueCatEvent) -> StoreReport.Content {
+  private func content(of event: RevenueCatEvent) -> RevenueCatReport.Content {
     switch event.effect {
     case .purchase(let original, var change):
       guard let store = event.store, let environment = event.environment else { return .nothing }
@@ -165,12 +165,12 @@ package struct RevenueCatReceiver: Sendable {
     }
   }
 
-  private func follow(_ taken: StoreReportOutcome, _ logger: Logger) async -> Outcome {
+  private func follow(_ taken: RevenueCatReportOutcome, _ logger: Logger) async -> Outcome {
     switch taken {
     case .duplicate: return .duplicate
     case .noted: return .noted
     case .hint(let hint):
-      await StoreHintCheck(validator: validator, ledger: ledger).ask(about: hint, logger: logger)
+      await RevenueCatHintCheck(validator: validator, ledger: ledger).ask(about: hint, logger: logger)
       return .hint
     case .recorded(let owner, let losers, let isForAnother):
       _ = await validator.write(owner, .waiting, after: losers, logger: logger)

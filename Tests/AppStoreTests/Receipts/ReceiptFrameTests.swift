@@ -57,7 +57,7 @@ struct ReceiptFrameTests {
     }
   }
 
-  @Test func `what receipts of one signer share is known once one of them has verified`() throws {
+  @Test func `a signer's certificates are known once one of its receipts has verified`() throws {
     let pki = try TestPKI()
     let signers = KnownSigners(limit: 64)
     let verifier = ReceiptVerifier(roots: try pki.roots(), knownSigners: signers)

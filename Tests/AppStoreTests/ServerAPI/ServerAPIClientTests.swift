@@ -270,7 +270,7 @@ import Testing
     #expect(run.answer?.history.evidenceTime == moment(signedLongAgo.signedAt))
   }
 
-  @Test func `of the history only what is bought once counts, and of that a refund too`() async throws {
+  @Test func `only one-time purchases of the history count, and their refunds`() async throws {
     var refunded = Sample.Transaction.lifetime("201")
     refunded.revoked = 1_717_977_600_000
     var season = Sample.Transaction.lifetime("202")

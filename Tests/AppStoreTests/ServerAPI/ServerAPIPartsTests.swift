@@ -59,7 +59,7 @@ import Testing
     #expect(turn("b", .statuses) == .after(.zero))
   }
 
-  @Test func `of orders Apple answers a fifth`() {
+  @Test func `Apple answers a fifth of the orders`() {
     let limit = ServerAPIRateLimit(callsPerSecond: [.production: 50])
     let start = ContinuousClock.now
     let orders = ServerAPIRateLimit.Quota(environment: .production, bundleID: "a", endpoint: .order)

@@ -51,7 +51,7 @@ struct SignedNotificationTests {
     #expect(verified.history()?.evidenceTime == Sample.moment(late))
   }
 
-  @Test func `what a type, a subtype or a status says counts without a renewal info too`() throws {
+  @Test func `a type, a subtype or a status counts without a renewal info too`() throws {
     let pki = try SignedDataPKI()
     func renewal(_ type: String, _ subtype: String?, status: Int?) throws -> RenewalInfo? {
       try verify(

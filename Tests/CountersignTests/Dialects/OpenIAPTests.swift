@@ -108,7 +108,7 @@ import Testing
     }
   }
 
-  @Test func `what is no signed transaction, and is of Apple's all the same, is an error that names the member`()
+  @Test func `another signed member of Apple's is an error that names the member`()
     async throws
   {
     try await DialectBench.run { service, store in

@@ -110,7 +110,7 @@ import Testing
     }
   }
 
-  @Test func `who pays for two tiers has both, each by its own purchase`() async throws {
+  @Test func `a customer who pays for two tiers has both, each by its own purchase`() async throws {
     for scope in ["cumulative", "exact"] {
       try await RevenueCatApp.run(entitlements: scope) { app, store, _, _ async throws in
         let answer = try await app.post(try store.simulator.issueReceipt(.twoGroups).receiptData)

@@ -88,7 +88,7 @@ import Testing
     }
   }
 
-  @Test func `of what the app says only more sessions count`() async throws {
+  @Test func `only a larger number of sessions counts from the app`() async throws {
     try await AppAPIBench.run(AppAPIBench.settings(sessions: 30)) { service, _, clock in
       try expect(try await start(service), Self.begun)
       try expect(try await verify(service, 5), Self.state(used: 5, left: 25))

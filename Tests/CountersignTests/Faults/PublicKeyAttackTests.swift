@@ -133,7 +133,7 @@ extension FaultTests {
       }
     }
 
-    @Test func `who names another customer over and over keeps nobody out`() async throws {
+    @Test func `an attacker who names another customer over and over keeps nobody out`() async throws {
       try await SimulatedStore.run(at: Self.clock) { store in
         try await RunningService.run(apple: store.apple, settings: Self.settings, now: { Self.clock }) { service in
           let app = RevenueCatApp(service: service)

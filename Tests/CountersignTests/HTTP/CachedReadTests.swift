@@ -46,7 +46,7 @@ import Testing
     service.reads.mayAnswer(head) && service.reads.answer(to: head, on: EmbeddedChannel()) != nil
   }
 
-  @Test(.ofTheFile) func `what is in memory is answered without the router, and nothing else is`() async throws {
+  @Test(.ofTheFile) func `a read in memory is answered without the router, and nothing else is`() async throws {
     let now = Mutex(Self.clock)
     try await Self.run(now: { now.withLock { $0 } }) { service in
       let path = "/v1/profiles/\(Self.user)"

@@ -120,7 +120,7 @@ import Testing
     }
   }
 
-  @Test func `who signs in on the device takes its trial along, and the row is written`() async throws {
+  @Test func `a sign-in on the device takes its trial along, and the row is written`() async throws {
     try await run(sessions: 5) { bench in
       #expect(try await bench.begin(Self.app)["state"] == "running")
       bench.clock.advance(by: 3_600)
@@ -200,7 +200,7 @@ import Testing
 
   // MARK: Sessions at once
 
-  @Test func `of 120 sessions at once of a trial with 30, 30 are let through`() async throws {
+  @Test func `a trial of 30 sessions lets 30 of 120 at once through`() async throws {
     try await run(sessions: 30) { bench in
       #expect(try await bench.begin(Self.app).status == 201)
       let statuses = try await withThrowingTaskGroup(of: Int.self) { group in

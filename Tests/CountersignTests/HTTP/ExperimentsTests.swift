@@ -98,7 +98,7 @@ import Testing
     }
   }
 
-  @Test func `what the user saw is shown from then on, and an answer that is kept notices`() async throws {
+  @Test func `an exposure is shown from then on, and a cached answer notices`() async throws {
     try await RunningService.run(
       apple: .unreachable, settings: Self.settings("{ headline: { variants: { control: 1, family: 0 } } }"),
       now: { Self.start }

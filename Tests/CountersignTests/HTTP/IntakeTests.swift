@@ -47,7 +47,7 @@ import Testing
     }
   }
 
-  @Test func `of new customers and devices an address has so many an hour, and of purchases any number`() async throws {
+  @Test func `an address has so many new customers and devices an hour, and any number of purchases`() async throws {
     try await RevenueCatApp.run(server: ["new_customers_per_address": "3", "trusted_proxies": "[127.0.0.1]"]) {
       app, store, _, _ in
       let here = [TransportHeader("X-Forwarded-For", "203.0.113.7")]

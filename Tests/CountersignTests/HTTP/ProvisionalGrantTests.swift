@@ -162,7 +162,7 @@ import Testing
     }
   }
 
-  @Test func `of two users with one purchase only the first is granted it`() async throws {
+  @Test func `only the first of two users with one purchase is granted it`() async throws {
     try await run { service, store, profiles, _ in
       Self.beAway(store)
       let receipt = try store.simulator.issueReceipt(.renewing).receiptData

@@ -176,7 +176,7 @@ import Testing
       headers: from(address))
   }
 
-  @Test func `who names a user from elsewhere takes nothing of what the user may ask`() async throws {
+  @Test func `an address that names a user takes nothing of the user's own requests`() async throws {
     try await Self.named { service, store in
       #expect(try await refusal { try await Self.read(service, from: "203.0.113.7") } != nil)
       _ = try await refusal { try await Self.write(service, from: "203.0.113.8") }
@@ -195,7 +195,7 @@ import Testing
       headers: from("203.0.113.7"))
   }
 
-  @Test func `what nobody signed counts for no user`() async throws {
+  @Test func `an unsigned transaction counts for no user`() async throws {
     try await Self.named { service, store in
       let named = try #require(UUID(uuidString: "00000000-0000-4000-8000-000000000002"))
       let signed = try store.simulator.issueTransaction(.renewing, appAccountToken: named).signedTransaction

@@ -165,7 +165,7 @@ import Testing
     }
   }
 
-  @Test func `what a simulator signs after its clock was moved is taken at once`() async throws {
+  @Test func `a simulator's transaction is taken at once after its clock was moved`() async throws {
     let machine = Machine(Self.start + 0.123456789)
     try await SimulatedStore.run(at: Self.start) { store in
       // Nothing looks at the clock meanwhile.

@@ -130,7 +130,7 @@ import Testing
     }
   }
 
-  @Test func `of TLS 1.2 suites with forward secrecy and authenticated encryption are agreed on, and no others`()
+  @Test func `only TLS 1.2 suites with forward secrecy and authenticated encryption are agreed on`()
     async throws
   {
     let files = try Files(TestCertificateAuthority().serverIdentity())

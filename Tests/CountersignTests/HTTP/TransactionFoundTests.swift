@@ -54,7 +54,7 @@ import Testing
   }
 
   @Test(arguments: [#""""#, #""a b""#, #""é""#, "7", "\"\(String(repeating: "1", count: 65))\""])
-  func `what is no transaction ID is a 400`(id: String) async throws {
+  func `a text that is no transaction ID is a 400`(id: String) async throws {
     try await RunningService.run(apple: .unreachable, now: { Self.clock }) { service in
       let answer = try await Self.post("MIIB", id, to: service)
       #expect(answer.status == 400 && answer["code"] == "malformed_request")

@@ -172,7 +172,7 @@ import Testing
     }
   }
 
-  @Test func `of fifty starts at once one begins`() async throws {
+  @Test func `one of fifty starts at once begins a trial`() async throws {
     try await run { service, _, _, clock in
       let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
         for number in 0..<50 {

@@ -59,7 +59,7 @@ import Testing
     }
   }
 
-  @Test func `of a thousand at once ten are let through`() async throws {
+  @Test func `ten of a thousand consumers at once are let through`() async throws {
     let settings = Settings(
       server: ["rate_limit": "0"], catalog: ["features": "{ questions: { kind: meter, free: 10 per month } }"])
     try await RunningService.run(apple: .unreachable, settings: settings, now: { Self.clock }) { service in

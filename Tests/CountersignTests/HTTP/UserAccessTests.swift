@@ -102,7 +102,7 @@ import Testing
     }
   }
 
-  @Test func `who was refused is in the log, a user as a digest`() async throws {
+  @Test func `a refused caller is in the log, a user as a digest`() async throws {
     let settings = Settings(jwt: ["secret": TokenMint.secret])
     try await RunningService.run(apple: .unreachable, settings: settings) { service in
       let clock = Self.clock
@@ -244,7 +244,7 @@ import Testing
     }
   }
 
-  @Test func `of a receipt of several purchases each user gets those that do not name another`() async throws {
+  @Test func `each user gets those purchases of a receipt that do not name another`() async throws {
     try await ReplayedAppleTests.run { (service, script, receipt) async throws in
       script.say(
         ReplayedAppleTests.answer(

@@ -67,7 +67,7 @@ import Testing
   }
 
   @Test(.enabled(if: TestEngine.isPostgreSQL, "Replicas share a PostgreSQL database."))
-  func `of replicas one tells a receiver, and the next goes on when it ends`() async throws {
+  func `one replica delivers to a receiver, and the next goes on when it ends`() async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     defer { try? FileManager.default.removeItem(at: directory) }
     try await WebhookReceiver.running { receiver in

@@ -38,7 +38,7 @@ import UnixSignals
     #expect(!log.text.contains(SampleConfiguration.otherHash))
   }
 
-  @Test func `of a configuration that is wrong nothing is taken up, and the log says why`() throws {
+  @Test func `nothing of a wrong configuration is taken up, and the log says why`() throws {
     let sample = SampleConfiguration().setting("auth.api_keys", Self.otherKeys).setting("server.port", "-1")
     let (keyring, _, log) = try reload(to: sample)
     #expect(keyring.replace(by: []).map(\.name) == ["cron"])

@@ -171,7 +171,7 @@ import Testing
     }
   }
 
-  @Test func `what is withheld is counted every minute, and after ten times as long as the last pass took`()
+  @Test func `withheld losses are counted every minute, and after ten times as long as the last pass took`()
     async throws
   {
     try await run { bench, store, clock in

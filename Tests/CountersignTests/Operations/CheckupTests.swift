@@ -216,7 +216,7 @@ import Testing
 
   // MARK: - The running service
 
-  @Test func `what the running service says is told, of a refused secret that it is to be mended`() async throws {
+  @Test func `the doctor tells the running service's state, and how to mend a refused secret`() async throws {
     try await SimulatedStore.run(at: Self.start) { store in
       var apple = store.apple
       apple.sharedSecret = "not-the-secret"

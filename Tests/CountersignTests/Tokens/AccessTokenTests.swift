@@ -175,7 +175,7 @@ import Testing
 
   // MARK: Keys
 
-  @Test func `of two keys the first signs, and both are published by their thumbprints`() throws {
+  @Test func `the first of two keys signs, and both are published by their thumbprints`() throws {
     let (one, two) = (try ES256PrivateKey.random(), try ES256PrivateKey.random())
     let (first, second) = (try AccessTokenKeys(pem: one.pem()), try AccessTokenKeys(pem: two.pem()))
     let both = try AccessTokenKeys(pem: "a note\n" + one.pem() + "\n" + two.pem())

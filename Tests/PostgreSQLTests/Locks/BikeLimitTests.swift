@@ -155,7 +155,7 @@ import Testing
   }
 
   @Test(arguments: Defence.allCases)
-  func `of two connections at once one adds a bike`(defence: Defence) async throws {
+  func `one of two connections at once adds a bike`(defence: Defence) async throws {
     let database = try await TestDatabase(.wide)
     let owner = try await database.owner()
     switch defence {

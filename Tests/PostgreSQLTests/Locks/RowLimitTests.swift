@@ -206,7 +206,7 @@ import Testing
 
   // MARK: - Races
 
-  @Test func `of two connections at once one adds the second child`() async throws {
+  @Test func `one of two connections at once adds the second child`() async throws {
     let database = try await TestDatabase(.wide)
     let (owner, api) = (try await database.owner(), try await database.api())
     #expect(try await api.attempt(Self.add, as: .a) == .passed)

@@ -238,7 +238,7 @@ import Testing
   }
 
   @Test(arguments: [start, startCompleted])
-  func `of two connections at once one has a trip`(sql: String) async throws {
+  func `one of two connections at once has a trip`(sql: String) async throws {
     let database = try await TestDatabase(.wide)
     let owner = try await database.owner()
     #expect(try await Race.run(sql, as: .a, in: database) == Race(secondWaited: true, second: .upgradeRequired))

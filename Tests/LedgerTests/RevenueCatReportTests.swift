@@ -4,7 +4,7 @@ import Testing
 
 @testable import Ledger
 
-extension StoreReport {
+extension RevenueCatReport {
   static let playKey = Store("play_store").key(.production, "GPA.1")
 
   static func event(
@@ -19,8 +19,8 @@ extension StoreReport {
     return event
   }
 
-  static func report(_ content: Content, id: String, at seconds: Double) -> StoreReport {
-    StoreReport(
+  static func report(_ content: Content, id: String, at seconds: Double) -> RevenueCatReport {
+    RevenueCatReport(
       id: id, type: "RENEWAL", store: "play_store", environment: .production, at: storeTime(seconds), payload: "{}",
       content: content, evaluationContext: reevaluated(at: seconds), provisional: .seconds(60))
   }
@@ -28,19 +28,19 @@ extension StoreReport {
   static func temporary(
     id: String, at seconds: Double, user: UserID = "anna", _ more: (inout StoreEvent) -> Void = { _ in }
   )
-    -> StoreReport
+    -> RevenueCatReport
   {
     var event = StoreEvent(id: id, at: storeTime(seconds), change: .temporary, user: user)
     more(&event)
     return report(.temporary(.production, "play_store", event, nil), id: id, at: seconds)
   }
 
-  static func purchase(_ event: StoreEvent, of key: SubscriptionKey = playKey) -> StoreReport {
+  static func purchase(_ event: StoreEvent, of key: SubscriptionKey = playKey) -> RevenueCatReport {
     report(.purchase(key, event), id: event.id, at: event.at.timeIntervalSince(storeTime(0)))
   }
 
   /// One of each kind.
-  static var samples: [StoreReport] {
+  static var samples: [RevenueCatReport] {
     [
       purchase(event(.period, id: "1", at: 1)),
       report(.hint(key("9000"), event(.period, id: "2", at: 2)), id: "2", at: 2),
@@ -55,8 +55,8 @@ extension StoreReport {
 func storeTime(_ seconds: Double) -> Date { at(seconds) }
 
 /// Events of RevenueCat's, as they are recorded.
-@Suite struct StoreReportTests {
-  private func take(_ ledger: Ledger, _ report: StoreReport) async throws -> String {
+@Suite struct RevenueCatReportTests {
+  private func take(_ ledger: Ledger, _ report: RevenueCatReport) async throws -> String {
     switch try await ledger.take(report) {
     case .duplicate: "duplicate"
     case .recorded(let owner, let losers, let isForAnother):
@@ -77,27 +77,27 @@ func storeTime(_ seconds: Double) -> Date { at(seconds) }
         _ = try await ledger.take(notification("a\(number)", [part("7")], for: "anna", received: seconds))
       }
       for (number, seconds) in [20.0, 40].enumerated() {
-        let event = StoreReport.event(.period, id: "e\(number)", at: seconds)
-        _ = try await ledger.take(StoreReport.purchase(event))
+        let event = RevenueCatReport.event(.period, id: "e\(number)", at: seconds)
+        _ = try await ledger.take(RevenueCatReport.purchase(event))
       }
       _ = try await ledger.take(notification("z", [part("7")], for: "anna", received: 35))
       let counts = try await ledger.userCounts(at: at(50))
-      #expect(counts.newestNotification == at(35) && counts.newestStoreReport == at(40))
+      #expect(counts.newestNotification == at(35) && counts.newestRevenueCatReport == at(40))
     }
   }
 
   @Test func `a purchase is recorded with its owner, verdict, row and note of the event`() async throws {
     try await Scratch.withLedger { ledger, scratch in
-      let report = StoreReport.purchase(StoreReport.event(.period, id: "1", at: 1))
+      let report = RevenueCatReport.purchase(RevenueCatReport.event(.period, id: "1", at: 1))
       #expect(try await take(ledger, report) == "recorded anna")
       #expect(try await take(ledger, report) == "duplicate")
       let profile = try #require(try await ledger.profile(of: "anna"))
       #expect(profile.entitlement.tier == "pro" && profile.entitlement.source == .revenuecat)
-      #expect(profile.version == 1 && profile.evidence.map(\.key) == [StoreReport.playKey])
+      #expect(profile.version == 1 && profile.evidence.map(\.key) == [RevenueCatReport.playKey])
       #expect(try await ledger.waitingUpdate(of: "anna")?.entitlement.tier == "pro")
-      let owned = try await ledger.ownedPurchases(StoreReport.playKey.originalTransactionID)
+      let owned = try await ledger.ownedPurchases(RevenueCatReport.playKey.originalTransactionID)
       #expect(owned.map(\.owner) == ["anna"] && owned.first?.changes.count == 1)
-      let lines = try await ledger.notifications(of: StoreReport.playKey, limit: 5)
+      let lines = try await ledger.notifications(of: RevenueCatReport.playKey, limit: 5)
       #expect(lines.map(\.uuid) == ["revenuecat:1"] && lines.first?.subtype == "play_store")
       #expect(try await ledger.timeline(of: "anna", before: nil, limit: 10).events.count == 2)
       // It is nothing to ask Apple about.
@@ -110,14 +110,15 @@ func storeTime(_ seconds: Double) -> Date { at(seconds) }
   @Test func `an event without a readable user counts for the owner, and for nobody where there is none`() async throws
   {
     try await Scratch.withLedger { ledger, scratch in
-      let refund = StoreReport.event(.refunded, id: "2", at: 2, user: .nobody)
+      let refund = RevenueCatReport.event(.refunded, id: "2", at: 2, user: .nobody)
       #expect(
-        try await take(ledger, StoreReport.purchase(StoreReport.event(.period, id: "0", at: 0, user: .nobody)))
+        try await take(
+          ledger, RevenueCatReport.purchase(RevenueCatReport.event(.period, id: "0", at: 0, user: .nobody)))
           == "noted")
-      _ = try await take(ledger, StoreReport.purchase(StoreReport.event(.period, id: "1", at: 1)))
-      #expect(try await take(ledger, StoreReport.purchase(refund)) == "recorded anna")
+      _ = try await take(ledger, RevenueCatReport.purchase(RevenueCatReport.event(.period, id: "1", at: 1)))
+      #expect(try await take(ledger, RevenueCatReport.purchase(refund)) == "recorded anna")
       #expect(try await ledger.profile(of: "anna")?.entitlement.reason == .refunded)
-      let hint = StoreReport.report(.hint(key("9000"), refund), id: "3", at: 3)
+      let hint = RevenueCatReport.report(.hint(key("9000"), refund), id: "3", at: 3)
       #expect(try await take(ledger, hint) == "noted")
       _ = try await ledger.record(entry("bert", [evidence("9000", expires: 900)], evaluate: rules))
       var second = hint
@@ -131,7 +132,7 @@ func storeTime(_ seconds: Double) -> Date { at(seconds) }
   @Test func `a purchase beside one at Apple's leaves it alone`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       _ = try await ledger.record(entry("anna", [evidence("1", expires: 500)], evaluate: rules))
-      _ = try await take(ledger, StoreReport.purchase(StoreReport.event(.period, id: "1", at: 1)))
+      _ = try await take(ledger, RevenueCatReport.purchase(RevenueCatReport.event(.period, id: "1", at: 1)))
       #expect(try await ledger.profile(of: "anna")?.entitlement.source == .revenuecat)
       _ = try await ledger.record(entry("anna", [evidence("1", time: 5, expires: 2_000)], evaluate: rules))
       let profile = try #require(try await ledger.profile(of: "anna"))
@@ -142,12 +143,13 @@ func storeTime(_ seconds: Double) -> Date { at(seconds) }
 
   @Test func `any order of arrival gives the same rows, owners included`() async throws {
     var reports = [
-      StoreReport.purchase(StoreReport.event(.period, id: "1", at: 1)),
-      StoreReport.purchase(StoreReport.event(.renewalOff, id: "2", at: 200)),
-      StoreReport.purchase(StoreReport.event(.expired, id: "3", at: 1_001)),
-      StoreReport.purchase(StoreReport.event(.period, id: "4", at: 1_100, user: "bert", from: 1_100, until: 2_100)),
-      StoreReport.report(.transfer(from: ["anna"], to: "carl", .transfer), id: "5", at: 1_200),
-      StoreReport.purchase(StoreReport.event(.billingIssue, id: "6", at: 2_100, from: 1_100, until: 2_100)),
+      RevenueCatReport.purchase(RevenueCatReport.event(.period, id: "1", at: 1)),
+      RevenueCatReport.purchase(RevenueCatReport.event(.renewalOff, id: "2", at: 200)),
+      RevenueCatReport.purchase(RevenueCatReport.event(.expired, id: "3", at: 1_001)),
+      RevenueCatReport.purchase(
+        RevenueCatReport.event(.period, id: "4", at: 1_100, user: "bert", from: 1_100, until: 2_100)),
+      RevenueCatReport.report(.transfer(from: ["anna"], to: "carl", .transfer), id: "5", at: 1_200),
+      RevenueCatReport.purchase(RevenueCatReport.event(.billingIssue, id: "6", at: 2_100, from: 1_100, until: 2_100)),
     ]
     for index in reports.indices { reports[index].evaluationContext = reevaluated(at: 2_200) }
     var states: Set<String> = []
@@ -157,7 +159,7 @@ func storeTime(_ seconds: Double) -> Date { at(seconds) }
         try await Scratch.withLedger { ledger, scratch in
           for report in shuffled { _ = try await take(ledger, report) }
           try await isSound(scratch)
-          let owned = try await ledger.ownedPurchases(StoreReport.playKey.originalTransactionID)
+          let owned = try await ledger.ownedPurchases(RevenueCatReport.playKey.originalTransactionID)
           let profile = try await ledger.profile(of: "carl")
           var tiers: [String?] = []
           for user in ["anna", "bert"] as [UserID] {
@@ -175,8 +177,8 @@ func storeTime(_ seconds: Double) -> Date { at(seconds) }
 
   @Test func `a hint counts for nobody until Apple could not be asked, and goes with the answer`() async throws {
     try await Scratch.withLedger { ledger, scratch in
-      let hint = StoreReport.report(
-        .hint(key("9000"), StoreReport.event(.period, id: "1", at: 1)), id: "1", at: 1)
+      let hint = RevenueCatReport.report(
+        .hint(key("9000"), RevenueCatReport.event(.period, id: "1", at: 1)), id: "1", at: 1)
       #expect(try await take(ledger, hint) == "hint anna")
       #expect(try await ledger.profile(of: "anna") == nil)
       #expect(try await ledger.dueReports(at: at(1), limit: 5).count == 1)
@@ -198,8 +200,8 @@ func storeTime(_ seconds: Double) -> Date { at(seconds) }
   @Test func `a hint raises nobody who does not have the purchase`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("bert", [evidence("9000", time: -900, expires: -500)], evaluate: rules))
-      let hint = StoreReport.report(
-        .hint(key("9000"), StoreReport.event(.period, id: "1", at: 1)), id: "1", at: 1)
+      let hint = RevenueCatReport.report(
+        .hint(key("9000"), RevenueCatReport.event(.period, id: "1", at: 1)), id: "1", at: 1)
       #expect(try await take(ledger, hint) == "hint bert")
       try await ledger.postponeReport(key("9000"), for: .seconds(60), until: at(30), reevaluated(at: 2))
       #expect(try await ledger.profile(of: "anna") == nil)
@@ -209,15 +211,17 @@ func storeTime(_ seconds: Double) -> Date { at(seconds) }
 
   @Test func `time alone is followed once`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      var report = StoreReport.purchase(StoreReport.event(.period, id: "1", at: 1))
+      var report = RevenueCatReport.purchase(RevenueCatReport.event(.period, id: "1", at: 1))
       let turn: NextCheck = { evidence, now in now < at(1_000) ? at(1_000) : nil }
       report.nextTurn = turn
       _ = try await take(ledger, report)
-      #expect(try await ledger.storeTurns(dueAt: at(999), limit: 5).isEmpty)
+      #expect(try await ledger.revenueCatTurns(dueAt: at(999), limit: 5).isEmpty)
       #expect(
-        try await ledger.storeTurns(dueAt: at(1_000), limit: 5) == [StoreTurn(key: StoreReport.playKey, owner: "anna")])
-      try await ledger.followed(StoreReport.playKey, at: at(1_000), turn)
-      #expect(try await ledger.storeTurns(dueAt: at(9_000), limit: 5).isEmpty)
+        try await ledger.revenueCatTurns(dueAt: at(1_000), limit: 5) == [
+          RevenueCatTurn(key: RevenueCatReport.playKey, owner: "anna")
+        ])
+      try await ledger.followed(RevenueCatReport.playKey, at: at(1_000), turn)
+      #expect(try await ledger.revenueCatTurns(dueAt: at(9_000), limit: 5).isEmpty)
     }
   }
 }

@@ -3,13 +3,13 @@ internal import struct FoundationEssentials.Date
 
 /// Records an event of RevenueCat's inside an open transaction: the event, what it means, the verdicts and the updates
 /// of the app's rows are written together or not at all.
-struct StoreReportOperation {
-  private let report: StoreReport
+struct RevenueCatReportOperation {
+  private let report: RevenueCatReport
   private let tables: LedgerTables
   /// Whether the event names somebody who was erased: its text is not kept.
   private let namesErased: Bool
 
-  init(report: StoreReport, tables: LedgerTables) throws {
+  init(report: RevenueCatReport, tables: LedgerTables) throws {
     var report = report
     func known(_ user: UserID) throws -> UserID { try tables.pseudonym(ofErased: user) ?? user }
     switch report.content {
@@ -32,9 +32,9 @@ struct StoreReportOperation {
 
   private var context: EvaluationContext { report.evaluationContext }
 
-  func run() throws -> StoreReportOutcome {
+  func run() throws -> RevenueCatReportOutcome {
     guard try !tables.hasNotification(report.uuid) else { return .duplicate }
-    let outcome: StoreReportOutcome
+    let outcome: RevenueCatReportOutcome
     var key: SubscriptionKey?
     switch report.content {
     case .purchase(let purchase, let event):
@@ -74,14 +74,14 @@ struct StoreReportOperation {
 
   // MARK: Other stores
 
-  private func record(_ event: StoreEvent, of key: SubscriptionKey) throws -> StoreReportOutcome {
-    let stored = try tables.storePurchase(key)
+  private func record(_ event: StoreEvent, of key: SubscriptionKey) throws -> RevenueCatReportOutcome {
+    let stored = try tables.revenueCatPurchase(key)
     guard let event = named(event, or: stored?.owner) else { return .noted }
     try endTemporary(of: event.user, at: key, before: event.at)
     let events = StoreEvent.adding(event, to: stored?.events ?? [])
     let owner = try owner(of: events, key) ?? event.user
     var purchase =
-      stored ?? LedgerTables.StorePurchase(owner: owner, events: [], evidence: .unreported(key, at: event.at))
+      stored ?? LedgerTables.RevenueCatPurchase(owner: owner, events: [], evidence: .unreported(key, at: event.at))
     purchase.events = events
     purchase.evidence = SubscriptionEvidence(events, of: key) ?? .unreported(key, at: event.at)
     purchase.dueAt = report.nextTurn(purchase.evidence, max(context.evaluatedAt, purchase.evidence.evaluatedAt))
@@ -108,7 +108,7 @@ struct StoreReportOperation {
 
   /// Saves a purchase, with its owner and both verdicts.
   /// - Returns: the user who had it before, if it was another one.
-  private func save(_ purchase: LedgerTables.StorePurchase, owner: UserID) throws -> [UserID] {
+  private func save(_ purchase: LedgerTables.RevenueCatPurchase, owner: UserID) throws -> [UserID] {
     var purchase = purchase
     let former = purchase.id == nil ? nil : purchase.owner
     var winner = try account(owner)
@@ -132,10 +132,10 @@ struct StoreReportOperation {
 
   // MARK: Hints
 
-  private func keepHint(_ event: StoreEvent, of key: SubscriptionKey) throws -> StoreReportOutcome {
+  private func keepHint(_ event: StoreEvent, of key: SubscriptionKey) throws -> RevenueCatReportOutcome {
     let (owner, stored) = try (tables.purchase(key)?.owner, tables.report(key))
     guard let event = named(event, or: owner ?? stored?.user) else { return .noted }
-    try endTemporary(of: event.user, at: StoreReport.Store("app_store").key(key.environment, ""), before: event.at)
+    try endTemporary(of: event.user, at: RevenueCatReport.Store("app_store").key(key.environment, ""), before: event.at)
     var hint =
       try stored
       ?? LedgerTables.StoredReport(
@@ -147,7 +147,7 @@ struct StoreReportOperation {
     hint.dueAt = context.recordedAt
     try tables.save(hint)
     if hint.until != nil { try reevaluate(hint.user) }
-    return .hint(StoreHint(hint))
+    return .hint(RevenueCatHint(hint))
   }
 
   private func reevaluate(_ user: UserID) throws {
@@ -158,7 +158,7 @@ struct StoreReportOperation {
   // MARK: Access while RevenueCat cannot reach a store
 
   private static func temporaryKey(
-    _ environment: StoreEnvironment, _ store: StoreReport.Store, _ user: UserID
+    _ environment: StoreEnvironment, _ store: RevenueCatReport.Store, _ user: UserID
   ) -> SubscriptionKey {
     store.key(environment, "temporary:\(user.key)")
   }
@@ -166,8 +166,8 @@ struct StoreReportOperation {
   /// Gives access until the sooner of the event's end and `policy.provisional`: the tier of the product that the event
   /// names, else of its entitlements, else the one that the user last had at that store.
   private func giveTemporarily(
-    _ event: StoreEvent, _ environment: StoreEnvironment, _ store: StoreReport.Store, _ purchase: SubscriptionKey?
-  ) throws -> StoreReportOutcome {
+    _ event: StoreEvent, _ environment: StoreEnvironment, _ store: RevenueCatReport.Store, _ purchase: SubscriptionKey?
+  ) throws -> RevenueCatReportOutcome {
     guard !event.user.isErased else { return .noted }
     let limit = event.at.advanced(by: report.provisional)
     var event = event
@@ -221,7 +221,7 @@ struct StoreReportOperation {
 
   /// Ends what was given to a user temporarily: RevenueCat has reached the store.
   private func endTemporary(of user: UserID, at key: SubscriptionKey, before moment: Date) throws {
-    let store = StoreReport.Store(String(key.originalTransactionID.rawValue.prefix { $0 != ":" }))
+    let store = RevenueCatReport.Store(String(key.originalTransactionID.rawValue.prefix { $0 != ":" }))
     let temporary = Self.temporaryKey(key.environment, store, user)
     guard let given = try tables.report(temporary), given.at <= moment else { return }
     tables.changes.note(given.user)
@@ -233,7 +233,7 @@ struct StoreReportOperation {
 
   private func transfer(
     _ from: [UserID], to: UserID, _ policy: OwnershipPolicy
-  ) throws -> StoreReportOutcome {
+  ) throws -> RevenueCatReportOutcome {
     guard policy != .keep else { return .noted }
     let to = try tables.name(of: to)
     var losers: [UserID] = []
@@ -253,7 +253,7 @@ struct StoreReportOperation {
   }
 
   private func moveStorePurchase(_ id: Int64) throws -> Bool {
-    guard let purchase = try tables.storePurchase(id: id),
+    guard let purchase = try tables.revenueCatPurchase(id: id),
       let owner = try owner(of: purchase.events, purchase.evidence.key), owner != purchase.owner
     else { return false }
     _ = try save(purchase, owner: owner)
@@ -342,7 +342,7 @@ struct SettleReportOperation {
   }
 }
 
-extension StoreHint {
+extension RevenueCatHint {
   init(_ report: LedgerTables.StoredReport) {
     self.init(
       key: report.key, user: report.user, at: report.at, reportedAt: report.reportedAt, attempts: report.attempts,

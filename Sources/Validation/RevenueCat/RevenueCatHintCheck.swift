@@ -6,7 +6,7 @@ import Logging
 import struct FoundationEssentials.Date
 
 /// The question to Apple about a purchase that RevenueCat named.
-struct StoreHintCheck: Sendable {
+struct RevenueCatHintCheck: Sendable {
   var validator: ReceiptValidator
   var ledger: Ledger
 
@@ -15,7 +15,7 @@ struct StoreHintCheck: Sendable {
 
   /// Asks Apple. Its answer is recorded for the owner of the purchase, or for the user whom RevenueCat names. Until there
   /// is one, the hint stays, and may raise that user's tier for a while.
-  func ask(about hint: StoreHint, logger: Logger) async {
+  func ask(about hint: RevenueCatHint, logger: Logger) async {
     let now = validator.gateway.now()
     do throws(LedgerError) {
       guard validator.gateway.rules.accepts(hint.key.environment, for: hint.user),
@@ -48,7 +48,7 @@ struct StoreHintCheck: Sendable {
     }
   }
 
-  private func submission(of hint: StoreHint) async throws(ValidationError) -> ReceiptSubmission {
+  private func submission(of hint: RevenueCatHint) async throws(ValidationError) -> ReceiptSubmission {
     let id = hint.key.originalTransactionID
     let requestID = "revenuecat-\(id)"
     let kept = try await consult(await ledger.receipts(mentioning: id))
@@ -59,11 +59,11 @@ struct StoreHintCheck: Sendable {
       user: hint.user, proof: .originalTransactionID(id), requestID: requestID, isVouchedFor: true)
   }
 
-  private func settle(_ hint: StoreHint) async throws(LedgerError) {
+  private func settle(_ hint: RevenueCatHint) async throws(LedgerError) {
     try await ledger.settleReport(hint.key, upTo: hint.at, validator.evaluationContext)
   }
 
-  private func postpone(_ hint: StoreHint, until due: Date, _ logger: Logger) async throws(LedgerError) {
+  private func postpone(_ hint: RevenueCatHint, until due: Date, _ logger: Logger) async throws(LedgerError) {
     try await ledger.postponeReport(hint.key, for: validator.provisional, until: due, validator.evaluationContext)
     _ = await validator.write(hint.user, .waiting, logger: logger)
   }

@@ -4,7 +4,7 @@ internal import struct FoundationEssentials.Date
 extension LedgerTables {
   // MARK: Purchases at other stores
 
-  struct StorePurchase {
+  struct RevenueCatPurchase {
     /// Negative; `nil` before it is saved.
     var id: Int64?
     var owner: UserID
@@ -13,28 +13,28 @@ extension LedgerTables {
     var dueAt: Date?
   }
 
-  func storePurchase(_ key: SubscriptionKey) throws -> StorePurchase? {
+  func revenueCatPurchase(_ key: SubscriptionKey) throws -> RevenueCatPurchase? {
     try first(
       """
       SELECT id, environment, original_transaction_id, user_id, account.spelling, evidence, unlocks, evidence_at,
         judged_at, due_at, events
       FROM revenuecat_purchase LEFT JOIN account ON account.key = user_id
       WHERE environment = ? AND original_transaction_id = ?
-      """, key.environment, key.originalTransactionID, read: Self.storePurchase)
+      """, key.environment, key.originalTransactionID, read: Self.revenueCatPurchase)
   }
 
-  func storePurchase(id: Int64) throws -> StorePurchase? {
+  func revenueCatPurchase(id: Int64) throws -> RevenueCatPurchase? {
     try first(
       """
       SELECT id, environment, original_transaction_id, user_id, account.spelling, evidence, unlocks, evidence_at,
         judged_at, due_at, events
       FROM revenuecat_purchase LEFT JOIN account ON account.key = user_id
       WHERE id = ?
-      """, id, read: Self.storePurchase)
+      """, id, read: Self.revenueCatPurchase)
   }
 
-  private static func storePurchase(_ row: SQLRow) throws -> StorePurchase {
-    StorePurchase(
+  private static func revenueCatPurchase(_ row: SQLRow) throws -> RevenueCatPurchase {
+    RevenueCatPurchase(
       id: try row.get(0), owner: try row.get(4, as: UserID?.self) ?? row.get(3),
       events: try StoredForm.decoded([StoreEvent].self, row.get(10)),
       evidence: try storeEvidence(row, key: 1, text: row.get(5), unlocks: row.get(6), times: 7),
@@ -70,16 +70,16 @@ extension LedgerTables {
     }.sorted { $0.key.precedes($1.key) }
   }
 
-  func storePurchaseKey(_ id: Int64) throws -> SubscriptionKey? {
+  func revenueCatPurchaseKey(_ id: Int64) throws -> SubscriptionKey? {
     try first("SELECT environment, original_transaction_id FROM revenuecat_purchase WHERE id = ?", id) { try $0.key(0) }
   }
 
-  func storePurchaseCount() throws -> Int {
+  func revenueCatPurchaseCount() throws -> Int {
     try first("SELECT count(*) FROM revenuecat_purchase") { try $0.get(0) } ?? 0
   }
 
   /// - Returns: the row's ID.
-  func save(_ purchase: StorePurchase) throws -> Int64 {
+  func save(_ purchase: RevenueCatPurchase) throws -> Int64 {
     let evidence = purchase.evidence
     changes.note(purchase.owner)
     let events = try StoredForm.encoded(purchase.events)
@@ -109,14 +109,14 @@ extension LedgerTables {
   }
 
   /// The purchases that time alone has changed, the longest overdue first.
-  func storeTurns(dueAt now: Date, limit: Int) throws -> [StoreTurn] {
+  func revenueCatTurns(dueAt now: Date, limit: Int) throws -> [RevenueCatTurn] {
     try all(
       """
       SELECT environment, original_transaction_id, user_id, account.spelling
       FROM revenuecat_purchase LEFT JOIN account ON account.key = user_id
       WHERE due_at <= ? ORDER BY due_at LIMIT ?
       """, now, max(0, limit)
-    ) { row in StoreTurn(key: try row.key(0), owner: try row.get(3, as: UserID?.self) ?? row.get(2)) }
+    ) { row in RevenueCatTurn(key: try row.key(0), owner: try row.get(3, as: UserID?.self) ?? row.get(2)) }
   }
 
   func setTurn(of key: SubscriptionKey, at due: Date?) throws {
@@ -252,4 +252,4 @@ extension SubscriptionEvidence {
   }
 }
 
-extension StoreReport.Store: StoredWord {}
+extension RevenueCatReport.Store: StoredWord {}

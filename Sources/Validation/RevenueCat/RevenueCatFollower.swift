@@ -9,7 +9,7 @@ import struct FoundationEssentials.Date
 /// The job that follows what RevenueCat reported: it asks Apple again about hints, ends what counted for a while, and
 /// brings users' rows up to date when time alone changes what a purchase at another store gives. It never asks anybody
 /// about those.
-struct StoreFollower: Service {
+struct RevenueCatFollower: Service {
   /// The most of each kind in one sweep.
   static let batch = 100
   /// When a change that could not be recorded is tried again.
@@ -31,14 +31,14 @@ struct StoreFollower: Service {
   /// - Returns: the number of purchases and reports that were looked at.
   func sweep() async -> Int {
     do throws(LedgerError) {
-      let turns = try await ledger.storeTurns(dueAt: now(), limit: Self.batch)
+      let turns = try await ledger.revenueCatTurns(dueAt: now(), limit: Self.batch)
       for turn in turns { try await follow(turn) }
       let reports = try await ledger.dueReports(at: now(), limit: Self.batch)
       for report in reports {
         switch report {
         case .hint(let hint):
           guard await pacer.turn() else { return 0 }
-          await StoreHintCheck(validator: check.validator, ledger: ledger).ask(about: hint, logger: logger)
+          await RevenueCatHintCheck(validator: check.validator, ledger: ledger).ask(about: hint, logger: logger)
         case .over(let key): try await ledger.settleReport(key, upTo: now(), check.validator.evaluationContext)
         }
       }
@@ -49,7 +49,7 @@ struct StoreFollower: Service {
     }
   }
 
-  private func follow(_ turn: StoreTurn) async throws(LedgerError) {
+  private func follow(_ turn: RevenueCatTurn) async throws(LedgerError) {
     let rules = check.validator.gateway.rules
     // Read before the verdict: what time brings meanwhile is due at the next look.
     let moment = now()

@@ -4,8 +4,8 @@ package import struct FoundationEssentials.Date
 /// What RevenueCat reports.
 extension Ledger {
   /// Takes an event once, in one transaction: it is recorded with what it means for the purchase and its owner.
-  package func take(_ report: StoreReport) async throws(LedgerError) -> StoreReportOutcome {
-    try await engine.submit { tables in try StoreReportOperation(report: report, tables: tables).run() }
+  package func take(_ report: RevenueCatReport) async throws(LedgerError) -> RevenueCatReportOutcome {
+    try await engine.submit { tables in try RevenueCatReportOperation(report: report, tables: tables).run() }
   }
 
   /// Removes a hint once Apple's answer is recorded, or refuses it; or access whose time is over. A hint with an event
@@ -32,17 +32,17 @@ extension Ledger {
   }
 
   /// The reports whose time has come, the longest waiting first.
-  package func dueReports(at now: Date, limit: Int) async throws(LedgerError) -> [DueStoreReport] {
+  package func dueReports(at now: Date, limit: Int) async throws(LedgerError) -> [DueRevenueCatReport] {
     try await read { tables in
       try tables.reports(dueAt: now, limit: limit).map { report in
-        report.key.isOfAnotherStore ? .over(report.key) : .hint(StoreHint(report))
+        report.key.isOfAnotherStore ? .over(report.key) : .hint(RevenueCatHint(report))
       }
     }
   }
 
   /// The purchases at other stores that time alone has changed.
-  package func storeTurns(dueAt now: Date, limit: Int) async throws(LedgerError) -> [StoreTurn] {
-    try await read { tables in try tables.storeTurns(dueAt: now, limit: limit) }
+  package func revenueCatTurns(dueAt now: Date, limit: Int) async throws(LedgerError) -> [RevenueCatTurn] {
+    try await read { tables in try tables.revenueCatTurns(dueAt: now, limit: limit) }
   }
 
   /// Schedules the next change by time alone.
@@ -50,7 +50,7 @@ extension Ledger {
     _ key: SubscriptionKey, at now: Date, _ nextTurn: @escaping NextCheck
   ) async throws(LedgerError) {
     try await engine.submit { tables in
-      guard let purchase = try tables.storePurchase(key) else { return }
+      guard let purchase = try tables.revenueCatPurchase(key) else { return }
       try tables.setTurn(of: key, at: nextTurn(purchase.evidence, max(now, purchase.evidence.evaluatedAt)))
     }
   }

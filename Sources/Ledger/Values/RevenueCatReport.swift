@@ -2,7 +2,7 @@ package import Entitlements
 package import struct FoundationEssentials.Date
 
 /// An event of RevenueCat's, ready to be recorded.
-package struct StoreReport: Sendable {
+package struct RevenueCatReport: Sendable {
   /// What is to be done with it.
   package enum Content: Sendable {
     /// A purchase at a store that only RevenueCat can tell of. The key's ID begins with the store.
@@ -77,19 +77,19 @@ package struct StoreReport: Sendable {
 }
 
 /// What became of a report.
-package enum StoreReportOutcome: Sendable {
+package enum RevenueCatReportOutcome: Sendable {
   /// It was recorded before. Nothing was written.
   case duplicate
   /// It counts for the owner of the purchase, who need not be the user whom the event names.
   case recorded(owner: UserID, losers: [UserID], isForAnother: Bool)
   /// Apple is to be asked.
-  case hint(StoreHint)
+  case hint(RevenueCatHint)
   /// It changes nothing.
   case noted
 }
 
 /// A purchase at Apple's that somebody has to ask about.
-package struct StoreHint: Hashable, Sendable {
+package struct RevenueCatHint: Hashable, Sendable {
   package var key: SubscriptionKey
   /// The user whom RevenueCat names; the purchase's owner, if it has one.
   package var user: UserID
@@ -104,14 +104,14 @@ package struct StoreHint: Hashable, Sendable {
 }
 
 /// A report whose time has come.
-package enum DueStoreReport: Hashable, Sendable {
-  case hint(StoreHint)
+package enum DueRevenueCatReport: Hashable, Sendable {
+  case hint(RevenueCatHint)
   /// Access that was given while RevenueCat could not reach a store is over.
   case over(SubscriptionKey)
 }
 
 /// A purchase at another store that time alone has changed.
-package struct StoreTurn: Hashable, Sendable {
+package struct RevenueCatTurn: Hashable, Sendable {
   package var key: SubscriptionKey
   package var owner: UserID
 }
