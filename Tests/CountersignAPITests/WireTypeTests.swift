@@ -121,7 +121,7 @@ import Testing
   }
 
   private static let samples = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-    .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+    .deletingLastPathComponent().deletingLastPathComponent()
     .appendingPathComponent("samples")
 
   private func files(_ folder: String) throws -> [Data] {
