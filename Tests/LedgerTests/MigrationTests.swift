@@ -63,7 +63,12 @@ import Testing
     for ledger in [former] + replicas { await ledger.close() }
     #expect(try await server.run("SELECT code, user_id FROM coupon", on: database) == [["welcome", "anna"]])
     #expect(try await server.run("SELECT language FROM device", on: database) == [])
-    // The older release starts no more.
+    // The older release neither starts nor verifies any more.
+    let refusal = await #expect(throws: LedgerOpenError.self) { try await LedgerVerification.verify(url: url) }
+    guard case .newerSchema = refusal else {
+      Issue.record("\(String(describing: refusal))")
+      return
+    }
     await #expect(throws: LedgerOpenError.self) { _ = try await Ledger.open(url: url, connections: 1) }
   }
 

@@ -25,8 +25,7 @@ enum PostgreSQLSchema {
         identifier TEXT COLLATE "C" PRIMARY KEY, applied_at TIMESTAMPTZ NOT NULL DEFAULT now())
       """)
     let known = schema.migrations.map(\.identifier)
-    let text = try connection.run("SELECT string_agg(identifier, E'\\n') FROM ledger_migration") ?? ""
-    let applied = Set(text.split(separator: "\n").map(String.init))
+    let applied = try migrations(of: connection)
     guard applied.isSubset(of: known) else { throw Superseded() }
     if !applied.isEmpty { try connection.run("DELETE FROM ledger_commit WHERE at < now() - interval '1 day'") }
     let missing = known.filter { !applied.contains($0) }
@@ -46,11 +45,20 @@ enum PostgreSQLSchema {
     }
   }
 
-  /// Whether a database has the present schema.
+  /// Whether a database has the present schema, and not an older one or none.
+  ///
+  /// - Throws: `PostgreSQLError`, `Superseded`.
   static func isPresent(_ connection: PostgreSQLConnection) throws -> Bool {
     guard try connection.run("SELECT to_regclass('ledger_migration')::text") != nil else { return false }
-    let applied = try connection.run("SELECT string_agg(identifier, ' ' ORDER BY identifier) FROM ledger_migration")
-    return applied == LedgerSchema.present.migrations.map(\.identifier).joined(separator: " ")
+    let known = Set(LedgerSchema.present.migrations.map(\.identifier))
+    let applied = try migrations(of: connection)
+    guard applied.isSubset(of: known) else { throw Superseded() }
+    return applied == known
+  }
+
+  private static func migrations(of connection: PostgreSQLConnection) throws -> Set<String> {
+    let text = try connection.run("SELECT string_agg(identifier, E'\\n') FROM ledger_migration") ?? ""
+    return Set(text.split(separator: "\n").map(String.init))
   }
 
   /// A newer version of the service has migrated the database.
@@ -95,7 +103,7 @@ enum PostgreSQLSchema {
 
   private static let views: Set<String> = ["access_count", "pending_total", "grdb_migrations"]
 
-  /// Of migration 0001. Views, the tables of replicas, and SQLite's triggers event_no_update, event_no_delete,
+  /// Migration 0001's views, the tables of replicas, and SQLite's triggers event_no_update, event_no_delete,
   /// thinned_only_grows and thinned_no_delete in PostgreSQL's words.
   static let firstAdditions = """
     CREATE VIEW access_count AS
