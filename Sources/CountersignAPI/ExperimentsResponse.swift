@@ -1,10 +1,10 @@
 /// The answer of `GET /v1/experiments`: what became of the users who saw the variants of experiments.
 public struct ExperimentsResponse: Codable, Hashable, Sendable {
-  /// What users who had not paid before paid since, in one currency, as decimal numbers in a text: `4.99`.
+  /// The payments of users who had not paid before, in one currency, as decimal numbers in a text: `4.99`.
   public struct Money: Codable, Hashable, Sendable {
     /// As ISO 4217 names it: `USD`.
     public var currency: String
-    /// What was paid, and how much of that was refunded since.
+    /// The payments, and the refunds of them since.
     public var revenue: String
     public var refunds: String
 

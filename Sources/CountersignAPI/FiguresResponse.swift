@@ -120,7 +120,7 @@ public struct FiguresResponse: Codable, Hashable, Sendable {
   public var cycles: [Cycle]
   public var products: [Product]
   public var webhooks: [Webhook]
-  /// Of a span by month, its whole months.
+  /// The whole months of a span by month.
   public var cohorts: [Cohort]
   public var periods: [Period]
 

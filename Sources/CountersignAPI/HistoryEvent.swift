@@ -1,6 +1,6 @@
 /// One thing that happened to a user: `kind` on the wire says which members there are beside those that all have.
 public struct HistoryEvent: Codable, Hashable, Sendable {
-  /// What happened, with the members of that kind of event.
+  /// The event, with the members of its kind.
   public enum Detail: Hashable, Sendable {
     /// A verdict, and whether it differs from the one before it.
     case verdict(ExplainedEntitlement, isChanged: Bool)

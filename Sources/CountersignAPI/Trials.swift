@@ -113,9 +113,9 @@ public struct TrialImportResponse: Codable, Hashable, Sendable {
 
   public init(trials: [Outcome]) { self.trials = trials }
 
-  /// What became of one trial.
+  /// The outcome of one trial.
   public struct Outcome: Codable, Hashable, Sendable {
-    /// As it was posted.
+    /// The device's ID as it was posted.
     public var deviceID: String
     public var outcome: Word
     /// The code of the problem of a refused one.

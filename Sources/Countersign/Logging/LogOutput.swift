@@ -1,6 +1,6 @@
 import Dispatch
-import Synchronization
 import Glibc
+import Synchronization
 
 /// The destination of log lines, written in the order in which they came, as whole lines.
 ///

@@ -1,9 +1,9 @@
+import Glibc
 package import Hummingbird
 import HummingbirdCore
 package import Logging
 package import NIOCore
 import ServiceLifecycle
-import Glibc
 
 /// The operators' listener: readiness and metrics, apart from the public address.
 ///

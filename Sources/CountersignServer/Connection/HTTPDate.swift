@@ -1,5 +1,5 @@
-import Synchronization
 import Glibc
+import Synchronization
 
 /// The time for the `Date` of answers (RFC 9110, section 6.6.1). The text is made once a second.
 final class HTTPDate: Sendable {

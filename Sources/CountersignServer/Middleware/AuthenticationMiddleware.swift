@@ -31,7 +31,7 @@ package struct AuthenticationMiddleware: RouterMiddleware {
     }
   }
 
-  /// Logs a caller who was refused a request. Of a user's ID the line has a digest: no line has the path of a request either.
+  /// Logs a caller who was refused a request, a user's ID as a digest: no line has the path of a request either.
   @inline(never)
   private func note(_ caller: Caller, isRefused method: HTTPRequest.Method, _ context: Context) {
     var metadata: Logger.Metadata = ["method": "\(method.rawValue)", "route": "\(context.endpointPath ?? "none")"]

@@ -2,7 +2,7 @@ import Entitlements
 import Hummingbird
 
 extension ServiceRequestContext {
-  /// The user in a path that only keys may name, not users.
+  /// The user in the path of a route for keys alone.
   /// - Throws: a 400 problem, or 403 for `me`.
   func checkedUserInPath() throws(Problem) -> UserID {
     guard let name = parameters.get("user_id").flatMap(UserID.percentDecoded) else {

@@ -18,7 +18,7 @@ struct LedgerSchema: Sendable {
     /// Sorts after those before it.
     var identifier: String
     var sql: String
-    /// What PostgreSQL needs beside the tables and indexes that `sql` adds: changes of what there was, views, triggers, rows.
+    /// PostgreSQL's statements beside the tables and indexes that `sql` adds: altered tables, views, triggers, rows.
     var postgreSQL = ""
   }
 
