@@ -158,12 +158,6 @@ extension LedgerTables {
     }
   }
 
-  /// Settles the subscription of a recorded answer, in the same transaction.
-  func settle(_ item: RunItem?, after outcome: RecordOutcome) throws {
-    guard let item, case .recorded(let recorded) = outcome else { return }
-    try settleRunItem(item.id, of: item.run, .done(changed: recorded.changed))
-  }
-
   func retry(_ item: RunItem, at due: Date, isCounted: Bool) throws {
     try execute("UPDATE run_item SET due_at = ?, attempts = attempts + ? WHERE id = ?", due, isCounted, item.id)
   }
@@ -195,3 +189,5 @@ extension LedgerTables {
     return try run(id)
   }
 }
+
+extension RunStop: StoredWord {}

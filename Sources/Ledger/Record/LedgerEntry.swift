@@ -12,20 +12,6 @@ package enum OwnershipPolicy: String, Hashable, Sendable, CaseIterable {
   case transferIfInactive = "transfer_if_inactive"
 }
 
-/// Evaluates a user over all evidence at a moment. Pure; it runs inside the ledger's transaction.
-package typealias Evaluator =
-  @Sendable (
-    _ user: UserID, _ evidence: [SubscriptionEvidence], _ given: [GivenPeriod], _ now: Date
-  ) -> Entitlement
-
-/// The time of a subscription's next check, as known at a moment; `nil` for never. Pure.
-package typealias NextCheck = @Sendable (_ evidence: SubscriptionEvidence, _ now: Date) -> Date?
-
-/// Whether a verdict may replace the previous one, `nil` for an unknown user.
-///
-/// The closure may count its calls: it is called once per change, even if the transaction is repeated.
-package typealias Approval = @Sendable (_ before: Entitlement?, _ after: Entitlement) -> Bool
-
 /// One answer from Apple, ready to be recorded.
 package struct LedgerEntry: Sendable {
   package var user: UserID
@@ -89,44 +75,6 @@ package struct LedgerEntry: Sendable {
     self.evaluate = evaluate
     self.nextCheck = nextCheck
     self.approves = approves
-  }
-}
-
-/// A receipt in the form that can be sent to Apple again.
-package struct KeptReceipt: Hashable, Sendable {
-  /// Standard base64, as Apple accepts it.
-  package var base64: String
-  package var environment: StoreEnvironment
-  package var bundleID: BundleID
-  /// The owner of the purchase that it proves, if decided; set by the ledger on receipts that it returns.
-  package var owner: UserID?
-  /// The owner comes from the account token, without proof; set by the ledger when a purchase is requested.
-  package var isOwnedByName = false
-
-  package init(base64: String, environment: StoreEnvironment, bundleID: BundleID, owner: UserID? = nil) {
-    self.base64 = base64
-    self.environment = environment
-    self.bundleID = bundleID
-    self.owner = owner
-  }
-
-  /// The text in the place of an erased user's receipt: nothing that could be decoded.
-  static let erasedText = "erased"
-
-  /// Whether the receipt was an erased user's: only its purchase is known.
-  package var isErased: Bool { base64 == Self.erasedText }
-}
-
-/// The outcome of earlier validations of a receipt.
-package struct ReceiptKnowledge: Hashable, Sendable {
-  /// Apple's answer to it was recorded for this user.
-  package var wasEvaluated: Bool
-  /// The user's subscriptions whose newest evidence came from it.
-  package var proves: Set<SubscriptionKey>
-
-  package init(wasEvaluated: Bool, proves: Set<SubscriptionKey>) {
-    self.wasEvaluated = wasEvaluated
-    self.proves = proves
   }
 }
 

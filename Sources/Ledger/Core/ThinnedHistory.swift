@@ -24,22 +24,3 @@ package struct ThinnedHistory: Hashable, Sendable {
     return both
   }
 }
-
-/// What one turn of retention did.
-package struct HistoryThinned: Hashable, Sendable {
-  /// The events that were looked at; as many as the limit means that there may be more.
-  package var examined = 0
-  package var removed = 0
-}
-
-/// What retention has taken out of a ledger, and what it would.
-package struct RetentionReport: Hashable, Sendable {
-  package var events = 0
-  /// Events that are old enough, and those among them that nobody needs.
-  package var old = 0
-  package var needless = 0
-  /// Users of whom something would go.
-  package var users = 0
-  /// Events that are gone already.
-  package var removed = 0
-}

@@ -21,9 +21,7 @@ extension StoreEnvironment: StoredWord {}
 extension EvidenceSource: StoredWord {}
 extension SubscriptionStatus: StoredWord {}
 extension GivenPeriod.Kind: StoredWord {}
-extension RunStop: StoredWord {}
 extension Tally.Name: StoredWord {}
-extension NotificationLine.Outcome: StoredWord {}
 
 extension Date: SQLValue {
   func bind(to statement: any SQLStatement, at index: Int) throws {

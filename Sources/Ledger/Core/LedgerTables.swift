@@ -98,38 +98,4 @@ package struct LedgerTables: Sendable {
   /// A moment of 1970 with as many bytes as one of today: a row that keeps its size is changed in place; any other is
   /// rewritten with its whole receipt.
   private static let longAgo: Int64 = 1 << 31
-
-  func backlog(at now: Date) throws -> LedgerBacklog {
-    var backlog = LedgerBacklog()
-    // One index covers the outbox, and serves both of these queries.
-    try first(
-      """
-      SELECT count(*) FILTER (WHERE state = 'waiting'), count(*) FILTER (WHERE state = 'missing'),
-        min(waiting_since) FILTER (WHERE state = 'waiting')
-      FROM outbox
-      """
-    ) { row in
-      backlog.updates = try row.get(0)
-      backlog.missingProfiles = try row.get(1)
-      backlog.oldestUpdate = try row.get(2)
-    }
-    if backlog.updates > 0 {
-      backlog.lastProblem = try first(
-        """
-        SELECT problem FROM outbox WHERE key = (
-          SELECT key FROM outbox WHERE state = 'waiting' AND problem_at IS NOT NULL ORDER BY problem_at DESC LIMIT 1)
-        """
-      ) { try $0.get(0) }
-    }
-    backlog.pendingReceipts = try first("SELECT count(*) FROM pending_receipt") { try $0.get(0) } ?? 0
-    // Ordered by ID, the order of arrival: a scan of the rows would read every receipt.
-    backlog.oldestPendingReceipt = try first("SELECT received_at FROM pending_receipt ORDER BY id LIMIT 1") {
-      try $0.get(0)
-    }
-    try first("SELECT count(*), min(scheduled_at) FROM purchase WHERE due_at <= ?", now) { row in
-      backlog.rechecksDue = try row.get(0)
-      backlog.oldestRecheck = try row.get(1)
-    }
-    return backlog
-  }
 }

@@ -113,3 +113,5 @@ extension LedgerTables {
       """, refused.isSigned, refused.isSigned, RefusedNotification.limit)
   }
 }
+
+extension NotificationLine.Outcome: StoredWord {}

@@ -41,24 +41,3 @@ package struct WaitingUpdate: Hashable, Sendable {
     self.state = state
   }
 }
-
-/// The state of the queues, for operators.
-package struct LedgerBacklog: Hashable, Sendable {
-  /// Users whose row is outdated.
-  package var updates = 0
-  /// Since when the oldest of them waits.
-  package var oldestUpdate: Date?
-  /// The store's code for the last failed update.
-  package var lastProblem: String?
-  /// Users without a row.
-  package var missingProfiles = 0
-  /// Acknowledged receipts without a verdict.
-  package var pendingReceipts = 0
-  package var oldestPendingReceipt: Date?
-  /// Subscriptions due for a check.
-  package var rechecksDue = 0
-  /// When the longest overdue one was due.
-  package var oldestRecheck: Date?
-
-  package init() {}
-}

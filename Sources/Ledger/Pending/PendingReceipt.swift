@@ -35,23 +35,3 @@ package enum PostponeOutcome: Hashable, Sendable {
   /// The limit of queued bytes of all users is reached. Nothing was recorded.
   case full
 }
-
-/// How users are evaluated and recorded without an answer from Apple.
-package struct EvaluationContext: Sendable {
-  /// The evaluation time, in whole milliseconds as the ledger stores it: a period that begins then has begun.
-  package let evaluatedAt: Date
-  /// Our own clock, for the record.
-  package var recordedAt: Date
-  package var evaluate: Evaluator
-  /// Every account token is the ID of a user (`policy.app_account_token`).
-  package var tokensAreUserIDs: Bool
-
-  package init(
-    evaluatedAt: Date, recordedAt: Date, tokensAreUserIDs: Bool = false, evaluate: @escaping Evaluator
-  ) {
-    self.evaluatedAt = evaluatedAt.inWholeMilliseconds
-    self.recordedAt = recordedAt
-    self.tokensAreUserIDs = tokensAreUserIDs
-    self.evaluate = evaluate
-  }
-}

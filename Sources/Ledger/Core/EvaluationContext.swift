@@ -1,0 +1,36 @@
+package import Entitlements
+package import struct FoundationEssentials.Date
+
+/// Evaluates a user over all evidence at a moment. Pure; it runs inside the ledger's transaction.
+package typealias Evaluator =
+  @Sendable (
+    _ user: UserID, _ evidence: [SubscriptionEvidence], _ given: [GivenPeriod], _ now: Date
+  ) -> Entitlement
+
+/// The time of a subscription's next check, as known at a moment; `nil` for never. Pure.
+package typealias NextCheck = @Sendable (_ evidence: SubscriptionEvidence, _ now: Date) -> Date?
+
+/// Whether a verdict may replace the previous one, `nil` for an unknown user.
+///
+/// The closure may count its calls: it is called once per change, even if the transaction is repeated.
+package typealias Approval = @Sendable (_ before: Entitlement?, _ after: Entitlement) -> Bool
+
+/// How users are evaluated and recorded without an answer from Apple.
+package struct EvaluationContext: Sendable {
+  /// The evaluation time, in whole milliseconds as the ledger stores it: a period that begins then has begun.
+  package let evaluatedAt: Date
+  /// Our own clock, for the record.
+  package var recordedAt: Date
+  package var evaluate: Evaluator
+  /// Every account token is the ID of a user (`policy.app_account_token`).
+  package var tokensAreUserIDs: Bool
+
+  package init(
+    evaluatedAt: Date, recordedAt: Date, tokensAreUserIDs: Bool = false, evaluate: @escaping Evaluator
+  ) {
+    self.evaluatedAt = evaluatedAt.inWholeMilliseconds
+    self.recordedAt = recordedAt
+    self.tokensAreUserIDs = tokensAreUserIDs
+    self.evaluate = evaluate
+  }
+}

@@ -1,0 +1,87 @@
+package import Entitlements
+package import struct FoundationEssentials.Date
+
+extension Ledger {
+  /// Records the evidence of an answer from Apple for a user, and reevaluates the user over all evidence.
+  ///
+  /// - Returns: the verdict as recorded, or that the purchase belongs to another user (nothing is recorded then).
+  package func record(_ entry: LedgerEntry) async throws(LedgerError) -> RecordOutcome {
+    let prepared: PreparedEntry
+    do {
+      prepared = try PreparedEntry(entry)
+    } catch {
+      throw LedgerFailure(error).error
+    }
+    return try await engine.submit { tables in
+      let outcome = try RecordOperation(
+        prepared: prepared, tables: tables, claim: entry.claimsByName ? .accountToken : .proof
+      ).run()
+      try tables.settle(entry.runItem, after: outcome)
+      return outcome
+    }
+  }
+
+  /// Reevaluates a user after a change of the rules that no other event would apply.
+  /// - Parameters:
+  ///   - base64: the receipt that led to this call, for the history.
+  ///   - admits: called before the verdict replaces the previous one.
+  /// - Returns: whether the verdict was approved or is unchanged.
+  package func reevaluate(
+    _ user: UserID, receipt base64: String, requestID: String, _ evaluationContext: EvaluationContext,
+    approves: @escaping Approval
+  ) async throws(LedgerError) -> Bool {
+    let digest = ReceiptDigest(of: base64)
+    let approves = ApprovalCache.remembering(approves)
+    return try await engine.submit { tables in
+      try VerdictWriter(
+        tables: tables,
+        head: .init(recordedAt: try StoredForm.milliseconds(evaluationContext.recordedAt), requestID: requestID),
+        digest: digest, evidenceAt: nil
+      ).reevaluateIfChanged(user, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt, approves: approves)
+    }
+  }
+
+  /// Claims the subscriptions due for a check, the longest overdue first. Each claim postpones the next one, by two
+  /// minutes at first and up to a day; evidence from `record` replaces that schedule.
+  package func claimRechecks(dueAt now: Date, limit: Int) async throws(LedgerError) -> [Recheck] {
+    let isIdle = try await read { tables in try !tables.hasRechecks(dueAt: now) }
+    guard !isIdle else { return [] }
+    return try await engine.submit { tables in try tables.claimRechecks(dueAt: now, limit: limit) }
+  }
+
+  /// All evidence of a user and the last recorded verdict; `nil` for an unknown user.
+  package func profile(of user: UserID) async throws(LedgerError) -> LedgerProfile? {
+    var profile = try await readShort { tables in try tables.ledgerProfile(of: user) }
+    if let known = profile, known.write == .waiting, memory.rows.isSettled(known.rowVersion, of: user) {
+      profile?.write = .written
+    }
+    return profile
+  }
+
+  /// The outcome of an earlier validation of this receipt for a user.
+  package func knowledge(of receiptBase64: String, for user: UserID) async throws(LedgerError) -> ReceiptKnowledge {
+    let digest = ReceiptDigest(of: receiptBase64)
+    return try await readShort { tables in try tables.knowledge(of: digest, for: user) }
+  }
+
+  /// The stored receipts that contain an original transaction ID: one per environment.
+  package func receipts(mentioning id: OriginalTransactionID) async throws(LedgerError) -> [KeptReceipt] {
+    try await readShort { tables in try tables.receipts(mentioning: id) }
+  }
+
+  /// A user's verdicts, newest first.
+  /// - Parameter before: the `sequence` to continue below; `nil` begins with the newest.
+  package func history(
+    of user: UserID, before: Int64?, limit: Int
+  ) async throws(LedgerError) -> [HistoryEntry] {
+    try await read { tables in try tables.history(of: user, before: before, limit: limit) }
+  }
+}
+
+extension LedgerTables {
+  /// Settles the subscription of a recorded answer, in the same transaction.
+  func settle(_ item: RunItem?, after outcome: RecordOutcome) throws {
+    guard let item, case .recorded(let recorded) = outcome else { return }
+    try settleRunItem(item.id, of: item.run, .done(changed: recorded.changed))
+  }
+}
