@@ -218,6 +218,8 @@ let package = Package(
       ],
       swiftSettings: settings),
 
+    // Random numbers that a seed brings back.
+    .target(name: "SeededRandom", path: "Tests/SeededRandom", swiftSettings: settings),
     // Servers that misbehave on purpose, the certificates they show, and programs that are run as processes of their own.
     .target(
       name: "TestSupport",
@@ -240,15 +242,15 @@ let package = Package(
       swiftSettings: clientSettings),
     .testTarget(
       name: "EntitlementsTests",
-      dependencies: ["Entitlements"],
+      dependencies: ["Entitlements", "SeededRandom"],
       swiftSettings: settings),
     .testTarget(
       name: "AccessTests",
-      dependencies: ["Access", "Entitlements"],
+      dependencies: ["Access", "Entitlements", "SeededRandom"],
       swiftSettings: settings),
     .testTarget(
       name: "ResilienceTests",
-      dependencies: ["JSON", "Resilience", "TestSupport"],
+      dependencies: ["JSON", "Resilience", "SeededRandom", "TestSupport"],
       swiftSettings: settings),
     .testTarget(
       name: "JSONTests",
@@ -282,7 +284,8 @@ let package = Package(
     .testTarget(
       name: "ProfilesTests",
       dependencies: [
-        "Entitlements", "HTTPTransport", "JSON", "ProfileStoreContract", "Profiles", "Resilience", "TestSupport",
+        "Entitlements", "HTTPTransport", "JSON", "ProfileStoreContract", "Profiles", "Resilience", "SeededRandom",
+        "TestSupport",
       ],
       exclude: ["Recorded"],
       swiftSettings: settings),
@@ -302,6 +305,7 @@ let package = Package(
       name: "AppStoreTests",
       dependencies: [
         "AppStore", "COpenSSL", "Cryptography", "Entitlements", "Files", "HTTPTransport", "JSON", "Resilience",
+        "SeededRandom",
         "TestSupport",
       ],
       swiftSettings: settings),
@@ -314,7 +318,7 @@ let package = Package(
     .testTarget(
       name: "LedgerTests",
       dependencies: [
-        "Access", "CGatheringVFS", "Entitlements", "Ledger", "LedgerProbe", "TestSupport",
+        "Access", "CGatheringVFS", "Entitlements", "Ledger", "LedgerProbe", "SeededRandom", "TestSupport",
         .service("GRDB", of: "GRDB.swift"),
         .service("GRDBSQLite", of: "GRDB.swift"),
       ],
@@ -355,7 +359,7 @@ let package = Package(
       dependencies: [
         "Access", "AppStore", "AppStoreSimulator", "Countersign", "CountersignAPI", "CountersignClient",
         "CountersignServer", "Cryptography", "Entitlements", "Files", "HTTPTransport", "JSON", "Ledger", "Profiles",
-        "Prometheus", "Resilience", "TestSupport", "Tokens", "Validation", "Webhooks",
+        "Prometheus", "Resilience", "SeededRandom", "TestSupport", "Tokens", "Validation", "Webhooks",
         .service("ArgumentParser", of: "swift-argument-parser"),
         .service("Crypto", of: "swift-crypto"),
         .service("GRDB", of: "GRDB.swift"),

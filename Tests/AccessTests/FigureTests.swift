@@ -1,6 +1,7 @@
 import Access
 import Entitlements
 import Foundation
+import SeededRandom
 import Testing
 
 /// What one subscription adds to the figures.
@@ -194,7 +195,7 @@ import Testing
   @Test func `the figures of a population are those of a naive count, to the cent`() {
     let count = ProcessInfo.processInfo.environment["COUNTERSIGN_FAULTS"] == "full" ? 100_000 : 1_500
     let length = 730
-    var random = SplitMix(state: 22)
+    var random = SeededRandom(seed: 22)
     var sums: [FigureKey: FigureCounts] = [:]
     var naive = Array(repeating: FigureCounts(), count: length)
     var cohorts: [FigureCohort.Key: Int64] = [:]
@@ -300,7 +301,7 @@ private struct Subscription {
   /// Whether the first transaction has the ID of the subscription.
   var isKnownFromStart = true
 
-  init(_ random: inout SplitMix, days: Int) {
+  init(_ random: inout SeededRandom, days: Int) {
     var day = Int.random(in: 0..<days - 60, using: &random)
     isKnownFromStart = Int.random(in: 0..<5, using: &random) > 0
     var isAnnual = Int.random(in: 0..<4, using: &random) == 0

@@ -1,5 +1,6 @@
 import Entitlements
 import Foundation
+import SeededRandom
 import Testing
 
 @testable import Access
@@ -193,7 +194,7 @@ struct Oracle {
 
 /// A year of a user who tries now and then, changes the tier, travels, and meets a clock that was set back.
 struct RandomUser {
-  private var random: SplitMix
+  private var random: SeededRandom
   private let number: Int
   private let allMidnights: [Midnights]
   private let feature: Feature
@@ -204,23 +205,23 @@ struct RandomUser {
 
   init(number: Int, midnights: [Midnights], features: [Feature], horizons: [Duration]) {
     self.number = number
-    random = SplitMix(state: UInt64(number) &* 0x9e37_79b9_7f4a_7c15)
+    random = SeededRandom(seed: UInt64(number) &* 0x9e37_79b9_7f4a_7c15)
     allMidnights = midnights
     feature = features[number % features.count]
     horizon = horizons[number % features.count]
   }
 
   mutating func live() {
-    var midnights = allMidnights[below(allMidnights.count)]
-    var tier = feature.tiers[below(2)]
+    var midnights = allMidnights[random.below(allMidnights.count)]
+    var tier = feature.tiers[random.below(2)]
     var consumed: [Consumption] = []
-    let start = UsagePropertyTests.year.lowerBound + Double(below(340)) * 86_400
-    var now = Date(millisecondsSince1970: Int64(start) * 1000 + Int64(below(86_400_000)))
-    for _ in 0..<3 + below(3) {
+    let start = UsagePropertyTests.year.lowerBound + Double(random.below(340)) * 86_400
+    var now = Date(millisecondsSince1970: Int64(start) * 1000 + Int64(random.below(86_400_000)))
+    for _ in 0..<3 + random.below(3) {
       now = next(after: now, midnights, consumed)
-      if below(12) == 0 { tier = feature.tiers[below(feature.tiers.count)] }
-      if below(25) == 0 { midnights = allMidnights[below(allMidnights.count)] }
-      let amount = below(6) == 0 ? 1 + below(3) : 1
+      if random.below(12) == 0 { tier = feature.tiers[random.below(feature.tiers.count)] }
+      if random.below(25) == 0 { midnights = allMidnights[random.below(allMidnights.count)] }
+      let amount = random.below(6) == 0 ? 1 + random.below(3) : 1
       compare(midnights, tier, now, amount, &consumed)
     }
   }
@@ -254,21 +255,21 @@ struct RandomUser {
   private mutating func next(after now: Date, _ midnights: Midnights, _ consumed: [Consumption]) -> Date {
     let hour: Int64 = 3_600_000
     let step: Int64
-    switch below(16) {
+    switch random.below(16) {
     case 0: step = 0
-    case 1...3: step = Int64(below(4_000_000))
-    case 4...8: step = 20 * hour + Int64(below(9 * 3_600_000))
-    case 9, 10: step = 24 * hour * Int64(1 + below(8))
-    case 11: step = 24 * hour * Int64(20 + below(15))
+    case 1...3: step = Int64(random.below(4_000_000))
+    case 4...8: step = 20 * hour + Int64(random.below(9 * 3_600_000))
+    case 9, 10: step = 24 * hour * Int64(1 + random.below(8))
+    case 11: step = 24 * hour * Int64(20 + random.below(15))
     case 12, 13:
       // The first or the last moment of a day.
-      let day = midnights.place(of: now) + 1 + below(2)
-      return midnights.all[min(day, midnights.all.count - 3)].advanced(by: .milliseconds(-below(2)))
+      let day = midnights.place(of: now) + 1 + random.below(2)
+      return midnights.all[min(day, midnights.all.count - 3)].advanced(by: .milliseconds(-random.below(2)))
     case 14:
       // To the millisecond a week after something was consumed.
       guard let last = consumed.first else { return now }
-      return max(now, last.moment.advanced(by: .milliseconds(7 * 24 * hour - Int64(below(2)))))
-    default: step = -Int64(below(30 * 3_600_000))
+      return max(now, last.moment.advanced(by: .milliseconds(7 * 24 * hour - Int64(random.below(2)))))
+    default: step = -Int64(random.below(30 * 3_600_000))
     }
     let latest = Int64(UsagePropertyTests.year.upperBound + 20 * 86_400) * 1000
     return Date(millisecondsSince1970: min(latest, now.millisecondsSince1970 + step))
@@ -284,20 +285,5 @@ struct RandomUser {
       \(oracle.now.rfc3339), amount \(oracle.amount) after \
       \(oracle.consumed.map { "\($0.moment.rfc3339) \($0.amount)" }): \(ours), not \(theirs)
       """)
-  }
-
-  private mutating func below(_ bound: Int) -> Int { Int(random.next() % UInt64(bound)) }
-}
-
-/// https://prng.di.unimi.it/splitmix64.c
-struct SplitMix: RandomNumberGenerator {
-  var state: UInt64
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9e37_79b9_7f4a_7c15
-    var z = state
-    z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
-    z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
-    return z ^ (z >> 31)
   }
 }

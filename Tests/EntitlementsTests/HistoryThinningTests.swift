@@ -1,3 +1,4 @@
+import SeededRandom
 import Testing
 
 @testable import Entitlements
@@ -53,7 +54,7 @@ import Testing
   /// Tier, status, reason and product of every moment, whatever goes, and in however many turns it goes.
   @Test func `the evidence that is left says the same of every moment`() {
     for seed in 0..<500 {
-      var random = SplitMix64(seed: UInt64(seed))
+      var random = SeededRandom(seed: UInt64(seed))
       var lines: [Line] = []
       for id in Int64(1)...60 { lines.append(Self.line(id, &random)) }
       let atOnce = HistoryThinning.needless(in: lines, isWhole: true, newest: 60)
@@ -74,7 +75,7 @@ import Testing
     }
   }
 
-  private static func line(_ id: Int64, _ random: inout SplitMix64) -> Line {
+  private static func line(_ id: Int64, _ random: inout SeededRandom) -> Line {
     let one = Int.random(in: 0..<10, using: &random)
     if one == 0 { return Line(id: id, .ownership) }
     if one == 1 { return Line(id: id, .note(namedBy: random.chance(50) ? [id + 1] : [])) }

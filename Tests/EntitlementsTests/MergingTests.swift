@@ -1,4 +1,5 @@
 import Entitlements
+import SeededRandom
 import Testing
 
 import struct FoundationEssentials.Date
@@ -9,11 +10,11 @@ import struct FoundationEssentials.Date
 
   /// A few reports of one subscription on a coarse grid of time, so that many meet.
   private struct Reports {
-    var random: SplitMix64
+    var random: SeededRandom
     var all: [SubscriptionEvidence] = []
 
     init(_ seed: Int) {
-      random = SplitMix64(seed: UInt64(seed))
+      random = SeededRandom(seed: UInt64(seed))
       for _ in 0..<Int.random(in: 2...6, using: &random) { all.append(random.chance(35) ? whole() : part()) }
     }
 

@@ -1,11 +1,12 @@
 import Entitlements
 import Foundation
+import SeededRandom
 import Testing
 
 /// Reads are answered with what was said before until `nextChange`: until then, time alone must change nothing.
 @Suite struct NextChangeTests {
   @Test func `a standing is the same at every moment before the next change`() throws {
-    var random = Generator(state: 7)
+    var random = Generator(random: SeededRandom(seed: 7))
     let catalog = try Catalog(
       tiers: ["free", "pro", "premium"],
       products: [
@@ -51,15 +52,9 @@ import Testing
   }
 
   private struct Generator {
-    var state: UInt64
+    var random: SeededRandom
 
-    mutating func below(_ limit: Int) -> Int {
-      state &+= 0x9e37_79b9_7f4a_7c15
-      var z = state
-      z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
-      z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
-      return Int((z ^ (z >> 31)) % UInt64(limit))
-    }
+    mutating func below(_ limit: Int) -> Int { random.below(limit) }
 
     /// Some moment of four months, often on a whole day.
     mutating func moment() -> Date {

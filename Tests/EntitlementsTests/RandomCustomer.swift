@@ -1,21 +1,9 @@
 import Entitlements
+import SeededRandom
 
 import struct FoundationEssentials.Date
 
-/// Sebastiano Vigna's SplitMix64: the same numbers from the same seed, on every machine.
-struct SplitMix64: RandomNumberGenerator {
-  private var state: UInt64
-
-  init(seed: UInt64) { state = seed }
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var z = state
-    z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-    return z ^ (z >> 31)
-  }
-
+extension SeededRandom {
   mutating func chance(_ percent: Int) -> Bool { Int.random(in: 0..<100, using: &self) < percent }
 
   mutating func pick<T>(_ values: [T], or fallback: T) -> T { values.randomElement(using: &self) ?? fallback }
@@ -28,12 +16,12 @@ struct SplitMix64: RandomNumberGenerator {
 
 /// Makes small customers, denser in trouble than real ones.
 struct RandomCustomer {
-  var random: SplitMix64
+  var random: SeededRandom
   private var serial = 0
   /// Whether they buy non-renewing subscriptions, of which one prolongs another.
   var buysSeasons = false
 
-  init(seed: UInt64) { random = SplitMix64(seed: seed) }
+  init(seed: UInt64) { random = SeededRandom(seed: seed) }
 
   mutating func renewalInfo(of original: OriginalTransactionID, _ product: ProductID) -> RenewalInfo {
     // Of most customers Apple has nothing to say but that the subscription goes on.

@@ -1,4 +1,5 @@
 import Foundation
+import SeededRandom
 import Testing
 
 @testable import Entitlements
@@ -214,20 +215,8 @@ import Testing
 
   // MARK: Order
 
-  /// Repeatable.
-  private struct Dice: RandomNumberGenerator {
-    var state: UInt64
-    mutating func next() -> UInt64 {
-      state &+= 0x9e37_79b9_7f4a_7c15
-      var word = state
-      word = (word ^ (word >> 30)) &* 0xbf58_476d_1ce4_e5b9
-      word = (word ^ (word >> 27)) &* 0x94d0_49bb_1331_11eb
-      return word ^ (word >> 31)
-    }
-  }
-
   /// A year of one customer.
-  private static func year(_ dice: inout Dice) -> [StoreEvent] {
+  private static func year(_ dice: inout SeededRandom) -> [StoreEvent] {
     var events = [event(.period, at: 0)]
     for number in 1..<13 {
       let begin = Double(number) * 30
@@ -275,7 +264,7 @@ import Testing
   }
 
   @Test func `ten thousand orders of a year, with repetitions, end in the same state`() {
-    var dice = Dice(state: 1)
+    var dice = SeededRandom(seed: 1)
     for _ in 0..<100 {
       let events = Self.year(&dice)
       let inOrder = events.reduce(into: [StoreEvent]()) { $0 = StoreEvent.adding($1, to: $0) }
@@ -295,7 +284,7 @@ import Testing
     let events = (0..<StoreEvent.limit + 50).map { number in
       Self.event(.period, at: Double(number), period: number, user: number == 0 ? "anna" : "bert")
     }
-    var dice = Dice(state: 2)
+    var dice = SeededRandom(seed: 2)
     let one = events.reduce(into: [StoreEvent]()) { $0 = StoreEvent.adding($1, to: $0) }
     let other = events.shuffled(using: &dice).reduce(into: [StoreEvent]()) { $0 = StoreEvent.adding($1, to: $0) }
     #expect(one == other && one.count == StoreEvent.limit)

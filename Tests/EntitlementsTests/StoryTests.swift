@@ -1,4 +1,5 @@
 import Entitlements
+import SeededRandom
 import Testing
 
 import struct FoundationEssentials.Date
@@ -25,7 +26,7 @@ import struct FoundationEssentials.Date
     _ reports: [[SubscriptionEvidence]], at now: Date, _ expected: String, until end: Date? = nil,
     sourceLocation: SourceLocation = #_sourceLocation
   ) throws {
-    var random = SplitMix64(seed: 42)
+    var random = SeededRandom(seed: 42)
     for _ in 0..<40 {
       var known: [SubscriptionKey: SubscriptionEvidence] = [:]
       for report in (reports + reports).shuffled(using: &random).flatMap({ $0 }) {

@@ -1,4 +1,5 @@
 import Entitlements
+import SeededRandom
 import Testing
 
 import struct FoundationEssentials.Date
@@ -22,7 +23,7 @@ import struct FoundationEssentials.Date
   }
 
   @Test func `a date moved by a duration is the date of the summed milliseconds`() {
-    var random = SplitMix64(seed: 7)
+    var random = SeededRandom(seed: 7)
     for _ in 0..<2_000 {
       let start = Int64.random(in: 0..<4_000_000_000_000, using: &random)
       let step = Int64.random(in: 0..<10_000_000_000, using: &random)

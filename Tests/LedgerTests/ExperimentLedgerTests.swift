@@ -1,6 +1,7 @@
 import Access
 import Entitlements
 import Foundation
+import SeededRandom
 import Testing
 
 @testable import Ledger
@@ -153,7 +154,7 @@ import Testing
   @Test(arguments: 0..<4)
   func `after any history the figures are those of a naive recount`(seed: Int) async throws {
     try await Scratch.withLedger { ledger, scratch in
-      var run = Run(ledger: ledger, random: SplitMix64(state: UInt64(seed)))
+      var run = Run(ledger: ledger, random: SeededRandom(seed: UInt64(seed)))
       for _ in 0..<90 { try await run.step() }
       try await Self.count(ledger)
       var figures: [String: [Int64]] = [:]
@@ -200,14 +201,14 @@ import Testing
     static let ids = ["1", "2", "3", "4", "5", "6"]
 
     let ledger: Ledger
-    var random: SplitMix64
+    var random: SeededRandom
     var now = 0.0
     var users: [UserID] = ["anna", "ben", "cleo", "dora", ExperimentLedgerTests.anonymous]
     var seen: [UserID: [String: (variant: String, at: Double)]] = [:]
     var purchases: [String: Bought] = [:]
     var trials: [UserID: [Double]] = [:]
 
-    init(ledger: Ledger, random: SplitMix64) {
+    init(ledger: Ledger, random: SeededRandom) {
       self.ledger = ledger
       self.random = random
     }

@@ -2,6 +2,7 @@ import CGatheringVFS
 import Foundation
 import GRDB
 import GRDBSQLite
+import SeededRandom
 import Testing
 
 /// Nobody can tell a log whose writes were gathered from one that was written page by page: not another connection, and not
@@ -19,7 +20,7 @@ import Testing
       try db.execute(sql: "CREATE TABLE item (id INTEGER PRIMARY KEY, value BLOB, number INTEGER)")
       try db.execute(sql: "CREATE INDEX number ON item (number)")
     }
-    var random = SplitMix64(state: 11)
+    var random = SeededRandom(seed: 11)
     for turn in 0..<90 {
       let changes = turn % 10 == 0 ? 1 : Int.random(in: 1...(turn % 3 == 0 ? 300 : 6), using: &random)
       let isKept = turn % 7 != 3
@@ -91,7 +92,7 @@ import Testing
     #expect(try contentOfCopy(scratch, 0) == found)
   }
 
-  private static func change(_ db: Database, using random: inout SplitMix64) throws {
+  private static func change(_ db: Database, using random: inout SeededRandom) throws {
     try db.execute(
       sql: """
         INSERT INTO item VALUES (?, randomblob(?), ?)

@@ -1,6 +1,7 @@
 import Entitlements
 import Foundation
 import Ledger
+import SeededRandom
 import Testing
 
 /// Random histories of a few users who share a few purchases, against a model of what each has been told.
@@ -44,7 +45,7 @@ import Testing
 
     let scratch: Scratch
     var ledger: Ledger
-    var random: SplitMix64
+    var random: SeededRandom
     var now = 0.0
     var reported: [UserID: ReportedRow] = [:]
     /// Updates that were handed out, old ones too.
@@ -55,7 +56,7 @@ import Testing
     init(seed: UInt64, scratch: Scratch) async throws {
       self.scratch = scratch
       ledger = try await scratch.open()
-      random = SplitMix64(state: seed)
+      random = SeededRandom(seed: seed)
     }
 
     mutating func step() async throws {
@@ -203,17 +204,5 @@ import Testing
     private mutating func pick<Element>(_ choices: [Element]) -> Element {
       choices[Int.random(in: 0..<choices.count, using: &random)]
     }
-  }
-}
-
-/// Steele, Lea and Flood's generator: the same seed, the same history.
-struct SplitMix64: RandomNumberGenerator {
-  var state: UInt64
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var mixed = (state ^ (state >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-    return mixed ^ (mixed >> 31)
   }
 }

@@ -1,8 +1,9 @@
 import Entitlements
 import Foundation
 import GRDB
-import TestSupport
+import SeededRandom
 import Testing
+import TestSupport
 
 @testable import Ledger
 
@@ -282,7 +283,7 @@ import Testing
   /// Processes that end at any moment: what was claimed comes back, what was settled does not, and the counts add up.
   @Test(arguments: 1...5) func `through many restarts everything is settled once`(seed: UInt64) async throws {
     let scratch = try Scratch()
-    var random = Dice(seed: seed)
+    var random = SeededRandom(seed: seed)
     var ledger = try await scratch.open()
     try await subscribe(ledger, (0..<60).map { Double($0) / 10 })
     let run = try await start(ledger)
@@ -326,20 +327,5 @@ import Testing
     #expect(try await ledger.finishRun(run.id, at: at(50))?.state == .finished(at: at(50)))
     try await ledger.verifyIntegrity()
     await ledger.close()
-  }
-}
-
-/// The same throws for the same seed (SplitMix64).
-private struct Dice: RandomNumberGenerator {
-  private var state: UInt64
-
-  init(seed: UInt64) { state = seed }
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9e37_79b9_7f4a_7c15
-    var word = state
-    word = (word ^ (word >> 30)) &* 0xbf58_476d_1ce4_e5b9
-    word = (word ^ (word >> 27)) &* 0x94d0_49bb_1331_11eb
-    return word ^ (word >> 31)
   }
 }

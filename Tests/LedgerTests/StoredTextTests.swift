@@ -1,5 +1,6 @@
 import Entitlements
 import Foundation
+import SeededRandom
 import Testing
 
 @testable import Ledger
@@ -8,7 +9,7 @@ import Testing
 /// own, which is read as it was written or not at all.
 @Suite struct StoredTextTests {
   @Test func `a text is the one that Foundation writes`() throws {
-    var random = SplitMix(state: 1)
+    var random = SeededRandom(seed: 1)
     for _ in 0..<2_000 {
       let verdict = random.entitlement()
       #expect(try StoredForm.text(verdict) == StoredForm.encoded(verdict))
@@ -16,7 +17,7 @@ import Testing
   }
 
   @Test func `a text is read as Foundation reads it, by the fast reader where nothing is escaped`() throws {
-    var random = SplitMix(state: 2)
+    var random = SeededRandom(seed: 2)
     for _ in 0..<2_000 {
       let verdict = try StoredForm.encoded(random.entitlement())
       let read = try StoredForm.decoded(Entitlement.self, verdict)
@@ -28,7 +29,7 @@ import Testing
   }
 
   @Test func `evidence is read as it was written`() throws {
-    var random = SplitMix(state: 5)
+    var random = SeededRandom(seed: 5)
     for _ in 0..<2_000 {
       let evidence = random.evidence()
       let text = try StoredForm.text(evidence)
@@ -71,7 +72,7 @@ import Testing
 
   /// Each byte of a text taken out, doubled, or changed into one that means something in JSON.
   @Test func `a verdict that was tampered with is read, or refused, as Foundation does`() throws {
-    var random = SplitMix(state: 3)
+    var random = SeededRandom(seed: 3)
     var refused = 0
     for _ in 0..<4 {
       let verdict = Array(try StoredForm.encoded(random.entitlement()).utf8)
@@ -88,7 +89,7 @@ import Testing
   }
 
   @Test func `evidence that was tampered with is refused, or is what its text says`() throws {
-    var random = SplitMix(state: 4)
+    var random = SeededRandom(seed: 4)
     var (refused, accepted) = (0, 0)
     for _ in 0..<6 {
       let whole = random.evidence()
@@ -195,38 +196,29 @@ private struct Values: Hashable {
 }
 
 /// Values with anything in them that their types can hold.
-private struct SplitMix {
-  var state: UInt64
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9e37_79b9_7f4a_7c15
-    var z = state
-    z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
-    z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
-    return z ^ (z >> 31)
+extension SeededRandom {
+  fileprivate mutating func flag() -> Bool { next() & 1 == 0 }
+  fileprivate mutating func maybe<Value>(_ make: (inout SeededRandom) -> Value) -> Value? { flag() ? make(&self) : nil }
+  fileprivate mutating func one<Value>(of values: [Value]) -> Value { values[below(values.count)] }
+  fileprivate mutating func many<Value>(_ make: (inout SeededRandom) -> Value) -> [Value] {
+    (0..<below(4)).map { _ in make(&self) }
   }
 
-  mutating func below(_ limit: Int) -> Int { Int(next() % UInt64(limit)) }
-  mutating func flag() -> Bool { next() & 1 == 0 }
-  mutating func maybe<Value>(_ make: (inout SplitMix) -> Value) -> Value? { flag() ? make(&self) : nil }
-  mutating func one<Value>(of values: [Value]) -> Value { values[below(values.count)] }
-  mutating func many<Value>(_ make: (inout SplitMix) -> Value) -> [Value] { (0..<below(4)).map { _ in make(&self) } }
-
-  mutating func text() -> String {
+  fileprivate mutating func text() -> String {
     guard below(8) == 0 else { return "id-\(below(1_000_000))" }
     return String(
       String.UnicodeScalarView((0..<below(6)).map { _ in Unicode.Scalar(UInt32(below(0xd800))) ?? "?" }))
       + one(of: ["", "\"", "\\", "/", "\n", "\u{0}", "\u{1f}", "\u{7f}", "\u{2028}", "é", "😀", "\u{8}\u{c}\r\t"])
   }
 
-  mutating func date() -> Date {
+  fileprivate mutating func date() -> Date {
     below(8) == 0
       ? Date(timeIntervalSince1970: Double(Int64(bitPattern: next()) >> below(60)) / 1_000)
       : at(Double(below(10_000_000)) / 7)
   }
 
   /// A few products and groups, as a name is written once.
-  mutating func name() -> String { flag() ? "name-\(below(3))" : text() }
+  fileprivate mutating func name() -> String { flag() ? "name-\(below(3))" : text() }
 
   mutating func purchase(_ key: SubscriptionKey) -> Purchase {
     Purchase(

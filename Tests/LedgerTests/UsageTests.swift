@@ -1,6 +1,7 @@
 import Access
 import Entitlements
 import Foundation
+import SeededRandom
 import Testing
 
 @testable import Ledger
@@ -244,7 +245,7 @@ extension GiveBack.Outcome {
   /// The answers of SQL beside those from the list of all consumptions.
   @Test func `the table answers every question as the list of consumptions does`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      var random = SplitMix64(state: 18)
+      var random = SeededRandom(seed: 18)
       let feature = try meter("unlimited")
       for number in 0..<40 {
         let user = UserID("u\(number)")

@@ -1,6 +1,7 @@
 import Entitlements
 import Foundation
 import HTTPTransport
+import SeededRandom
 import Testing
 
 @testable import Profiles
@@ -89,7 +90,7 @@ struct PostgRESTRequestTests {
   }
 
   @Test func `any of 100 000 random users is one value of one condition, in the read too`() throws {
-    var random = SplitMix64(state: 7)
+    var random = SeededRandom(seed: 7)
     let awkward =
       Array(#"a0.,:;"'()[]{}&=%+*?#/\ <>~_-|^`@!$"#.unicodeScalars) + ["\0", "\n", "\u{7f}", "é", "🚲", "\u{202e}"]
     let requests = try requests()
@@ -223,18 +224,5 @@ struct PostgRESTRequestTests {
   @Test(arguments: ["a", "_", "Order", "subscription_expires_at", "x1", String(repeating: "a", count: 63)])
   func `a plain name is one`(text: String) {
     #expect(PostgRESTName(text)?.text == text)
-  }
-}
-
-/// The same numbers at every run. Sebastiano Vigna's splitmix64.
-struct SplitMix64: RandomNumberGenerator {
-  var state: UInt64
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9e37_79b9_7f4a_7c15
-    var mixed = state
-    mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
-    mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
-    return mixed ^ (mixed >> 31)
   }
 }

@@ -1,3 +1,4 @@
+import SeededRandom
 import Testing
 
 @testable import Resilience
@@ -262,25 +263,12 @@ import Testing
 
   // MARK: Random histories
 
-  /// A small generator with a seed, so that a failing history can be played again (SplitMix64).
-  private struct Dice: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-      state &+= 0x9E37_79B9_7F4A_7C15
-      var z = state
-      z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-      z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-      return z ^ (z >> 31)
-    }
-  }
-
   @Test func `random histories keep the rules`() {
     let configuration = CircuitBreaker.Configuration()
     var steps = 0
     var probes = 0
     for seed in UInt64(0)..<200 {
-      var dice = Dice(state: seed)
+      var dice = SeededRandom(seed: seed)
       let bench = Bench(configuration)
       var out: [Circuit.Ticket] = []
       var probe: (ticket: Circuit.Ticket, since: Instant)?
@@ -370,7 +358,7 @@ import Testing
     let bound = 5 + Self.mostProbes(in: outage)
     var most = 0
     for seed in UInt64(0)..<20 {
-      var dice = Dice(state: seed)
+      var dice = SeededRandom(seed: seed)
       let bench = Bench()
       var calls = 0
       var asked = 0

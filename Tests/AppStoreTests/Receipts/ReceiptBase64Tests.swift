@@ -1,4 +1,5 @@
 import Foundation
+import SeededRandom
 import Testing
 
 @testable import AppStore
@@ -6,7 +7,7 @@ import Testing
 @Suite("Base64 of receipts")
 struct ReceiptBase64Tests {
   @Test func `a receipt is plain if it is what an encoder writes, to the last bit`() {
-    var generator = SeededGenerator(seed: 0xB64)
+    var generator = SeededRandom(seed: 0xB64)
     let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=".utf8)
     var plain = 0
     for round in 0..<4_000 {
@@ -28,7 +29,7 @@ struct ReceiptBase64Tests {
   /// A line break behind a text takes it the long way.
   @Test func `the usual text is read like any other`() throws {
     let pki = try TestPKI()
-    var generator = SeededGenerator(seed: 0x7E87)
+    var generator = SeededRandom(seed: 0x7E87)
     func outcome(_ text: [UInt8]) -> Result<SubmittedReceipt, UndecodableReceipt> {
       Result { () throws(UndecodableReceipt) in try SubmittedReceipt.decode(contents: text) }
     }

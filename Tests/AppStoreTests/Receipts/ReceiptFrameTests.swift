@@ -1,5 +1,6 @@
 import Entitlements
 import Foundation
+import SeededRandom
 import Testing
 
 @testable import AppStore
@@ -85,7 +86,7 @@ struct ReceiptFrameTests {
     attributes.signedAttributes = .init()
     let originals = try [TestReceipt(pki).bytes(), sha1.bytes(), attributes.bytes()]
     let pair = try Pair(pki.roots(), knowing: originals)
-    var generator = SeededGenerator(seed: 0xF4A3E)
+    var generator = SeededRandom(seed: 0xF4A3E)
     for round in 0..<Self.count {
       pair.check(ReceiptMutationTests.mutate(originals[round % 3], with: &generator), "round \(round)")
     }
@@ -96,7 +97,7 @@ struct ReceiptFrameTests {
     let pki = try TestPKI()
     let pair = try Pair(pki.roots(), knowing: [TestReceipt(pki).bytes()])
     let payload = TestReceipt.payload()
-    var generator = SeededGenerator(seed: 0x9A71)
+    var generator = SeededRandom(seed: 0x9A71)
     for round in 0..<(Self.count / 5) {
       var changed = payload
       if round % 3 == 0 {
@@ -169,7 +170,7 @@ struct ReceiptFrameTests {
       pair.check(receipt.encoded, "\(entry.id)")
       #expect(pair.warm.verifier.chains.counts == (1, 1), "\(entry.id)")
       #expect(pair.warm.signers.counts == (1, 1), "\(entry.id)")
-      var generator = SeededGenerator(seed: 0xA991E)
+      var generator = SeededRandom(seed: 0xA991E)
       for round in 0..<(Self.count / 30) {
         pair.check(ReceiptMutationTests.mutate(receipt.encoded, with: &generator), "\(entry.id), round \(round)")
       }

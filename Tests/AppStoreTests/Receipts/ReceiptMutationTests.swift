@@ -1,22 +1,8 @@
 import Foundation
+import SeededRandom
 import Testing
 
 @testable import AppStore
-
-/// Numbers from a seed (SplitMix64), so that a failure can be run again.
-struct SeededGenerator: RandomNumberGenerator {
-  private var state: UInt64
-
-  init(seed: UInt64) { state = seed }
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var value = state
-    value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
-    return value ^ (value >> 31)
-  }
-}
 
 @Suite("Mutations")
 struct ReceiptMutationTests {
@@ -52,7 +38,7 @@ struct ReceiptMutationTests {
     return originals
   }
 
-  static func mutate(_ bytes: [UInt8], with generator: inout SeededGenerator) -> [UInt8] {
+  static func mutate(_ bytes: [UInt8], with generator: inout SeededRandom) -> [UInt8] {
     var bytes = bytes
     for _ in 0..<Int.random(in: 1...3, using: &generator) {
       guard !bytes.isEmpty else { break }
@@ -76,7 +62,7 @@ struct ReceiptMutationTests {
   /// authentic; but then it must say, field for field, what the original says.
   @Test func `no mutation crashes, and none passes off other content as authentic`() throws {
     let originals = try originals()
-    var generator = SeededGenerator(seed: 0xC0FFEE)
+    var generator = SeededRandom(seed: 0xC0FFEE)
     var undecodable = 0
     var refused = 0
     var same = 0

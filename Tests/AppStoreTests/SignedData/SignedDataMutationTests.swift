@@ -1,4 +1,5 @@
 import Foundation
+import SeededRandom
 import Testing
 
 @testable import AppStore
@@ -37,7 +38,7 @@ struct SignedDataMutationTests {
     }
   }
 
-  private func mutate(_ text: [UInt8], with generator: inout SeededGenerator) -> [UInt8] {
+  private func mutate(_ text: [UInt8], with generator: inout SeededRandom) -> [UInt8] {
     let digits = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
     var text = text
     // Mostly in a way that leaves it base64url with two dots, so that more than its form is tried.
@@ -63,7 +64,7 @@ struct SignedDataMutationTests {
   @Test func `no mutation crashes, and none passes off other content as authentic`() throws {
     let originals = try originals()
     let now = Date(timeIntervalSince1970: 1_800_000_000)
-    var generator = SeededGenerator(seed: 0xC0FFEE)
+    var generator = SeededRandom(seed: 0xC0FFEE)
     var undecodable = 0
     var refused = 0
     var same = 0

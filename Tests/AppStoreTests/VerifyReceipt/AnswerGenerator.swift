@@ -1,3 +1,5 @@
+import SeededRandom
+
 /// Makes up answers of `verifyReceipt`, most of them in Apple's shapes, and some that no JSON parser takes.
 struct AnswerGenerator {
   /// A JSON text, as far as it is one: keys and values are put down as they are.
@@ -7,9 +9,9 @@ struct AnswerGenerator {
     case raw(String)
   }
 
-  private var dice: Dice
+  private var dice: SeededRandom
 
-  init(seed: UInt64) { dice = Dice(state: seed) }
+  init(seed: UInt64) { dice = SeededRandom(seed: seed) }
 
   mutating func answer() -> [UInt8] {
     var node = body()

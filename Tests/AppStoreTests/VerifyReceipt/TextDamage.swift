@@ -1,15 +1,4 @@
-/// Seeded (SplitMix64), so that a failure can be had again.
-struct Dice: RandomNumberGenerator {
-  var state: UInt64
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var z = state
-    z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-    return z ^ (z >> 31)
-  }
-}
+import SeededRandom
 
 /// Damage to the bytes of a JSON text.
 enum TextDamage {
@@ -19,7 +8,7 @@ enum TextDamage {
     "\\u0000", "\\ud800", "{}", "[]", "\"cancellation_date_ms\":", "\"status\":0,", "Etc/GMT", " ", "\u{0}", "_ms", "é",
   ].map { Array($0.utf8) }
 
-  static func mutate(_ seed: [UInt8], _ dice: inout Dice) -> [UInt8] {
+  static func mutate(_ seed: [UInt8], _ dice: inout SeededRandom) -> [UInt8] {
     var bytes = seed
     for _ in 0..<Int.random(in: 1...4, using: &dice) where !bytes.isEmpty {
       let place = Int.random(in: 0..<bytes.count, using: &dice)

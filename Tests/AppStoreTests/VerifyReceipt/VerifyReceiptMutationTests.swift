@@ -1,5 +1,6 @@
 import Entitlements
 import Foundation
+import SeededRandom
 import Testing
 
 @testable import AppStore
@@ -48,7 +49,7 @@ import Testing
   }
 
   @Test func `no damage crashes the decoder or loses a refund`() throws {
-    var dice = Dice(state: 0x00C0_FFEE)
+    var dice = SeededRandom(seed: 0x00C0_FFEE)
     var decoded = 0
     var refunds = 0
     for number in 0..<Self.count {

@@ -1,4 +1,5 @@
 import Foundation
+import SeededRandom
 import Testing
 
 @testable import AppStore
@@ -64,7 +65,7 @@ import Testing
       #"{"status":21006,"latest_expired_receipt_info":\#(Sample.transaction),"expiration_intent":"1"}"#,
       #"{"status":21104,"is-retryable":"1","environment":"Production"}"#,
     ]
-    var dice = Dice(state: 0xDA3A_6ED5)
+    var dice = SeededRandom(seed: 0xDA3A_6ED5)
     var tally = Tally()
     for number in 0..<Self.count {
       let bytes = TextDamage.mutate(Array(seeds[number % seeds.count].utf8), &dice)
@@ -105,7 +106,7 @@ import Testing
     arguments: VerifyReceiptFixtures.cases("verifyreceipt_response"))
   func `a recorded answer decodes to the same, damaged or not`(_ recorded: VerifyReceiptFixtures.Case) throws {
     let bytes = try VerifyReceiptFixtures.bytes(recorded.file)
-    var dice = Dice(state: 0xF1C7)
+    var dice = SeededRandom(seed: 0xF1C7)
     var tally = Tally()
     #expect(check(bytes, &tally))
     #expect(tally.plain == 1)

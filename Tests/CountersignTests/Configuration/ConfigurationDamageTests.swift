@@ -1,22 +1,10 @@
+import SeededRandom
 import Testing
 
 @testable import Countersign
 
 @Suite("Damaged configuration files")
 struct ConfigurationDamageTests {
-  /// SplitMix64: the same numbers at every run.
-  private struct Random: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-      state &+= 0x9e37_79b9_7f4a_7c15
-      var z = state
-      z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
-      z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
-      return z ^ (z >> 31)
-    }
-  }
-
   /// Letters that mean something in YAML, and bytes that mean nothing.
   private static let splinters: [[UInt8]] =
     [
@@ -28,7 +16,7 @@ struct ConfigurationDamageTests {
   @Test(arguments: 0..<4)
   func `a damaged file is read or refused, and tells no secret`(seed: UInt64) {
     let whole = Array(SampleConfiguration().yaml.utf8)
-    var random = Random(state: seed)
+    var random = SeededRandom(seed: seed)
     var refused = 0
     for _ in 0..<500 {
       var bytes = whole

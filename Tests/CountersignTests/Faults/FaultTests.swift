@@ -1,4 +1,5 @@
 import Foundation
+import SeededRandom
 import Testing
 
 /// The service against the worst day: killed, out of disk, with Apple or the profile store away.
@@ -48,25 +49,19 @@ func eventually(
   return true
 }
 
-/// Random choices that a printed seed brings back (SplitMix64).
+/// Random choices that a printed seed brings back.
 struct FaultRandom: RandomNumberGenerator {
   let seed: UInt64
-  private var state: UInt64
+  private var random: SeededRandom
 
   init(seed: UInt64 = Self.givenSeed ?? UInt64.random(in: 1...999_999_999)) {
     self.seed = seed
-    state = seed
+    random = SeededRandom(seed: seed)
   }
 
   private static let givenSeed = ProcessInfo.processInfo.environment["COUNTERSIGN_FAULTS_SEED"].flatMap { UInt64($0) }
 
-  mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var mixed = state
-    mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-    return mixed ^ (mixed >> 31)
-  }
+  mutating func next() -> UInt64 { random.next() }
 
   /// A generator of its own for a task, drawn from this one.
   mutating func fork() -> FaultRandom { FaultRandom(seed: next()) }

@@ -1,4 +1,5 @@
 import Entitlements
+import SeededRandom
 import Testing
 
 import struct FoundationEssentials.Date
@@ -107,7 +108,7 @@ import struct FoundationEssentials.Date
   private func check(_ batch: Int, _ body: (Scene, inout Chance) throws -> Void) throws {
     var scenes = 0
     for seed in (batch * 40)..<(batch * 40 + 40) {
-      var chance = Chance(state: UInt64(seed))
+      var chance = SeededRandom(seed: UInt64(seed))
       for scene in try Self.scenes(of: seed, &chance) {
         try body(scene, &chance)
         scenes += 1

@@ -1,5 +1,6 @@
 import Entitlements
 import Foundation
+import SeededRandom
 import Testing
 
 @testable import AppStoreSimulator
@@ -9,18 +10,6 @@ import Testing
 @Suite struct YearOfNotificationsTests {
   static let start = Date(timeIntervalSince1970: 1_718_452_800)
   static let end = start.addingTimeInterval(400 * 86_400)
-
-  /// Numbers that look like chance and are the same in every run (SplitMix64).
-  struct Chance: RandomNumberGenerator {
-    var state: UInt64
-    mutating func next() -> UInt64 {
-      state &+= 0x9e37_79b9_7f4a_7c15
-      var z = state
-      z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
-      z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
-      return z ^ (z >> 31)
-    }
-  }
 
   /// What has to be the same, whoever told it.
   private static func state(_ answer: Answer) -> [String] {
@@ -48,7 +37,7 @@ import Testing
         let reported = try store.simulator.notifications(of: id, to: Self.end)
         #expect(reported.count > 20)
         let last = try #require(reported.last)
-        var chance = Chance(state: seed)
+        var chance = SeededRandom(seed: seed)
         var order: [SimulatedNotification] = []
         // Some are lost, some come twice or three times, and none where it belongs. What was last is not lost: nothing but
         // it tells of the end, and that Apple has to be asked for.
