@@ -51,7 +51,6 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-nio-extras", exact: "1.35.2"),
     .package(url: "https://github.com/apple/swift-nio-http2", exact: "1.46.0"),
     .package(url: "https://github.com/apple/swift-nio-ssl", exact: "2.37.6"),
-    .package(url: "https://github.com/groue/GRDB.swift", exact: "7.10.0"),
     .package(url: "https://github.com/jpsim/Yams", exact: "6.2.2"),
     // The tests' own cryptography, by which they judge ours: no program links it.
     .package(url: "https://github.com/apple/swift-asn1", exact: "1.7.4"),
@@ -76,11 +75,11 @@ let package = Package(
       name: "CJansson", pkgConfig: "jansson", providers: [.apt(["libjansson-dev"])]),
     .systemLibrary(
       name: "CPostgreSQL", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
+    .systemLibrary(
+      name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
 
     // Fewer system calls for SQLite's log.
-    .target(
-      name: "CGatheringVFS",
-      dependencies: [.service("GRDBSQLite", of: "GRDB.swift")]),
+    .target(name: "CGatheringVFS", dependencies: ["CSQLite"]),
     .target(
       name: "Resilience",
       swiftSettings: settings),
@@ -122,9 +121,7 @@ let package = Package(
     .target(
       name: "Ledger",
       dependencies: [
-        "Access", "CGatheringVFS", "CPostgreSQL", "Cryptography", "Entitlements", "JSON", "Resilience",
-        .service("GRDB", of: "GRDB.swift"),
-        .service("GRDBSQLite", of: "GRDB.swift"),
+        "Access", "CGatheringVFS", "CPostgreSQL", "CSQLite", "Cryptography", "Entitlements", "JSON", "Resilience",
       ],
       swiftSettings: settings),
     .target(
@@ -224,7 +221,7 @@ let package = Package(
     .target(
       name: "TestSupport",
       dependencies: [
-        "CPostgreSQL", "HTTPTransport",
+        "CPostgreSQL", "CSQLite", "HTTPTransport",
         .service("Crypto", of: "swift-crypto"),
         .service("NIOCore", of: "swift-nio"),
         .service("NIOPosix", of: "swift-nio"),
@@ -319,8 +316,6 @@ let package = Package(
       name: "LedgerTests",
       dependencies: [
         "Access", "CGatheringVFS", "Entitlements", "Ledger", "LedgerProbe", "SeededRandom", "TestSupport",
-        .service("GRDB", of: "GRDB.swift"),
-        .service("GRDBSQLite", of: "GRDB.swift"),
       ],
       swiftSettings: settings),
     .testTarget(
@@ -362,7 +357,6 @@ let package = Package(
         "Prometheus", "Resilience", "SeededRandom", "TestSupport", "Tokens", "Validation", "Webhooks",
         .service("ArgumentParser", of: "swift-argument-parser"),
         .service("Crypto", of: "swift-crypto"),
-        .service("GRDB", of: "GRDB.swift"),
         .service("HTTPTypes", of: "swift-http-types"),
         .service("Logging", of: "swift-log"),
         .service("NIOCore", of: "swift-nio"),

@@ -21,14 +21,14 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-nio", exact: "2.101.2"),
     .package(url: "https://github.com/apple/swift-nio-http2", exact: "1.46.0"),
     .package(url: "https://github.com/apple/swift-nio-ssl", exact: "2.37.6"),
-    .package(url: "https://github.com/groue/GRDB.swift", exact: "7.10.0"),
   ],
   targets: [
     .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
     .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
     .systemLibrary(name: "CJansson", pkgConfig: "jansson", providers: [.apt(["libjansson-dev"])]),
     .systemLibrary(name: "CPostgreSQL", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
-    .target(name: "CGatheringVFS", dependencies: [.product(name: "GRDBSQLite", package: "GRDB.swift")]),
+    .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
+    .target(name: "CGatheringVFS", dependencies: ["CSQLite"]),
     .target(name: "CountersignAPI", swiftSettings: [.swiftLanguageMode(.v6)]),
     .target(name: "Resilience", swiftSettings: settings),
     .target(name: "JSON", dependencies: ["CJansson", "Resilience"], swiftSettings: settings),
@@ -53,9 +53,7 @@ let package = Package(
     .target(
       name: "Ledger",
       dependencies: [
-        "Access", "CGatheringVFS", "CPostgreSQL", "Cryptography", "Entitlements", "JSON", "Resilience",
-        .product(name: "GRDB", package: "GRDB.swift"),
-        .product(name: "GRDBSQLite", package: "GRDB.swift"),
+        "Access", "CGatheringVFS", "CPostgreSQL", "CSQLite", "Cryptography", "Entitlements", "JSON", "Resilience",
       ],
       swiftSettings: settings),
     .executableTarget(

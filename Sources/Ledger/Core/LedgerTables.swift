@@ -1,6 +1,5 @@
 internal import Entitlements
 internal import struct FoundationEssentials.Date
-internal import GRDB
 
 /// The statements on the ledger's tables, one function per purpose. They run inside the caller's transaction.
 package struct LedgerTables: Sendable {
@@ -10,9 +9,6 @@ package struct LedgerTables: Sendable {
   let changes = TransactionChanges()
 
   init(_ connection: any SQLConnection) { self.connection = connection }
-
-  /// For a connection that is lent for one call.
-  init(db: Database) { self.init(SQLiteConnection(db)) }
 
   func execute<each Value: SQLValue>(_ sql: StaticString, _ values: repeat each Value) throws {
     try connection.execute(sql, repeat each values)

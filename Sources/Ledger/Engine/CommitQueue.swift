@@ -1,6 +1,4 @@
 internal import Dispatch
-internal import GRDB
-internal import GRDBSQLite
 internal import Synchronization
 
 /// Group commit: writes that wait at the same time share one transaction, and so one fsync.
@@ -69,11 +67,9 @@ final class CommitQueue: Sendable {
 
   /// Guards the queue of writes and the writer's state. Never held during a transaction.
   private let state = Mutex(State())
-  private let pool: DatabasePool
-  /// Prepared statements of the writer connection, created lazily; for the writer's thread only.
-  private let tables = Mutex<LedgerTables?>(nil)
-  /// Pages of the log after the last commit.
-  private let logPages = Atomic(0)
+  private let writer: SQLiteQueue
+  /// For the writer's thread only.
+  private let tables: LedgerTables
   /// Whether the ledger's path still leads to the open file.
   private let isInPlace: @Sendable () -> Bool
   private let onFatal: @Sendable (String) -> Void
@@ -84,28 +80,20 @@ final class CommitQueue: Sendable {
 
   /// - Parameter pause: blocks the writer's thread between two polls.
   init(
-    pool: DatabasePool, isInPlace: @escaping @Sendable () -> Bool, onFatal: @escaping @Sendable (String) -> Void,
+    writer: SQLiteQueue, isInPlace: @escaping @Sendable () -> Bool, onFatal: @escaping @Sendable (String) -> Void,
     onCommit: @escaping @Sendable (Ledger.Commit) -> Void = { _ in },
     onChanged: @escaping @Sendable (TransactionChanges.Changes) -> Void = { _ in },
     pause: @escaping @Sendable () -> Void
   ) {
-    self.pool = pool
+    self.writer = writer
     self.isInPlace = isInPlace
     self.onFatal = onFatal
     self.onCommit = onCommit
     self.onChanged = onChanged
     self.pause = pause
-    // In the place of the hook by which SQLite copies a long log within a COMMIT.
-    let context = Unmanaged.passUnretained(self).toOpaque()
-    pool.writeWithoutTransaction { db in
-      _ = sqlite3_wal_hook(
-        db.sqliteConnection,
-        { context, _, _, pages in
-          guard let context else { return SQLITE_OK }
-          let queue = Unmanaged<CommitQueue>.fromOpaque(context).takeUnretainedValue()
-          queue.logPages.store(Int(pages), ordering: .relaxed)
-          return SQLITE_OK
-        }, context)
+    tables = writer.sync { connection in
+      connection.countLog()
+      return LedgerTables(connection)
     }
   }
 
@@ -173,18 +161,7 @@ final class CommitQueue: Sendable {
       state.isWriting = true
       return true
     }
-    if startsWriter { pool.asyncWriteWithoutTransaction { db in self.drain(db) } }
-  }
-
-  /// Releases the prepared statements, so that the connection can be closed. Only when no write is running.
-  func releaseStatements() { tables.withLock { $0 = nil } }
-
-  private func tables(of db: Database) -> LedgerTables {
-    tables.withLock { tables in
-      let known = tables ?? LedgerTables(db: db)
-      tables = known
-      return known
-    }
+    if startsWriter { writer.async { self.drain($0) } }
   }
 
   /// Commits the queued writes, then refuses further ones.
@@ -200,7 +177,7 @@ final class CommitQueue: Sendable {
         if state.isWriting { state.idle.append { continuation.resume(returning: isFirst) } }
         return (isFirst, !state.isWriting, startsWriter)
       }
-      if startsWriter { pool.asyncWriteWithoutTransaction { db in self.drain(db) } }
+      if startsWriter { writer.async { self.drain($0) } }
       if isIdle { continuation.resume(returning: isFirst) }
     }
   }
@@ -235,21 +212,21 @@ final class CommitQueue: Sendable {
     switch enqueued {
     case .refused(let error): write.fail(error)
     case .waits: break
-    case .startsWriter: pool.asyncWriteWithoutTransaction { db in self.drain(db) }
+    case .startsWriter: writer.async { self.drain($0) }
     }
   }
 
-  /// The writer's loop, on the thread of GRDB's writing connection.
-  private func drain(_ db: Database) {
+  /// The writer's loop, on its thread.
+  private func drain(_ connection: SQLiteConnection) {
     while let batch = nextBatch() {
-      write(batch, db)
-      if logPages.load(ordering: .relaxed) >= Self.longLog { copyLongLog(db) }
+      write(batch, connection)
+      if connection.logPages >= Self.longLog { copyLongLog(connection) }
       if isGathered(after: batch.count) { gather() }
     }
   }
 
-  private func copyLongLog(_ db: Database) {
-    do { try Self.copyLog(db) } catch { latch(LedgerFailure(error)) }
+  private func copyLongLog(_ connection: SQLiteConnection) {
+    do { try Self.copyLog(connection) } catch { latch(LedgerFailure(error)) }
   }
 
   /// Copies the log into the file, as far as no reader is in the way, and syncs the file.
@@ -258,9 +235,9 @@ final class CommitQueue: Sendable {
   /// be lost with the kernel's memory. So it ends the process, and the next one copies the whole log.
   ///
   /// - Throws: an error that ends the process. A full disk, for one, does not: the pages are in the log.
-  static func copyLog(_ db: Database) throws {
-    do { _ = try db.checkpoint(.passive) } catch {
-      let failure = LedgerFailure(error, systemError: sqlite3_system_errno(db.sqliteConnection))
+  static func copyLog(_ connection: SQLiteConnection) throws {
+    do { try connection.copyLog() } catch {
+      let failure = LedgerFailure(error, systemError: connection.systemError)
       if failure.reach == .process { throw error }
     }
   }
@@ -304,15 +281,15 @@ final class CommitQueue: Sendable {
     return batch
   }
 
-  private func write(_ batch: [Write], _ db: Database) {
+  private func write(_ batch: [Write], _ connection: SQLiteConnection) {
     if let failure = state.withLock({ $0.failure }) {
       for write in batch { write.fail(failure.error) }
       return
     }
     do {
       let begin = ContinuousClock.now
-      let outcomes = try commit(batch, db)
-      onChanged(tables(of: db).changes.take())
+      let outcomes = try commit(batch, connection)
+      onChanged(tables.changes.take())
       onCommit(Ledger.Commit(writes: batch.count, duration: begin.duration(to: .now)))
       state.withLock { state in
         state.statistics.commits += 1
@@ -329,7 +306,7 @@ final class CommitQueue: Sendable {
         }
       }
     } catch {
-      if db.isInsideTransaction { try? db.rollback() }
+      try? connection.rollBack()
       if error.reach == .process { latch(error) }
       state.withLock { $0.wasRefused = true }
       for write in batch { write.fail(error.error) }
@@ -338,13 +315,12 @@ final class CommitQueue: Sendable {
 
   /// - Throws: when no write of the batch was committed.
   private func commit(
-    _ batch: [Write], _ db: Database
+    _ batch: [Write], _ connection: SQLiteConnection
   ) throws(LedgerFailure) -> [Result<@Sendable () -> Void, LedgerFailure>] {
     do {
-      if db.isInsideTransaction { try db.rollback() }  // a rollback that failed before
-      let tables = tables(of: db)
+      try connection.rollBack()  // where one failed before
       try tables.execute("BEGIN IMMEDIATE")
-      let outcomes = try run(batch, db)
+      let outcomes = try run(batch, connection)
       #if PLANTED_DEFECTS
         if PlantedDefect.acknowledgeBeforeCommit.isActive {
           for case .success(let acknowledge) in outcomes { acknowledge() }
@@ -360,38 +336,27 @@ final class CommitQueue: Sendable {
       guard isInPlace() else { throw LedgerFailure.misplaced }
       return outcomes
     } catch {
-      throw LedgerFailure(error, systemError: Self.systemError(of: db))
+      throw LedgerFailure(error, systemError: connection.logError)
     }
   }
 
   /// Runs the writes of a batch in the open transaction.
   ///
   /// - Throws: when a failure reaches the transaction.
-  private func run(_ batch: [Write], _ db: Database) throws -> [Result<@Sendable () -> Void, LedgerFailure>] {
-    let tables = tables(of: db)
+  private func run(
+    _ batch: [Write], _ connection: SQLiteConnection
+  ) throws -> [Result<@Sendable () -> Void, LedgerFailure>] {
     _ = tables.changes.take()
     do {
       return try batch.map { .success(try $0.run(tables)) }
     } catch {
-      let failure = LedgerFailure(error, systemError: Self.systemError(of: db))
-      guard failure.reach == .entry, db.isInsideTransaction else { throw failure }
+      let failure = LedgerFailure(error, systemError: connection.logError)
+      guard failure.reach == .entry, connection.isInTransaction else { throw failure }
     }
-    try db.rollback()
+    try connection.rollBack()
     _ = tables.changes.take()
     try tables.execute("BEGIN IMMEDIATE")
-    return try batch.map { try runAlone($0, tables, db) }
-  }
-
-  /// `errno` of the last failed call on the log. SQLite's own `sqlite3_system_errno` is not updated when a COMMIT
-  /// fails.
-  private static func systemError(of db: Database) -> Int32 {
-    var log: UnsafeMutablePointer<sqlite3_file>?
-    var number: Int32 = 0
-    guard sqlite3_file_control(db.sqliteConnection, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) == SQLITE_OK,
-      let log, let control = log.pointee.pMethods?.pointee.xFileControl,
-      control(log, SQLITE_FCNTL_LAST_ERRNO, &number) == SQLITE_OK
-    else { return 0 }
-    return number
+    return try batch.map { try runAlone($0, connection) }
   }
 
   /// Runs one write in a savepoint, so that its failure rolls back only that write.
@@ -399,7 +364,7 @@ final class CommitQueue: Sendable {
   /// - Throws: when the failure reaches the transaction. SQLite may have rolled it back already (a full disk, an I/O
   ///   error); continuing would then commit each further statement on its own.
   private func runAlone(
-    _ write: Write, _ tables: LedgerTables, _ db: Database
+    _ write: Write, _ connection: SQLiteConnection
   ) throws -> Result<@Sendable () -> Void, LedgerFailure> {
     try tables.execute("SAVEPOINT one")
     do {
@@ -407,8 +372,8 @@ final class CommitQueue: Sendable {
       try tables.execute("RELEASE one")
       return .success(acknowledge)
     } catch {
-      let failure = LedgerFailure(error, systemError: Self.systemError(of: db))
-      guard failure.reach == .entry, db.isInsideTransaction else { throw failure }
+      let failure = LedgerFailure(error, systemError: connection.logError)
+      guard failure.reach == .entry, connection.isInTransaction else { throw failure }
       try tables.execute("ROLLBACK TO one")
       try tables.execute("RELEASE one")
       return .failure(failure)

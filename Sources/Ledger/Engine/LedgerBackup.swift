@@ -1,7 +1,6 @@
 internal import Dispatch
 internal import Entitlements
 package import struct FoundationEssentials.Date
-internal import GRDB
 internal import Glibc
 
 /// A copy of a ledger at one moment, made by another process than the service.
@@ -62,33 +61,29 @@ package struct LedgerBackup: Hashable, Sendable {
 
   private static func copy(_ path: String, to partial: PartialFile) throws(Failure) -> LedgerBackup {
     do {
-      var reading = Configuration()
-      reading.readonly = true
-      reading.busyMode = .timeout(10)
-      let source = try DatabaseQueue(path: path, configuration: reading)
-      defer { try? source.close() }
+      let source = try SQLiteConnection(path: path, isReadOnly: true, patience: .seconds(10))
+      defer { source.close() }
       try LedgerInspection.expectOurs(source, path: path)
-      let copy = try DatabaseQueue(path: partial.path)
-      defer { try? copy.close() }
+      let copy = try SQLiteConnection(path: partial.path)
+      defer { copy.close() }
       try copyPages(of: source, to: copy, partial)
       // The copy is checked, since it is what counts; a damaged page of the ledger is damaged here too.
       try LedgerInspection.expectOurs(copy, path: path)
       try LedgerInspection.expectSound(copy, path: path)
-      let (users, newest): (Int, Int64?) = try copy.read { db in
+      let (users, newest): (Int, Int64?) = try copy.read {
         // A ledger of an older version is copied as it is.
-        if try db.tableExists("history") {
+        if try copy.hasTable("history") {
           return (
-            try Int.fetchOne(db, sql: "SELECT count(*) FROM profile") ?? 0,
-            try Int64.fetchOne(db, sql: "SELECT recorded_at FROM history ORDER BY sequence DESC LIMIT 1")
+            try copy.value(of: "SELECT count(*) FROM profile") ?? 0,
+            try copy.value(of: "SELECT recorded_at FROM history ORDER BY sequence DESC LIMIT 1")
           )
         }
-        guard try db.tableExists("event") else { return (0, nil) }
+        guard try copy.hasTable("event") else { return (0, nil) }
         return (
-          try Int.fetchOne(db, sql: "SELECT count(*) FROM account WHERE version > 0") ?? 0,
-          try Int64.fetchOne(db, sql: "SELECT recorded_at FROM event ORDER BY sequence DESC LIMIT 1")
+          try copy.value(of: "SELECT count(*) FROM account WHERE version > 0") ?? 0,
+          try copy.value(of: "SELECT recorded_at FROM event ORDER BY sequence DESC LIMIT 1")
         )
       }
-      try copy.close()
       return LedgerBackup(
         file: partial.file, bytes: 0, users: users, newestEntry: newest.map { Date(millisecondsSince1970: $0) })
     } catch let failure as Failure {
@@ -99,14 +94,15 @@ package struct LedgerBackup: Hashable, Sendable {
   }
 
   /// A failure here concerns the copy, unless SQLite attributes it to the ledger.
-  private static func copyPages(of source: DatabaseQueue, to copy: DatabaseQueue, _ partial: PartialFile) throws {
-    do { try source.backup(to: copy) } catch let error as DatabaseError {
-      switch error.resultCode {
-      case .SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_BUSY, .SQLITE_LOCKED: throw error
-      case .SQLITE_FULL: throw Failure.file(path: partial.file, problem: LedgerFile.problem(ENOSPC))
+  private static func copyPages(
+    of source: SQLiteConnection, to copy: SQLiteConnection, _ partial: PartialFile
+  ) throws {
+    do { try source.read { try source.copyPages(to: copy) } } catch let error as SQLiteError {
+      switch error.kind {
+      case .corrupt, .notADatabase, .busy, .locked: throw error
+      case .full: throw Failure.file(path: partial.file, problem: LedgerFile.problem(ENOSPC))
       default:
-        throw Failure.file(
-          path: partial.file, problem: "it could not be written (SQLite \(error.extendedResultCode.rawValue))")
+        throw Failure.file(path: partial.file, problem: "it could not be written (SQLite \(error.code))")
       }
     }
   }

@@ -1,6 +1,4 @@
 internal import Dispatch
-internal import struct FoundationEssentials.Data
-internal import GRDB
 
 /// A ledger, moved between a SQLite file and a PostgreSQL database: every row of every table, in either direction.
 ///
@@ -20,7 +18,7 @@ package struct LedgerCopy: Sendable {
   }
 
   /// Tables of which the other engine has a view, or none.
-  private static let ofOneEngine: Set<String> = ["access_count", "pending_total", "grdb_migrations"]
+  private static let ofOneEngine: Set<String> = ["access_count", "pending_total", "ledger_migration"]
 
   /// - Returns: how many rows were copied, by table.
   package static func copy(
@@ -50,9 +48,9 @@ package struct LedgerCopy: Sendable {
       let file = try LedgerFile(path: path)
       defer { file.release() }
       guard !file.isNew else { throw Failure(description: "There is no ledger at \(path).") }
-      let queue = try DatabaseQueue(path: file.path)
-      defer { try? queue.close() }
-      guard try queue.read(LedgerSchema.present.migrator.hasCompletedMigrations) else {
+      let ledger = try SQLiteConnection(path: file.path)
+      defer { ledger.close() }
+      guard try LedgerSchema.present.isComplete(in: ledger) else {
         throw Failure(description: "The ledger \(path) is of an older version; start the service once.")
       }
       let address = try PostgreSQLAddress(url)
@@ -61,25 +59,21 @@ package struct LedgerCopy: Sendable {
         return connection
       }
       try connection.run("SET statement_timeout = 0")
-      return try queue.read { db in try run(FileSide(db), DatabaseSide(connection), progress) }
+      return try ledger.read { try run(FileSide(ledger), DatabaseSide(connection), progress) }
     case (.database(let url, _), .file(let path)):
       let file = try LedgerFile(path: path)
       defer { file.release() }
-      let queue = try DatabaseQueue(path: file.path)
-      defer { try? queue.close() }
-      try queue.writeWithoutTransaction { db in
-        try db.execute(sql: "PRAGMA application_id = \(LedgerFile.applicationID); PRAGMA journal_mode = wal")
-      }
-      try LedgerSchema.present.migrator.migrate(queue)
+      let ledger = try SQLiteConnection(path: file.path)
+      defer { ledger.close() }
+      try ledger.run("PRAGMA application_id = \(LedgerFile.applicationID); PRAGMA journal_mode = wal")
+      try LedgerSchema.present.migrate(ledger)
       let address = try PostgreSQLAddress(url)
       let connection = try address.checked { $0 }
       guard try connection.run("SELECT to_regclass('account')::text") != nil else {
         throw Failure(description: "There is no ledger in \(address.description).")
       }
       try connection.run("SET statement_timeout = 0; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-      return try queue.writeWithoutTransaction { db in
-        try run(DatabaseSide(connection), FileSide(db), progress)
-      }
+      return try run(DatabaseSide(connection), FileSide(ledger), progress)
     default: throw Failure(description: "A ledger is copied from a file to a database, or from a database to a file.")
     }
   }
@@ -132,7 +126,6 @@ package struct LedgerCopy: Sendable {
         try target.keepMemo("copied", done.sorted().joined(separator: " "))
         try target.execute("COMMIT")
       } catch {
-        // GRDB ends the process over a transaction that is left open.
         try? target.execute("ROLLBACK")
         throw error
       }
@@ -145,25 +138,25 @@ package struct LedgerCopy: Sendable {
 
   /// The tables of the present schema, with their columns.
   private static func tables() throws -> [Table] {
-    let queue = try DatabaseQueue()
-    try LedgerSchema.present.migrator.migrate(queue)
-    return try queue.read { db in
-      let names = try String.fetchAll(
-        db,
-        sql:
-          "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY rowid"
-      )
-      // What others refer to comes first; a memo is written last, as the target's own notes are in it.
-      return try names.filter { !ofOneEngine.contains($0) }.map { name in
-        let columns = try db.columns(in: name)
-        let keys = try db.primaryKey(name).columns
-        return Table(
-          name: name,
-          columns: columns.map {
-            Table.Column(name: $0.name, isBlob: $0.type == "BLOB", isInteger: $0.type == "INTEGER")
-          },
-          order: keys.first == "rowid" || keys.isEmpty ? columns.map(\.name) : keys)
+    let connection = try SQLiteConnection(path: ":memory:")
+    try LedgerSchema.present.migrate(connection)
+    let names = try connection.rows(
+      of:
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY rowid"
+    ) { try $0.get(0, as: String.self) }
+    // What others refer to comes first; a memo is written last, as the target's own notes are in it.
+    return try names.filter { !ofOneEngine.contains($0) }.map { name in
+      let columns = try connection.rows(of: "SELECT name, type, pk FROM pragma_table_info('\(name)') ORDER BY cid") {
+        row in
+        let type = try row.get(1, as: String.self)
+        return (
+          column: Table.Column(name: try row.get(0), isBlob: type == "BLOB", isInteger: type == "INTEGER"),
+          placeInKey: try row.get(2, as: Int.self)
+        )
       }
+      let key = columns.filter { $0.placeInKey > 0 }.sorted { $0.placeInKey < $1.placeInKey }
+      return Table(
+        name: name, columns: columns.map(\.column), order: (key.isEmpty ? columns : key).map(\.column.name))
     }
   }
 
@@ -181,6 +174,31 @@ package struct LedgerCopy: Sendable {
 
     var list: String { columns.map { "\"\($0.name)\"" }.joined(separator: ", ") }
     var orderList: String { order.map { "\"\($0)\"" }.joined(separator: ", ") }
+    var insertion: String {
+      "INSERT INTO \(name) (\(list)) VALUES (\(Array(repeating: "?", count: columns.count).joined(separator: ", ")))"
+    }
+
+    /// The present row of a statement on all columns.
+    func values(of statement: any SQLStatement) throws -> [CopiedValue] {
+      try columns.enumerated().map { index, column in
+        if statement.isNull(index) { return .null }
+        if column.isInteger { return .integer(try statement.integer(index)) }
+        return column.isBlob ? .blob(try statement.blob(index)) : .text(try statement.text(index))
+      }
+    }
+
+    func insert(_ row: [CopiedValue], by statement: any SQLStatement) throws {
+      defer { statement.reset() }
+      for (index, value) in row.enumerated() {
+        switch value {
+        case .null: try statement.bindNull(at: index)
+        case .integer(let integer): try statement.bind(integer, at: index)
+        case .text(let text): try statement.bind(text, at: index)
+        case .blob(let bytes): try statement.bind(bytes, at: index)
+        }
+      }
+      _ = try statement.step()
+    }
   }
 }
 
@@ -203,58 +221,40 @@ extension LedgerSide {
 }
 
 private struct FileSide: LedgerSide {
-  let db: Database
+  let connection: SQLiteConnection
   let tables: LedgerTables
 
-  init(_ db: Database) {
-    self.db = db
-    tables = LedgerTables(db: db)
+  init(_ connection: SQLiteConnection) {
+    self.connection = connection
+    tables = LedgerTables(connection)
   }
 
   /// The lock of the file is held.
   func replicas() -> Int { 0 }
-  func execute(_ sql: String) throws { try db.execute(sql: sql) }
-  func count(_ table: String) throws -> Int { try Int.fetchOne(db, sql: "SELECT count(*) FROM \(table)") ?? 0 }
+  func execute(_ sql: String) throws { try connection.run(sql) }
+  func count(_ table: String) throws -> Int { try connection.value(of: "SELECT count(*) FROM \(table)") ?? 0 }
 
   func read(_ table: LedgerCopy.Table, _ body: ([CopiedValue]) throws -> Void) throws {
-    let rows = try Row.fetchCursor(db, sql: "SELECT \(table.list) FROM \(table.name) ORDER BY \(table.orderList)")
-    while let row = try rows.next() {
-      try body(
-        row.databaseValues.map { value in
-          switch value.storage {
-          case .null, .double: .null
-          case .int64(let integer): .integer(integer)
-          case .string(let text): .text(text)
-          case .blob(let data): .blob(Array(data))
-          }
-        })
-    }
+    let statement = try connection.statement(
+      ofText: "SELECT \(table.list) FROM \(table.name) ORDER BY \(table.orderList)")
+    defer { statement.reset() }
+    while try statement.step() { try body(table.values(of: statement)) }
   }
 
   func write(_ row: [CopiedValue], to table: LedgerCopy.Table) throws {
-    let marks = Array(repeating: "?", count: row.count).joined(separator: ", ")
-    let statement = try db.cachedStatement(sql: "INSERT INTO \(table.name) (\(table.list)) VALUES (\(marks))")
-    let values: [(any DatabaseValueConvertible)?] = row.map { value in
-      switch value {
-      case .null: nil
-      case .integer(let integer): integer
-      case .text(let text): text
-      case .blob(let bytes): bytes.withUnsafeBytes { Data($0) }
-      }
-    }
-    try statement.execute(arguments: StatementArguments(values))
+    try table.insert(row, by: connection.statement(ofText: table.insertion))
   }
 
   func finish(_ tables: [LedgerCopy.Table]) throws {
     // A view of PostgreSQL's that is a table here.
-    try db.execute(
-      sql: """
-        DELETE FROM access_count;
-        INSERT INTO access_count (tier, product_id, is_for_life, users)
-          SELECT tier, product_id, is_for_life, count(*) FROM account
-          WHERE product_id IS NOT NULL AND tier IS NOT NULL AND status <> 'expired'
-          GROUP BY tier, product_id, is_for_life;
-        """)
+    try connection.run(
+      """
+      DELETE FROM access_count;
+      INSERT INTO access_count (tier, product_id, is_for_life, users)
+        SELECT tier, product_id, is_for_life, count(*) FROM account
+        WHERE product_id IS NOT NULL AND tier IS NOT NULL AND status <> 'expired'
+        GROUP BY tier, product_id, is_for_life;
+      """)
   }
 }
 
@@ -282,12 +282,7 @@ private struct DatabaseSide: LedgerSide {
       let fetch = try connection.rows(of: "FETCH 500 FROM copied")
       while try fetch.step() {
         isMore = true
-        try body(
-          table.columns.enumerated().map { index, column in
-            if fetch.isNull(index) { return .null }
-            if column.isInteger { return .integer(try fetch.integer(index)) }
-            return column.isBlob ? .blob(try fetch.blob(index)) : .text(try fetch.text(index))
-          })
+        try body(table.values(of: fetch))
       }
     }
     try connection.run("CLOSE copied")
@@ -295,19 +290,7 @@ private struct DatabaseSide: LedgerSide {
   }
 
   func write(_ row: [CopiedValue], to table: LedgerCopy.Table) throws {
-    let marks = Array(repeating: "?", count: row.count).joined(separator: ", ")
-    let statement = try connection.statement(
-      ofText: "INSERT INTO \(table.name) (\(table.list)) VALUES (\(marks))")
-    defer { statement.reset() }
-    for (index, value) in row.enumerated() {
-      switch value {
-      case .null: try statement.bindNull(at: index)
-      case .integer(let integer): try statement.bind(integer, at: index)
-      case .text(let text): try statement.bind(text, at: index)
-      case .blob(let bytes): try statement.bind(bytes, at: index)
-      }
-    }
-    _ = try statement.step()
+    try table.insert(row, by: connection.statement(ofText: table.insertion))
   }
 
   /// A number that is given to a new row is above every one that was copied.

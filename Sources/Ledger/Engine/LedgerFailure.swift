@@ -1,7 +1,5 @@
 private import Glibc
 
-internal import GRDB
-
 /// The effect of an SQLite error on the entry, on its transaction, and on the process.
 struct LedgerFailure: Error, Hashable {
   enum Reach: Hashable {
@@ -22,6 +20,8 @@ struct LedgerFailure: Error, Hashable {
   static let misplaced = LedgerFailure(
     reach: .process, sentence: "The ledger's file was removed or replaced while it was open")
 
+  static let closed = LedgerFailure(reach: .transaction, sentence: "The ledger was closed")
+
   static let unknownOutcome = LedgerFailure(
     reach: .transaction, sentence: "The ledger's database went away while it committed")
 
@@ -35,7 +35,7 @@ struct LedgerFailure: Error, Hashable {
     switch error {
     case let failure as LedgerFailure: self = failure
     case let error as PostgreSQLError: self = Self.from(error)
-    case let error as DatabaseError: self = Self.from(error, systemError: systemError)
+    case let error as SQLiteError: self = Self.from(error, systemError: systemError)
     default: self.init(reach: .entry, sentence: "The ledger holds or was given a value that it cannot read or keep")
     }
   }
@@ -44,33 +44,34 @@ struct LedgerFailure: Error, Hashable {
   /// the cause is gone; a failed fsync or an interrupted write is different.
   private static let refusals: Set<Int32> = [EROFS, EPERM, EACCES, EDQUOT]
 
-  private static func from(_ error: DatabaseError, systemError: Int32) -> LedgerFailure {
-    let code = error.extendedResultCode.rawValue
-    switch error.resultCode {
-    case .SQLITE_IOERR:
+  private static func from(_ error: SQLiteError, systemError: Int32) -> LedgerFailure {
+    let code = error.code
+    switch error.kind {
+    case .inputOutput:
       // Failures of the shared-memory index or of memory lose nothing: the index is rebuilt from the log.
-      switch error.extendedResultCode {
-      case .SQLITE_IOERR_SHMSIZE, .SQLITE_IOERR_SHMOPEN, .SQLITE_IOERR_SHMMAP, .SQLITE_IOERR_NOMEM:
+      switch code {
+      case SQLiteError.sharedMemorySize, SQLiteError.sharedMemoryOpen, SQLiteError.sharedMemoryMap,
+        SQLiteError.memoryForFile:
         return .init(
           reach: .transaction, sentence: "The ledger's index has no room in memory or on the disk (SQLite \(code))")
-      case .SQLITE_IOERR_WRITE where refusals.contains(systemError):
+      case SQLiteError.writeFailed where refusals.contains(systemError):
         return .init(
           reach: .transaction, sentence: "The system refuses to write the ledger (SQLite \(code), errno \(systemError))"
         )
       default:
         return .init(reach: .process, sentence: "The disk failed under the ledger (SQLite \(code))")
       }
-    case .SQLITE_CORRUPT, .SQLITE_NOTADB:
+    case .corrupt, .notADatabase:
       return .init(reach: .process, sentence: "The ledger's file is corrupt (SQLite \(code))")
-    case .SQLITE_FULL:
+    case .full:
       return .init(reach: .transaction, sentence: "The disk under the ledger is full (SQLite \(code))")
-    case .SQLITE_READONLY:
+    case .readOnly:
       return .init(reach: .transaction, sentence: "The ledger's file cannot be written (SQLite \(code))")
-    case .SQLITE_BUSY, .SQLITE_LOCKED:
+    case .busy, .locked:
       return .init(reach: .transaction, sentence: "Another process holds the ledger locked (SQLite \(code))")
-    case .SQLITE_CANTOPEN, .SQLITE_PERM, .SQLITE_AUTH:
+    case .cannotOpen, .permission, .authorization:
       return .init(reach: .transaction, sentence: "The ledger's file cannot be opened (SQLite \(code))")
-    case .SQLITE_NOMEM, .SQLITE_INTERRUPT, .SQLITE_PROTOCOL, .SQLITE_ABORT:
+    case .noMemory, .interrupted, .lockingProtocol, .abort:
       return .init(reach: .transaction, sentence: "The ledger's transaction could not go on (SQLite \(code))")
     default:
       return .init(reach: .entry, sentence: "The ledger refused a statement (SQLite \(code))")

@@ -1,6 +1,5 @@
 internal import Dispatch
 package import Entitlements
-internal import GRDB
 internal import Glibc
 
 /// A ledger on disk, inspected read-only by another process than the service.
@@ -63,24 +62,22 @@ package struct LedgerInspection: Hashable, Sendable {
   ) async -> Value? {
     switch place {
     case .file(let path):
-      await value(in: path) { db in try db.tableExists(table) ? try operation(LedgerTables(db: db)) : nil }
+      await value(in: path) { try $0.hasTable(table) ? try operation(LedgerTables($0)) : nil }
     case .database(let url, _): await PostgreSQLInspection.value(in: url, operation)
     }
   }
 
   private static func value<Value: Sendable>(
-    in given: String, _ operation: @escaping @Sendable (Database) throws -> Value?
+    in given: String, _ operation: @escaping @Sendable (SQLiteConnection) throws -> Value?
   ) async -> Value? {
     await withCheckedContinuation { continuation in
       DispatchQueue.global().async {
         let value: Value? = try? {
           let path = try LedgerFile.resolve(given)
           guard access(path, R_OK | W_OK) == 0 else { return nil }
-          var configuration = Configuration()
-          configuration.readonly = true
-          let queue = try DatabaseQueue(path: path, configuration: configuration)
-          defer { try? queue.close() }
-          return try queue.read(operation)
+          let connection = try SQLiteConnection(path: path, isReadOnly: true)
+          defer { connection.close() }
+          return try connection.read { try operation(connection) }
         }()
         continuation.resume(returning: value)
       }
@@ -126,19 +123,16 @@ package struct LedgerInspection: Hashable, Sendable {
   }
 
   private static func check(_ path: String, within time: Duration) throws(LedgerOpenError) -> State {
-    var configuration = Configuration()
-    configuration.readonly = true
-    configuration.busyMode = .timeout(2)
     do {
-      let queue = try DatabaseQueue(path: path, configuration: configuration)
-      defer { try? queue.close() }
-      try expectOurs(queue, path: path)
-      let end = DispatchWorkItem { queue.interrupt() }
+      let connection = try SQLiteConnection(path: path, isReadOnly: true, patience: .seconds(2))
+      defer { connection.close() }
+      try expectOurs(connection, path: path)
+      let end = DispatchWorkItem { connection.interrupt() }
       DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(Int(time / .milliseconds(1))), execute: end)
       defer { end.cancel() }
       do {
-        try expectSound(queue, path: path)
-      } catch let error as DatabaseError where error.resultCode == .SQLITE_INTERRUPT {
+        try expectSound(connection, path: path)
+      } catch let error as SQLiteError where error.kind == .interrupted {
         return .sound(isComplete: false)
       }
       return .sound(isComplete: true)
@@ -148,19 +142,18 @@ package struct LedgerInspection: Hashable, Sendable {
   }
 
   /// Throws unless a file is a ledger of this version or an older one.
-  static func expectOurs(_ queue: DatabaseQueue, path: String) throws {
-    let isOurs = try queue.read { db in
-      try Int.fetchOne(db, sql: "PRAGMA application_id") == Int(LedgerFile.applicationID)
+  static func expectOurs(_ connection: SQLiteConnection, path: String) throws {
+    guard try connection.value(of: "PRAGMA application_id", as: Int.self) == Int(LedgerFile.applicationID) else {
+      throw LedgerOpenError.notALedger(path: path)
     }
-    guard isOurs else { throw LedgerOpenError.notALedger(path: path) }
-    guard try !queue.read(LedgerSchema.present.migrator.hasBeenSuperseded) else {
+    guard try !LedgerSchema.present.isSuperseded(in: connection) else {
       throw LedgerOpenError.newerSchema(path: path)
     }
   }
 
   /// Throws unless the structure is sound: everything but the comparison of indexes with tables, which is much slower.
-  static func expectSound(_ queue: DatabaseQueue, path: String) throws {
-    let findings = try queue.read { db in try String.fetchAll(db, sql: "PRAGMA quick_check(1)") }
+  static func expectSound(_ connection: SQLiteConnection, path: String) throws {
+    let findings = try connection.rows(of: "PRAGMA quick_check(1)") { try $0.get(0, as: String.self) }
     guard findings == ["ok"] else {
       throw LedgerOpenError.damaged(path: path, problem: findings.first ?? "SQLite does not say what is wrong")
     }
@@ -168,7 +161,7 @@ package struct LedgerInspection: Hashable, Sendable {
 
   static func openError(_ error: any Error, path: String) -> LedgerOpenError {
     if let error = error as? LedgerOpenError { return error }
-    if (error as? DatabaseError)?.resultCode == .SQLITE_NOTADB { return .notALedger(path: path) }
+    if (error as? SQLiteError)?.kind == .notADatabase { return .notALedger(path: path) }
     let failure = LedgerFailure(error)
     return failure.reach == .process
       ? .damaged(path: path, problem: failure.sentence) : .inaccessible(path: path, problem: failure.sentence)

@@ -1,5 +1,4 @@
 internal import Dispatch
-internal import GRDB
 internal import Synchronization
 
 /// Batched short reads: the reads queued at the same time share one turn of a dedicated connection, and one snapshot.
@@ -23,13 +22,16 @@ final class ReadQueue: Sendable {
 
   /// Guards the queue of reads and the reader's state. Never held during a read.
   private let state = Mutex(State())
-  private let connection: DatabaseQueue
+  private let reader: SQLiteQueue
+  /// For the reader's thread only.
+  private let tables: LedgerTables
   /// Signalled by the reader that finishes after the queue was closed.
   private let end = DispatchSemaphore(value: 0)
-  /// Prepared statements of the connection, created lazily; for its thread only.
-  private let tables = Mutex<LedgerTables?>(nil)
 
-  init(connection: DatabaseQueue) { self.connection = connection }
+  init(connection: SQLiteConnection) {
+    reader = SQLiteQueue(connection)
+    tables = LedgerTables(connection)
+  }
 
   /// Reads that wait for the next turn.
   var waiting: Int { state.withLock { $0.waiting.count } }
@@ -55,9 +57,7 @@ final class ReadQueue: Sendable {
     }
     if isReading { end.wait() }
     // Waits for the reader, which may still be returning.
-    connection.unsafeReentrantRead { _ in }
-    tables.withLock { $0 = nil }
-    try? connection.close()
+    reader.sync { $0.close() }
   }
 
   private func enqueue(_ read: Read) {
@@ -69,10 +69,9 @@ final class ReadQueue: Sendable {
       return .startsReader
     }
     switch enqueued {
-    case .refused: read.fail(Self.closed)
+    case .refused: read.fail(.closed)
     case .waits: break
-    // A read-only connection: nothing is written.
-    case .startsReader: connection.asyncWriteWithoutTransaction { db in self.drain(db) }
+    case .startsReader: reader.async { self.drain($0) }
     }
   }
 
@@ -82,16 +81,9 @@ final class ReadQueue: Sendable {
     case startsReader
   }
 
-  private static let closed = LedgerFailure(reach: .transaction, sentence: "The ledger was closed")
-
   /// The reader's loop, on the connection's thread.
-  private func drain(_ db: Database) {
-    let tables = tables.withLock { tables in
-      let known = tables ?? LedgerTables(db: db)
-      tables = known
-      return known
-    }
-    while let batch = nextBatch() { read(batch, tables, db) }
+  private func drain(_ connection: SQLiteConnection) {
+    while let batch = nextBatch() { read(batch, connection) }
   }
 
   private func nextBatch() -> [Read]? {
@@ -107,9 +99,9 @@ final class ReadQueue: Sendable {
     }
   }
 
-  private func read(_ batch: [Read], _ tables: LedgerTables, _ db: Database) {
+  private func read(_ batch: [Read], _ connection: SQLiteConnection) {
     do {
-      if db.isInsideTransaction { try tables.execute("ROLLBACK") }  // an end that failed before
+      try connection.rollBack()  // where an end failed before
       try tables.execute("BEGIN")
     } catch {
       let failure = LedgerFailure(error)
@@ -117,6 +109,6 @@ final class ReadQueue: Sendable {
       return
     }
     for read in batch { read.run(tables) }
-    if db.isInsideTransaction { try? tables.execute("COMMIT") }
+    if connection.isInTransaction { try? tables.execute("COMMIT") }
   }
 }

@@ -1,14 +1,13 @@
 internal import CGatheringVFS
 internal import Dispatch
-internal import GRDB
-internal import GRDBSQLite
 
 /// The ledger in one SQLite file: one connection that writes, in batches, and others that read beside it.
 final class SQLiteEngine: LedgerEngine {
   private let file: LedgerFile
-  private let pool: DatabasePool
+  private let writer: SQLiteQueue
   private let queue: CommitQueue
-  private let reads: ReadQueue
+  private let shortReads: ReadQueue
+  private let longReads: ReadPool
 
   var isShared: Bool { false }
   var statistics: Ledger.Statistics { queue.statistics }
@@ -25,31 +24,28 @@ final class SQLiteEngine: LedgerEngine {
     let file = try LedgerFile(path: path)
     do {
       let registered = gathering_vfs_register()
-      guard registered == SQLITE_OK else { throw DatabaseError(resultCode: ResultCode(rawValue: registered)) }
+      guard registered == 0 else { throw SQLiteError(code: registered) }
       if file.isNew { try Self.stamp(file.path) }
-      let pool = try DatabasePool(path: file.path, configuration: Self.configuration)
-      do {
-        try Self.prepare(pool, file, synchronous: synchronous, schema.migrator)
-        file.rememberLog()
-        var reading = Self.configuration
-        reading.readonly = true
-        reading.prepareDatabase { db in try db.execute(sql: "PRAGMA cache_size = -\(Self.cacheSize)") }
-        reads = ReadQueue(connection: try DatabaseQueue(path: file.path, configuration: reading))
-      } catch {
-        try? pool.close()
-        throw error
-      }
+      let connection = try Self.connect(file.path)
+      try Self.prepare(connection, file, synchronous: synchronous, schema)
+      file.rememberLog()
+      let reading = try Self.connect(file.path, isReadOnly: true)
+      try reading.run("PRAGMA cache_size = -\(Self.cacheSize)")
       self.file = file
-      self.pool = pool
+      shortReads = ReadQueue(connection: reading)
+      longReads = ReadPool { [path = file.path] in
+        try Self.connect(path, isReadOnly: true, patience: .seconds(10))
+      }
+      writer = SQLiteQueue(connection)
       queue = CommitQueue(
-        pool: pool, isInPlace: { file.isInPlace }, onFatal: onFatal, onCommit: onCommit, onChanged: onChanged,
+        writer: writer, isInPlace: { file.isInPlace }, onFatal: onFatal, onCommit: onCommit, onChanged: onChanged,
         pause: pause)
     } catch let error as LedgerOpenError {
       throw error
     } catch {
       let failure = LedgerFailure(error)
       guard failure.reach == .process else { throw .inaccessible(path: file.path, problem: failure.sentence) }
-      let isDisk = (error as? DatabaseError)?.resultCode == .SQLITE_IOERR
+      let isDisk = (error as? SQLiteError)?.kind == .inputOutput
       throw isDisk
         ? .diskFailed(path: file.path, problem: failure.sentence)
         : .damaged(path: file.path, problem: failure.sentence)
@@ -58,31 +54,24 @@ final class SQLiteEngine: LedgerEngine {
 
   /// Sets the application ID of a new file before anything else is written, in the file itself rather than in its log.
   private static func stamp(_ path: String) throws {
-    let queue = try DatabaseQueue(path: path, configuration: configuration)
-    try queue.writeWithoutTransaction { db in
-      try db.execute(sql: "PRAGMA application_id = \(LedgerFile.applicationID)")
-    }
-    try queue.close()
+    let connection = try connect(path)
+    defer { connection.close() }
+    try connection.run("PRAGMA application_id = \(LedgerFile.applicationID)")
   }
 
-  private static var configuration: Configuration {
-    var configuration = Configuration()
-    configuration.label = "ledger"
-    configuration.foreignKeysEnabled = true
-    configuration.busyMode = .timeout(2)
-    // GRDB would crash on a transaction that is still open after a failed rollback; the queue rolls it back itself.
-    configuration.allowsUnsafeTransactions = true
-    configuration.prepareDatabase { db in
-      // What is deleted is overwritten, so that an erasure need not look for what was deleted before it.
-      // https://www.sqlite.org/pragma.html#pragma_secure_delete
-      try db.execute(sql: "PRAGMA secure_delete = ON")
-      // A savepoint may spill to a file; a container's root file system may be read-only.
-      try db.execute(sql: "PRAGMA temp_store = MEMORY")
-      try db.execute(sql: "PRAGMA cell_size_check = ON")
-      // Until the queue writes: for a migration.
-      try db.execute(sql: "PRAGMA wal_autocheckpoint = \(CommitQueue.longLog)")
-    }
-    return configuration
+  private static func connect(
+    _ path: String, isReadOnly: Bool = false, patience: Duration = .seconds(2)
+  ) throws -> SQLiteConnection {
+    let connection = try SQLiteConnection(path: path, isReadOnly: isReadOnly, patience: patience)
+    // What is deleted is overwritten, so that an erasure need not look for what was deleted before it.
+    // https://www.sqlite.org/pragma.html#pragma_secure_delete
+    try connection.run("PRAGMA secure_delete = ON")
+    // A savepoint may spill to a file; a container's root file system may be read-only.
+    try connection.run("PRAGMA temp_store = MEMORY")
+    try connection.run("PRAGMA cell_size_check = ON")
+    // Until the queue writes: for a migration.
+    try connection.run("PRAGMA wal_autocheckpoint = \(CommitQueue.longLog)")
+    return connection
   }
 
   /// Page cache of each busy connection in KiB. SQLite's 2 MB do not hold the inner pages of the indexes, of which each
@@ -90,45 +79,39 @@ final class SQLiteEngine: LedgerEngine {
   private static let cacheSize = 16_384
 
   private static func prepare(
-    _ pool: DatabasePool, _ file: LedgerFile, synchronous: Ledger.Synchronous, _ migrator: DatabaseMigrator
+    _ connection: SQLiteConnection, _ file: LedgerFile, synchronous: Ledger.Synchronous, _ schema: LedgerSchema
   ) throws {
     let path = file.path
-    // GRDB sets NORMAL while it opens, under which a power cut loses acknowledged records: set FULL now, and read it
-    // back from SQLite.
-    try pool.writeWithoutTransaction { db in
-      try db.execute(sql: "PRAGMA synchronous = \(synchronous.rawValue)")
-      try db.execute(sql: "PRAGMA cache_size = -\(cacheSize)")
-      try expect(db, "synchronous", synchronous.rawValue, path: path)
-      try expect(db, "foreign_keys", 1, path: path)
-      try expect(db, "secure_delete", 1, path: path)
-      try expect(db, "application_id", Int(LedgerFile.applicationID), path: path)
-      guard try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal" else {
-        throw LedgerOpenError.notDurable(path: path, problem: "SQLite refuses the write-ahead log")
-      }
-      // Where the disk failed under the process before, its last pages may be in the kernel's memory alone: the log is
-      // copied, and the copy synced, before anything is recorded on top of them.
-      if file.hadLog { try CommitQueue.copyLog(db) }
+    guard try connection.value(of: "PRAGMA journal_mode = WAL", as: String.self) == "wal" else {
+      throw LedgerOpenError.notDurable(path: path, problem: "SQLite refuses the write-ahead log")
     }
-    guard try !pool.read(migrator.hasBeenSuperseded) else { throw LedgerOpenError.newerSchema(path: path) }
-    try migrator.migrate(pool)
+    // Else closing the ledger after the disk failed would copy and remove a log of which pages may be in the kernel's
+    // memory alone.
+    try connection.keepLog()
+    try connection.run("PRAGMA synchronous = \(synchronous.rawValue)")
+    try connection.run("PRAGMA cache_size = -\(cacheSize)")
+    try expect(connection, "synchronous", synchronous.rawValue, path: path)
+    try expect(connection, "foreign_keys", 1, path: path)
+    try expect(connection, "secure_delete", 1, path: path)
+    try expect(connection, "application_id", Int(LedgerFile.applicationID), path: path)
+    // Where the disk failed under the process before, its last pages may be in the kernel's memory alone: the log is
+    // copied, and the copy synced, before anything is recorded on top of them.
+    if file.hadLog { try CommitQueue.copyLog(connection) }
+    guard try !schema.isSuperseded(in: connection) else { throw LedgerOpenError.newerSchema(path: path) }
+    try schema.migrate(connection)
     // A migration may change settings temporarily.
-    try pool.writeWithoutTransaction { db in
-      try expect(db, "synchronous", synchronous.rawValue, path: path)
-      try expect(db, "foreign_keys", 1, path: path)
-      // Pages of a transaction that is then rolled back would be gathered (`CGatheringVFS`) until this connection writes or
-      // reads again, over what another process has committed meanwhile. A transaction has some 1 000 pages at most, and the
-      // `VACUUM` of a small file 64 MiB.
-      try db.execute(sql: "PRAGMA cache_spill = OFF")
-      try expect(db, "cache_spill", 0, path: path)
-      try db.inTransaction(.immediate) {
-        try LedgerTables(db: db).release()
-        return .commit
-      }
-    }
+    try expect(connection, "synchronous", synchronous.rawValue, path: path)
+    try expect(connection, "foreign_keys", 1, path: path)
+    // Pages of a transaction that is then rolled back would be gathered (`CGatheringVFS`) until this connection writes or
+    // reads again, over what another process has committed meanwhile. A transaction has some 1 000 pages at most, and the
+    // `VACUUM` of a small file 64 MiB.
+    try connection.run("PRAGMA cache_spill = OFF")
+    try expect(connection, "cache_spill", 0, path: path)
+    try connection.write { try LedgerTables(connection).release() }
   }
 
-  static func expect(_ db: Database, _ pragma: String, _ expected: Int, path: String) throws {
-    let actual = try Int.fetchOne(db, sql: "PRAGMA \(pragma)")
+  static func expect(_ connection: SQLiteConnection, _ pragma: String, _ expected: Int, path: String) throws {
+    let actual: Int? = try connection.value(of: "PRAGMA \(pragma)")
     guard actual == expected else {
       throw LedgerOpenError.notDurable(
         path: path, problem: "SQLite says \(pragma)=\(actual.map(String.init) ?? "nothing"), not \(expected)")
@@ -136,15 +119,14 @@ final class SQLiteEngine: LedgerEngine {
   }
 
   func close() async {
-    // Calls on a closed connection would pass SQLite a null database, and crash.
     guard await queue.close() else { return }
     await withCheckedContinuation { continuation in
       DispatchQueue.global().async { [self] in
         // A failure here must not fail the stop: uncopied pages are in the log.
-        if !queue.isFailed { _ = try? pool.writeWithoutTransaction { db in try db.checkpoint(.truncate) } }
-        queue.releaseStatements()
-        reads.close()
-        try? pool.close()
+        if !queue.isFailed { try? writer.sync { try $0.copyLog(emptying: true) } }
+        shortReads.close()
+        longReads.close()
+        writer.sync { $0.close() }
         file.release()
         continuation.resume()
       }
@@ -156,19 +138,19 @@ final class SQLiteEngine: LedgerEngine {
   func emptyLog() async throws(LedgerError) {
     guard !queue.isClosed else { throw .closed }
     let result: Result<Void, LedgerFailure> = await withCheckedContinuation { continuation in
-      pool.asyncWriteWithoutTransaction { db in
+      writer.async { connection in
         continuation.resume(
           returning: Result {
-            if try Self.isSmall(db) { try Self.rebuild(db) }
-            _ = try db.checkpoint(.truncate)
+            if try Self.isSmall(connection) { try Self.rebuild(connection) }
+            try connection.copyLog(emptying: true)
           }.mapError { LedgerFailure($0) })
       }
     }
     try value(result)
   }
 
-  private static func rebuild(_ db: Database) throws {
-    do { try db.execute(sql: "VACUUM") } catch {
+  private static func rebuild(_ connection: SQLiteConnection) throws {
+    do { try connection.run("VACUUM") } catch {
       // Without room for it, the rows are overwritten all the same.
       guard LedgerFailure(error).reach != .process else { throw error }
     }
@@ -177,9 +159,9 @@ final class SQLiteEngine: LedgerEngine {
   /// Bytes of a file that is rebuilt in some tenths of a second.
   private static let smallFile = 64 * 1024 * 1024
 
-  private static func isSmall(_ db: Database) throws -> Bool {
-    let pages = try Int.fetchOne(db, sql: "PRAGMA page_count") ?? 0
-    let size = try Int.fetchOne(db, sql: "PRAGMA page_size") ?? 0
+  private static func isSmall(_ connection: SQLiteConnection) throws -> Bool {
+    let pages: Int = try connection.value(of: "PRAGMA page_count") ?? 0
+    let size: Int = try connection.value(of: "PRAGMA page_size") ?? 0
     return pages * size <= smallFile
   }
 
@@ -223,20 +205,14 @@ final class SQLiteEngine: LedgerEngine {
     _ operation: @escaping @Sendable (LedgerTables) throws -> Value
   ) async throws(LedgerError) -> Value {
     guard !queue.isClosed else { throw .closed }
-    return try value(
-      await withCheckedContinuation { continuation in
-        pool.asyncRead { db in
-          continuation.resume(
-            returning: Result { try operation(LedgerTables(db: try db.get())) }.mapError { LedgerFailure($0) })
-        }
-      })
+    return try value(await longReads.submit(operation))
   }
 
   func readShort<Value: Sendable>(
     _ operation: @escaping @Sendable (LedgerTables) throws -> Value
   ) async throws(LedgerError) -> Value {
     guard !queue.isClosed else { throw .closed }
-    return try value(await reads.submit(operation))
+    return try value(await shortReads.submit(operation))
   }
 
   private func value<Value>(_ result: Result<Value, LedgerFailure>) throws(LedgerError) -> Value {

@@ -1,119 +1,187 @@
-internal import GRDB
-internal import GRDBSQLite
+internal import CSQLite
+internal import Synchronization
 
-/// A connection that GRDB lends, with its prepared statements run by SQLite's own functions.
+/// A connection to a SQLite file, with its prepared statements. Its calls block; one thread uses it at a time.
 ///
-/// GRDB prepares each run for observers, cancellation and errors with the statement's text. None of these is needed
-/// here, and they took several times as long as SQLite itself. Transactions are left to GRDB.
-///
-/// Use is limited to the thread on which GRDB lent the connection. All statements must be released before the
-/// connection is closed.
+/// Each call that fails throws a `SQLiteError`; on a closed connection, one of misuse.
 final class SQLiteConnection: SQLConnection, @unchecked Sendable {
-  private let db: Database
+  /// `sqlite3 *`; `nil` once closed.
+  private var pointer: OpaquePointer?
   /// By the address of the text in the program.
   private var statements: [UnsafePointer<UInt8>: SQLiteStatement] = [:]
+  /// By their text.
+  private var others: [String: SQLiteStatement] = [:]
+  /// Held while the connection is closed, and while another thread interrupts it.
+  private let ending = Mutex(())
+  /// Pages of the log after the last commit, after `countLog`.
+  private(set) var logPages = 0
 
-  init(_ db: Database) { self.db = db }
+  /// Opens a file, which is created where it may be written.
+  /// - Parameters:
+  ///   - path: of the file; `:memory:` is a database of this connection's own.
+  ///   - patience: the longest that a statement waits for a lock of another connection.
+  init(path: String, isReadOnly: Bool = false, patience: Duration = .zero) throws {
+    let access = isReadOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
+    // Without SQLite's own lock, as one thread uses it at a time.
+    try check(sqlite3_open_v2(path, &pointer, access | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nil))
+    try check(sqlite3_busy_timeout(pointer, Int32(patience / .milliseconds(1))))
+    try check(csqlite_refuse_quoted_values(pointer))
+    try run("PRAGMA foreign_keys = ON")
+  }
+
+  deinit { close() }
+
+  /// Ends the connection, and forgets its statements. Further calls do nothing.
+  func close() {
+    statements = [:]
+    others = [:]
+    ending.withLock { _ in
+      // A statement that is still held keeps SQLite's own part of the connection until it is released.
+      sqlite3_close_v2(pointer)
+      pointer = nil
+    }
+  }
+
+  /// Ends the running statement with `interrupted`. Any thread may call it.
+  func interrupt() {
+    ending.withLock { _ in if let pointer { sqlite3_interrupt(pointer) } }
+  }
+
+  private var open: OpaquePointer {
+    get throws {
+      guard let pointer else { throw SQLiteError(.misuse) }
+      return pointer
+    }
+  }
+
+  private func check(_ code: Int32) throws {
+    guard code == SQLITE_OK else { throw SQLiteError(code: code) }
+  }
+
+  // MARK: Statements
 
   var isShared: Bool { false }
-  var changes: Int { db.changesCount }
-  var lastRow: Int64 { db.lastInsertedRowID }
+  var changes: Int { pointer.map { Int(sqlite3_changes($0)) } ?? 0 }
+  var lastRow: Int64 { pointer.map { sqlite3_last_insert_rowid($0) } ?? 0 }
   func readAhead(_ queries: () -> Void) {}
 
   func statement(_ sql: StaticString) throws -> any SQLStatement {
     if let known = statements[sql.utf8Start] { return known }
-    // A statement that is kept by GRDB is kept for long. SQLite takes its memory elsewhere then, and not from the few places
-    // (lookaside) that it has for what a run needs for a moment.
-    let new = SQLiteStatement(try db.cachedStatement(sql: sql.description))
+    let new = try prepare(sql.description, isKept: true)
     statements[sql.utf8Start] = new
     return new
   }
-}
 
-final class SQLiteStatement: SQLStatement {
-  /// Owns the pointer, `sqlite3_stmt *`.
-  private let owner: Statement
-  private let pointer: OpaquePointer
-
-  init(_ statement: Statement) {
-    owner = statement
-    pointer = statement.sqliteStatement
+  /// A statement whose text is made at run time, kept for the next use.
+  func statement(ofText sql: String) throws -> SQLiteStatement {
+    if let known = others[sql] { return known }
+    let new = try prepare(sql, isKept: true)
+    others[sql] = new
+    return new
   }
 
-  /// SQLite's `SQLITE_TRANSIENT`: it copies the value, so that nothing has to outlive the call.
-  private static let copied = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
-
-  func bindNull(at index: Int) throws { try check(sqlite3_bind_null(pointer, Int32(index + 1))) }
-
-  func bind(_ value: Int64, at index: Int) throws { try check(sqlite3_bind_int64(pointer, Int32(index + 1), value)) }
-
-  func bind(_ value: String, at index: Int) throws {
-    var value = value
-    try check(
-      value.withUTF8 { bytes in
-        guard let start = bytes.baseAddress else {
-          return sqlite3_bind_text(pointer, Int32(index + 1), "", 0, Self.copied)
-        }
-        return start.withMemoryRebound(to: CChar.self, capacity: bytes.count) {
-          sqlite3_bind_text64(
-            pointer, Int32(index + 1), $0, sqlite3_uint64(bytes.count), Self.copied, UInt8(SQLITE_UTF8))
-        }
-      })
+  /// - Parameter isKept: SQLite takes the memory of such a statement elsewhere, and not from the few places (lookaside)
+  ///   that it has for the needs of a moment.
+  private func prepare(_ sql: String, isKept: Bool) throws -> SQLiteStatement {
+    var statement: OpaquePointer?
+    try check(sqlite3_prepare_v3(open, sql, -1, isKept ? UInt32(SQLITE_PREPARE_PERSISTENT) : 0, &statement, nil))
+    // A text without a statement.
+    guard let statement else { throw SQLiteError(.misuse) }
+    return SQLiteStatement(statement)
   }
 
-  func bind(_ value: [UInt8], at index: Int) throws {
-    try check(
-      value.withUnsafeBytes { bytes in
-        guard let start = bytes.baseAddress, !bytes.isEmpty else {
-          return sqlite3_bind_zeroblob(pointer, Int32(index + 1), 0)
-        }
-        return sqlite3_bind_blob64(pointer, Int32(index + 1), start, sqlite3_uint64(bytes.count), Self.copied)
-      })
+  /// Runs statements without values; their rows are not wanted.
+  func run(_ sql: String) throws { try check(sqlite3_exec(open, sql, nil, nil, nil)) }
+
+  /// Every row of a statement that is run once.
+  func rows<Result>(of sql: String, read: (SQLRow) throws -> Result) throws -> [Result] {
+    let statement = try prepare(sql, isKept: false)
+    var results: [Result] = []
+    while try statement.step() { results.append(try read(SQLRow(statement: statement))) }
+    return results
   }
 
-  func run() throws { while try step() {} }
+  /// The first column of the first row.
+  func value<Value: SQLValue>(of sql: String, as type: Value.Type = Value.self) throws -> Value? {
+    try rows(of: sql) { try $0.get(0, as: type) }.first
+  }
 
-  func step() throws -> Bool {
-    switch sqlite3_step(pointer) {
-    case SQLITE_ROW: true
-    case SQLITE_DONE: false
-    case let code: throw DatabaseError(resultCode: ResultCode(rawValue: code))
+  func hasTable(_ name: String) throws -> Bool {
+    try exists("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", name)
+  }
+
+  // MARK: Transactions
+
+  var isInTransaction: Bool { pointer.map { sqlite3_get_autocommit($0) == 0 } ?? false }
+
+  /// Runs a body in a transaction that holds the lock for writing from its beginning.
+  func write<Result>(_ body: () throws -> Result) throws -> Result { try transaction("BEGIN IMMEDIATE", body) }
+
+  /// Runs a body on one snapshot.
+  func read<Result>(_ body: () throws -> Result) throws -> Result { try transaction("BEGIN", body) }
+
+  private func transaction<Result>(_ begin: String, _ body: () throws -> Result) throws -> Result {
+    try run(begin)
+    do {
+      let result = try body()
+      try run("COMMIT")
+      return result
+    } catch {
+      try? rollBack()
+      throw error
     }
   }
 
-  func reset() {
-    // The step has already reported the same error.
-    _ = sqlite3_reset(pointer)
-    _ = sqlite3_clear_bindings(pointer)
+  /// Rolls the transaction back, if one is open. After an error it stays open.
+  func rollBack() throws { if isInTransaction { try run("ROLLBACK") } }
+
+  // MARK: The log, and copies
+
+  /// Counts the log's pages, in the place of the hook by which SQLite copies a long log within a COMMIT.
+  func countLog() {
+    guard let pointer else { return }
+    _ = sqlite3_wal_hook(
+      pointer,
+      { context, _, _, pages in
+        guard let context else { return SQLITE_OK }
+        Unmanaged<SQLiteConnection>.fromOpaque(context).takeUnretainedValue().logPages = Int(pages)
+        return SQLITE_OK
+      }, Unmanaged.passUnretained(self).toOpaque())
   }
 
-  func isNull(_ column: Int) -> Bool { sqlite3_column_type(pointer, Int32(column)) == SQLITE_NULL }
+  /// Leaves the log as it is when the connection is closed, even as the last one.
+  func keepLog() throws { try check(csqlite_keep_log(open)) }
 
-  func integer(_ column: Int) throws -> Int64 {
-    try expect(SQLITE_INTEGER, in: column)
-    return sqlite3_column_int64(pointer, Int32(column))
+  /// Copies the log into the file and syncs it: as far as no reader is in the way, or, to empty it, after the last of them.
+  func copyLog(emptying: Bool = false) throws {
+    let mode = emptying ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE
+    try check(sqlite3_wal_checkpoint_v2(open, "main", mode, nil, nil))
   }
 
-  func text(_ column: Int) throws -> String {
-    try expect(SQLITE_TEXT, in: column)
-    guard let text = sqlite3_column_text(pointer, Int32(column)) else { throw DatabaseError(resultCode: .SQLITE_NOMEM) }
-    let count = Int(sqlite3_column_bytes(pointer, Int32(column)))
-    return String(decoding: UnsafeBufferPointer(start: text, count: count), as: UTF8.self)
+  /// Copies every page in one step, as SQLite restarts a copy when a page is written between two.
+  func copyPages(to target: SQLiteConnection) throws {
+    guard let backup = try sqlite3_backup_init(target.open, "main", open, "main") else {
+      throw SQLiteError(code: sqlite3_extended_errcode(try target.open))
+    }
+    let code = sqlite3_backup_step(backup, -1)
+    let end = sqlite3_backup_finish(backup)
+    guard code == SQLITE_DONE else { throw SQLiteError(code: code) }
+    try check(end)
   }
 
-  func blob(_ column: Int) throws -> [UInt8] {
-    try expect(SQLITE_BLOB, in: column)
-    // The pointer to an empty value is null.
-    guard let bytes = sqlite3_column_blob(pointer, Int32(column)) else { return [] }
-    let count = Int(sqlite3_column_bytes(pointer, Int32(column)))
-    return Array(UnsafeRawBufferPointer(start: bytes, count: count))
-  }
+  // MARK: Errors of the system
 
-  private func expect(_ type: Int32, in column: Int) throws {
-    guard sqlite3_column_type(pointer, Int32(column)) == type else { throw StoredForm.Unstorable() }
-  }
+  /// `errno` of the last failed call on the file or, but for one within a COMMIT, on the log.
+  var systemError: Int32 { pointer.map { sqlite3_system_errno($0) } ?? 0 }
 
-  private func check(_ code: Int32) throws {
-    guard code == SQLITE_OK else { throw DatabaseError(resultCode: ResultCode(rawValue: code)) }
+  /// `errno` of the last failed call on the log, within a COMMIT as well.
+  var logError: Int32 {
+    var log: UnsafeMutablePointer<sqlite3_file>?
+    var number: Int32 = 0
+    guard let pointer, sqlite3_file_control(pointer, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) == SQLITE_OK,
+      let log, let control = log.pointee.pMethods?.pointee.xFileControl,
+      control(log, SQLITE_FCNTL_LAST_ERRNO, &number) == SQLITE_OK
+    else { return 0 }
+    return number
   }
 }

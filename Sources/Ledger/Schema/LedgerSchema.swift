@@ -1,5 +1,3 @@
-internal import GRDB
-
 /// The ledger's tables.
 ///
 /// A migration is never edited once a release has it: a change is another one below the last. SQLite is read from the migrations'
@@ -30,14 +28,35 @@ struct LedgerSchema: Sendable {
       postgreSQL: PostgreSQLSchema.firstAdditions)
   ])
 
-  var migrator: DatabaseMigrator {
-    var migrator = DatabaseMigrator()
-    for migration in migrations {
-      migrator.registerMigration(migration.identifier, foreignKeyChecks: .immediate) { db in
-        try db.execute(sql: migration.sql)
+  // MARK: Migrating a file
+
+  /// Brings a file to this schema. Each migration that it lacks is a transaction of its own, in which foreign keys hold.
+  func migrate(_ connection: SQLiteConnection) throws {
+    let applied = try Self.applied(in: connection)
+    for migration in migrations where !applied.contains(migration.identifier) {
+      try connection.write {
+        // Another process may have been faster.
+        guard try !Self.applied(in: connection).contains(migration.identifier) else { return }
+        try connection.run("CREATE TABLE IF NOT EXISTS ledger_migration (identifier TEXT NOT NULL PRIMARY KEY) STRICT")
+        try connection.run(migration.sql)
+        try connection.execute("INSERT INTO ledger_migration (identifier) VALUES (?)", migration.identifier)
       }
     }
-    return migrator
+  }
+
+  /// Whether a file has all migrations of this schema.
+  func isComplete(in connection: SQLiteConnection) throws -> Bool {
+    try Self.applied(in: connection).isSuperset(of: migrations.map(\.identifier))
+  }
+
+  /// Whether a newer version of the service has migrated a file.
+  func isSuperseded(in connection: SQLiteConnection) throws -> Bool {
+    try !Self.applied(in: connection).isSubset(of: migrations.map(\.identifier))
+  }
+
+  private static func applied(in connection: SQLiteConnection) throws -> Set<String> {
+    guard try connection.hasTable("ledger_migration") else { return [] }
+    return Set(try connection.rows(of: "SELECT identifier FROM ledger_migration") { try $0.get(0) })
   }
 
   // MARK: The service itself

@@ -1,5 +1,3 @@
-internal import GRDB
-
 /// The ledger's tables in PostgreSQL: those of SQLite, in PostgreSQL's words, so that there is one schema.
 ///
 /// They differ where replicas would wait for each other:
@@ -82,26 +80,25 @@ enum PostgreSQLSchema {
   }
 
   private static func objects(of schema: LedgerSchema) throws -> [SchemaObject] {
-    let queue = try DatabaseQueue()
-    try schema.migrator.migrate(queue)
-    let rows = try queue.read { db in
-      try Row.fetchAll(
-        db,
-        sql: """
-          SELECT type, name, sql FROM sqlite_master
-          WHERE sql IS NOT NULL AND type IN ('table', 'index') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
-          ORDER BY type DESC, rowid
-          """)
+    let connection = try SQLiteConnection(path: ":memory:")
+    try schema.migrate(connection)
+    return try connection.rows(
+      of: """
+        SELECT type, name, sql FROM sqlite_master
+        WHERE sql IS NOT NULL AND type IN ('table', 'index') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
+        ORDER BY type DESC, rowid
+        """
+    ) { row in
+      SchemaObject(name: try row.get(1), isTable: try row.get(0, as: String.self) == "table", sql: try row.get(2))
     }
-    return rows.map { SchemaObject(name: $0["name"], isTable: $0["type"] == "table", sql: $0["sql"]) }
-      .filter { !views.contains($0.name) }
+    .filter { !views.contains($0.name) }
   }
 
   private static func translated(_ object: SchemaObject) throws -> String {
     try object.isTable ? table(object.sql) : object.sql
   }
 
-  private static let views: Set<String> = ["access_count", "pending_total", "grdb_migrations"]
+  private static let views: Set<String> = ["access_count", "pending_total", "ledger_migration"]
 
   /// Migration 0001's views, the tables of replicas, and SQLite's triggers event_no_update, event_no_delete,
   /// thinned_only_grows and thinned_no_delete in PostgreSQL's words.

@@ -1,5 +1,4 @@
 package import Entitlements
-internal import GRDB
 
 /// Support staff's operations: the history of a user or purchase, and the two decisions that a person may make.
 extension Ledger {

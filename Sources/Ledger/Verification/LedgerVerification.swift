@@ -1,6 +1,5 @@
 internal import Dispatch
 internal import Entitlements
-internal import GRDB
 
 /// A check that every row of a ledger agrees with the others: what no constraint of the schema can hold.
 ///
@@ -100,17 +99,17 @@ package struct LedgerVerification: Hashable, Sendable {
   ) throws(LedgerOpenError) -> Result {
     let path = try LedgerFile.resolve(given)
     do {
-      let queue = try Self.open(path)
-      defer { try? queue.close() }
-      try queue.read { db in try Self.expectPresent(db, path: path) }
-      return try queue.read { db in try read(LedgerTables(db: db)) }
+      let connection = try Self.open(path)
+      defer { connection.close() }
+      try Self.expectPresent(connection, path: path)
+      return try connection.read { try read(LedgerTables(connection)) }
     } catch {
       throw LedgerInspection.openError(error, path: path)
     }
   }
 
-  private static func expectPresent(_ db: Database, path: String) throws {
-    guard try LedgerSchema.present.migrator.hasCompletedMigrations(db) else {
+  private static func expectPresent(_ connection: SQLiteConnection, path: String) throws {
+    guard try LedgerSchema.present.isComplete(in: connection) else {
       throw LedgerOpenError.inaccessible(
         path: path, problem: "it is of an older version; start the service once, which upgrades it")
     }
@@ -131,19 +130,18 @@ package struct LedgerVerification: Hashable, Sendable {
   ) throws(LedgerOpenError) -> LedgerVerification {
     let path = try LedgerFile.resolve(given)
     do {
-      let queue = try Self.open(path)
-      defer { try? queue.close() }
-      try queue.read { db in try expectPresent(db, path: path) }
+      let connection = try Self.open(path)
+      defer { connection.close() }
+      try expectPresent(connection, path: path)
+      let tables = LedgerTables(connection)
       var verification = LedgerVerification()
-      try queue.read { db in try verification.check(LedgerTables(db: db)) }
+      try connection.read { try verification.check(tables) }
       guard let former else { return verification }
       let formerPath = try LedgerFile.resolve(former)
       let older = try Self.open(formerPath)
-      defer { try? older.close() }
-      try queue.read { db in
-        try older.read { formerDB in
-          try verification.compare(LedgerTables(db: db), with: LedgerTables(db: formerDB))
-        }
+      defer { older.close() }
+      try connection.read {
+        try older.read { try verification.compare(tables, with: LedgerTables(older)) }
       }
       return verification
     } catch {
@@ -151,13 +149,10 @@ package struct LedgerVerification: Hashable, Sendable {
     }
   }
 
-  private static func open(_ path: String) throws -> DatabaseQueue {
-    var configuration = Configuration()
-    configuration.readonly = true
-    configuration.busyMode = .timeout(10)
-    let queue = try DatabaseQueue(path: path, configuration: configuration)
-    try LedgerInspection.expectOurs(queue, path: path)
-    return queue
+  private static func open(_ path: String) throws -> SQLiteConnection {
+    let connection = try SQLiteConnection(path: path, isReadOnly: true, patience: .seconds(10))
+    try LedgerInspection.expectOurs(connection, path: path)
+    return connection
   }
 
   mutating func expect(_ holds: Bool, _ sentence: @autoclosure () -> String) {

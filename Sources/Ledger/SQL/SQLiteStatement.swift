@@ -1,0 +1,89 @@
+internal import CSQLite
+
+/// A compiled statement of a `SQLiteConnection`, for the same thread.
+final class SQLiteStatement: SQLStatement {
+  /// `sqlite3_stmt *`
+  private let pointer: OpaquePointer
+
+  /// Takes the statement over.
+  init(_ pointer: OpaquePointer) { self.pointer = pointer }
+
+  deinit { sqlite3_finalize(pointer) }
+
+  /// SQLite's `SQLITE_TRANSIENT`: it copies the value, so that nothing has to outlive the call.
+  private static let copied = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
+
+  func bindNull(at index: Int) throws { try check(sqlite3_bind_null(pointer, Int32(index + 1))) }
+
+  func bind(_ value: Int64, at index: Int) throws { try check(sqlite3_bind_int64(pointer, Int32(index + 1), value)) }
+
+  func bind(_ value: String, at index: Int) throws {
+    var value = value
+    try check(
+      value.withUTF8 { bytes in
+        guard let start = bytes.baseAddress else {
+          return sqlite3_bind_text(pointer, Int32(index + 1), "", 0, Self.copied)
+        }
+        return start.withMemoryRebound(to: CChar.self, capacity: bytes.count) {
+          sqlite3_bind_text64(
+            pointer, Int32(index + 1), $0, sqlite3_uint64(bytes.count), Self.copied, UInt8(SQLITE_UTF8))
+        }
+      })
+  }
+
+  func bind(_ value: [UInt8], at index: Int) throws {
+    try check(
+      value.withUnsafeBytes { bytes in
+        guard let start = bytes.baseAddress, !bytes.isEmpty else {
+          return sqlite3_bind_zeroblob(pointer, Int32(index + 1), 0)
+        }
+        return sqlite3_bind_blob64(pointer, Int32(index + 1), start, sqlite3_uint64(bytes.count), Self.copied)
+      })
+  }
+
+  func run() throws { while try step() {} }
+
+  func step() throws -> Bool {
+    switch sqlite3_step(pointer) {
+    case SQLITE_ROW: true
+    case SQLITE_DONE: false
+    case let code: throw SQLiteError(code: code)
+    }
+  }
+
+  func reset() {
+    // The step has already reported the same error.
+    _ = sqlite3_reset(pointer)
+    _ = sqlite3_clear_bindings(pointer)
+  }
+
+  func isNull(_ column: Int) -> Bool { sqlite3_column_type(pointer, Int32(column)) == SQLITE_NULL }
+
+  func integer(_ column: Int) throws -> Int64 {
+    try expect(SQLITE_INTEGER, in: column)
+    return sqlite3_column_int64(pointer, Int32(column))
+  }
+
+  func text(_ column: Int) throws -> String {
+    try expect(SQLITE_TEXT, in: column)
+    guard let text = sqlite3_column_text(pointer, Int32(column)) else { throw SQLiteError(.noMemory) }
+    let count = Int(sqlite3_column_bytes(pointer, Int32(column)))
+    return String(decoding: UnsafeBufferPointer(start: text, count: count), as: UTF8.self)
+  }
+
+  func blob(_ column: Int) throws -> [UInt8] {
+    try expect(SQLITE_BLOB, in: column)
+    // The pointer to an empty value is null.
+    guard let bytes = sqlite3_column_blob(pointer, Int32(column)) else { return [] }
+    let count = Int(sqlite3_column_bytes(pointer, Int32(column)))
+    return Array(UnsafeRawBufferPointer(start: bytes, count: count))
+  }
+
+  private func expect(_ type: Int32, in column: Int) throws {
+    guard sqlite3_column_type(pointer, Int32(column)) == type else { throw StoredForm.Unstorable() }
+  }
+
+  private func check(_ code: Int32) throws {
+    guard code == SQLITE_OK else { throw SQLiteError(code: code) }
+  }
+}
