@@ -315,7 +315,7 @@ let package = Package(
     .testTarget(
       name: "LedgerTests",
       dependencies: [
-        "Access", "CGatheringVFS", "Entitlements", "Ledger", "LedgerProbe", "SeededRandom", "TestSupport",
+        "Access", "CGatheringVFS", "CSQLite", "Entitlements", "Ledger", "LedgerProbe", "SeededRandom", "TestSupport",
       ],
       swiftSettings: settings),
     .testTarget(

@@ -1,6 +1,6 @@
 import Entitlements
 import Foundation
-import GRDB
+import TestSupport
 import Testing
 
 @testable import Ledger
@@ -58,15 +58,10 @@ import Testing
       }
       #expect(copies.count == 3)
       for copy in copies {
-        let file = try DatabaseQueue(path: copy.path)
-        let counts = try await file.read { db in
-          try (
-            Int.fetchOne(db, sql: "SELECT count(*) FROM account") ?? 0,
-            Int.fetchOne(db, sql: "SELECT count(*) FROM event WHERE kind = 'verdict'") ?? 0
-          )
-        }
-        try file.close()
-        #expect(counts.0 >= 20 && counts.0 == counts.1)
+        let file = try SQLiteFile(copy.path)
+        let users = try file.first("SELECT count(*) FROM account", as: Int.self) ?? 0
+        #expect(try users >= 20 && users == file.first("SELECT count(*) FROM event WHERE kind = 'verdict'"))
+        file.close()
         let restored = try await copy.open()
         try await restored.verifyIntegrity()
         await restored.close()
@@ -130,9 +125,9 @@ import Testing
     try bytes.write(to: URL(filePath: damaged.path))
     let newer = try Scratch()
     await (try await newer.open()).close()
-    let file = try DatabaseQueue(path: newer.path)
-    try await file.write { db in try db.execute(sql: "INSERT INTO grdb_migrations VALUES ('9999 tomorrow')") }
-    try file.close()
+    let file = try SQLiteFile(newer.path)
+    try file.run("INSERT INTO ledger_migration VALUES ('9999 tomorrow')")
+    file.close()
     let other = try Scratch()
     try Data(repeating: 0x20, count: 10_000).write(to: URL(filePath: other.path))
     let absent = try Scratch()

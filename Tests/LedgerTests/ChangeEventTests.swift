@@ -1,7 +1,6 @@
 import Access
 import Entitlements
 import Foundation
-import GRDB
 import Testing
 
 @testable import Ledger
@@ -336,15 +335,14 @@ import Testing
   @Test(.ofTheFile) func `a verdict that is rolled back leaves no event`() async throws {
     let scratch = try Scratch()
     await (try await scratch.open()).close()
-    let file = try DatabaseQueue(path: scratch.path)
-    try await file.write { db in
-      try db.inSavepoint {
-        let answer = entry("anna", [evidence("1")], evaluate: rules)
-        _ = try RecordOperation(prepared: PreparedEntry(answer), tables: LedgerTables(db: db)).run()
-        #expect(try Int.fetchOne(db, sql: "SELECT count(*) FROM change_event") == 1)
-        return .rollback
-      }
-      #expect(try Int.fetchOne(db, sql: "SELECT count(*) FROM change_event") == 0)
+    let file = try SQLiteConnection(path: scratch.path)
+    try file.write {
+      try file.run("SAVEPOINT one")
+      let answer = entry("anna", [evidence("1")], evaluate: rules)
+      _ = try RecordOperation(prepared: PreparedEntry(answer), tables: LedgerTables(file)).run()
+      #expect(try file.value(of: "SELECT count(*) FROM change_event") == 1)
+      try file.run("ROLLBACK TO one; RELEASE one")
+      #expect(try file.value(of: "SELECT count(*) FROM change_event") == 0)
     }
   }
 }

@@ -1,4 +1,4 @@
-import GRDB
+import TestSupport
 import Testing
 
 @testable import Ledger
@@ -105,17 +105,14 @@ import Testing
   /// A table or a column that comes new has to be thought of here, and in `ErasureOperation`.
   @Test func `every column that can hold a text is treated`() async throws {
     try await Scratch.withLedger { _, scratch in
-      let columns = try await DatabaseQueue(path: scratch.path).read { db in
-        try Row.fetchAll(
-          db,
-          sql: """
-            SELECT tables.name AS "table", columns.name AS "column" FROM sqlite_master AS tables
-            JOIN pragma_table_info(tables.name) AS columns
-            WHERE tables.type = 'table' AND tables.name NOT LIKE 'sqlite_%' AND tables.name <> 'grdb_migrations'
-              AND columns.type IN ('TEXT', 'BLOB', 'ANY', '')
-            """
-        ).map { (table: $0["table"] as String, column: $0["column"] as String) }
-      }
+      let columns = try SQLiteFile(scratch.path).rows(
+        """
+        SELECT tables.name AS "table", columns.name AS "column" FROM sqlite_master AS tables
+        JOIN pragma_table_info(tables.name) AS columns
+        WHERE tables.type = 'table' AND tables.name NOT LIKE 'sqlite_%' AND tables.name <> 'ledger_migration'
+          AND columns.type IN ('TEXT', 'BLOB', 'ANY', '')
+        """
+      ).map { (table: $0["table"] as String, column: $0["column"] as String) }
       #expect(columns.count > 80)
       for (table, column) in columns {
         #expect(Self.columns[table]?[column] != nil, "\(table).\(column): can it name a user?")
@@ -135,26 +132,25 @@ import Testing
       try await scratch.change(
         "INSERT INTO thinned VALUES ('\(annasAccount)', 0, 0, NULL, 1, 1, 0, 0, zeroblob(32))")
       let names = Anna.names.map { $0.lowercased() }
-      func named() async throws -> Set<String> {
-        try await DatabaseQueue(path: scratch.path).read { db in
-          var found: Set<String> = []
-          for (table, columns) in Self.columns {
-            for (column, treatment) in columns where treatment != .none {
-              let texts = try String.fetchAll(
-                db, sql: "SELECT lower(CAST(\(column) AS TEXT)) FROM \(table) WHERE \(column) IS NOT NULL")
-              if texts.contains(where: { text in names.contains { text.contains($0) } }) { found.insert(table) }
-            }
+      func named() throws -> Set<String> {
+        let file = try SQLiteFile(scratch.path)
+        var found: Set<String> = []
+        for (table, columns) in Self.columns {
+          for (column, treatment) in columns where treatment != .none {
+            let texts = try file.all(
+              "SELECT lower(CAST(\(column) AS TEXT)) FROM \(table) WHERE \(column) IS NOT NULL", as: String.self)
+            if texts.contains(where: { text in names.contains { text.contains($0) } }) { found.insert(table) }
           }
-          return found
         }
+        return found
       }
       // What names users there does so in base64, or only when nobody owns the purchase.
       let hidden: Set = ["refused_notification", "unclaimed_evidence"]
       let naming = Set(Self.columns.filter { $0.value.values.contains { $0 != .none } }.keys).subtracting(hidden)
-      let before = try await named()
+      let before = try named()
       #expect(before == naming, "\(before.symmetricDifference(naming))")
       _ = try await ledger.erase(Anna.erasure(hasRows: false))
-      let after = try await named()
+      let after = try named()
       #expect(after == [])
     }
   }

@@ -1,7 +1,6 @@
 import Access
 import Entitlements
 import Foundation
-import GRDB
 import Testing
 
 @testable import Ledger

@@ -1,6 +1,6 @@
 import Entitlements
 import Foundation
-import GRDB
+import TestSupport
 import Testing
 
 @testable import Ledger
@@ -138,9 +138,9 @@ import Testing
     let ledger = try await scratch.open()
     _ = try await give(ledger, giving())
     await ledger.close()
-    let file = try DatabaseQueue(path: scratch.path)
-    try await file.write { db in try db.execute(sql: change) }
-    try file.close()
+    let file = try SQLiteFile(scratch.path)
+    try file.transaction { try file.run(change) }
+    file.close()
     #expect(try await !scratch.verify().findings.isEmpty)
   }
 }

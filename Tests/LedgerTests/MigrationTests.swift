@@ -1,5 +1,4 @@
 import Entitlements
-import GRDB
 import TestSupport
 import Testing
 

@@ -1,6 +1,5 @@
 import Entitlements
 import Foundation
-import GRDB
 import Ledger
 import TestSupport
 import Testing
@@ -66,19 +65,15 @@ extension NotificationOutcome {
 
 extension Scratch {
   /// What another connection reads.
-  func fetch<Value: DatabaseValueConvertible & Sendable>(_ sql: String, as type: Value.Type = Value.self) async throws
+  func fetch<Value: SQLiteFileValue & Sendable>(_ sql: String, as type: Value.Type = Value.self) async throws
     -> [Value]
   {
     if TestEngine.isPostgreSQL {
       return try await rows(sql).map { row in
-        let values = row[0].map { [$0.databaseValue, Int64($0)?.databaseValue ?? .null] } ?? [.null]
-        return try #require(values.lazy.compactMap(Value.fromDatabaseValue).first)
+        let values = row[0].map { [.text($0), Int64($0).map(SQLiteFile.Value.integer) ?? .null] } ?? [.null]
+        return try #require(values.lazy.compactMap(Value.init).first)
       }
     }
-    var configuration = Configuration()
-    configuration.readonly = true
-    return try await DatabaseQueue(path: path, configuration: configuration).read { db in
-      try Value.fetchAll(db, sql: sql)
-    }
+    return try SQLiteFile(path, isReadOnly: true).all(sql)
   }
 }

@@ -1,7 +1,7 @@
 import Entitlements
 import Foundation
-import GRDB
 import Ledger
+import TestSupport
 import Testing
 
 /// What becomes of notifications, each once.
@@ -63,11 +63,11 @@ import Testing
       let again = try await ledger.take(notification("n1", [part("1")])).recorded
       #expect(again?.recorded.changed == false)
       #expect(try await ledger.wholeHistory(of: "anna").count == 1)
-      let observer = try DatabaseQueue(path: scratch.path)
-      let version = try await observer.dataVersion()
+      let observer = try SQLiteFile(scratch.path)
+      let version = try observer.dataVersion()
       for _ in 0..<3 { _ = try await ledger.record(posted("anna", [part("1")])) }
       _ = try await ledger.take(notification("n1", [part("1")]))
-      #expect(try await observer.dataVersion() == version)
+      #expect(try observer.dataVersion() == version)
       #expect(try await ledger.wholeHistory(of: "anna").count == 1)
     }
   }
@@ -134,10 +134,10 @@ import Testing
       #expect(try await scratch.fetch("SELECT count(*) FROM refused_notification") == [limit])
       let kept = try #require(
         try await scratch.fetch("SELECT payload FROM refused_notification LIMIT 1", as: String.self).first)
-      let observer = try DatabaseQueue(path: scratch.path)
-      let version = try await observer.dataVersion()
+      let observer = try SQLiteFile(scratch.path)
+      let version = try observer.dataVersion()
       for _ in 0..<10 { try await ledger.noteRefused(.init(problem: "again", payload: kept, receivedAt: at(9e6))) }
-      #expect(try await observer.dataVersion() == version)
+      #expect(try observer.dataVersion() == version)
       let large = String(repeating: "é", count: RefusedNotification.payloadLimit)
       try await ledger.noteRefused(.init(problem: "too large", payload: large, receivedAt: at(0)))
       #expect(
@@ -203,9 +203,7 @@ import Testing
   }
 }
 
-extension DatabaseQueue {
+extension SQLiteFile {
   /// Changes when another connection has written.
-  fileprivate func dataVersion() async throws -> Int? {
-    try await read { db in try Int.fetchOne(db, sql: "PRAGMA data_version") }
-  }
+  fileprivate func dataVersion() throws -> Int? { try first("PRAGMA data_version") }
 }

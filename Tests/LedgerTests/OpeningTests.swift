@@ -1,7 +1,7 @@
 import Entitlements
 import Foundation
-import GRDB
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Ledger
@@ -96,9 +96,9 @@ import Testing
 
   @Test func `the database of another program is refused and left as it is`() async throws {
     let scratch = try Scratch()
-    let other = try DatabaseQueue(path: scratch.path)
-    try await other.write { db in try db.execute(sql: "CREATE TABLE t (x)") }
-    try other.close()
+    let other = try SQLiteFile(scratch.path)
+    try other.run("CREATE TABLE t (x)")
+    other.close()
     let before = try Data(contentsOf: URL(fileURLWithPath: scratch.path))
     await Self.expect(.notALedger(path: scratch.path), from: scratch.path)
     #expect(try Data(contentsOf: URL(fileURLWithPath: scratch.path)) == before)
@@ -107,9 +107,9 @@ import Testing
   @Test func `a ledger of a newer version is refused`() async throws {
     let scratch = try Scratch()
     await (try await scratch.open()).close()
-    let file = try DatabaseQueue(path: scratch.path)
-    try await file.write { db in try db.execute(sql: "INSERT INTO grdb_migrations VALUES ('9999 tomorrow')") }
-    try file.close()
+    let file = try SQLiteFile(scratch.path)
+    try file.run("INSERT INTO ledger_migration VALUES ('9999 tomorrow')")
+    file.close()
     await Self.expect(.newerSchema(path: scratch.path), from: scratch.path)
   }
 
@@ -141,13 +141,11 @@ import Testing
 
   @Test func `a connection that is not fully synchronous is refused`() throws {
     let scratch = try Scratch()
-    let pool = try DatabasePool(path: scratch.path)
-    try pool.writeWithoutTransaction { db in
-      #expect(throws: LedgerOpenError.self) { try SQLiteEngine.expect(db, "synchronous", 2, path: "x") }
-      try db.execute(sql: "PRAGMA synchronous = FULL")
-      try SQLiteEngine.expect(db, "synchronous", 2, path: "x")
-    }
-    try pool.close()
+    let connection = try SQLiteConnection(path: scratch.path)
+    try connection.run("PRAGMA synchronous = NORMAL")
+    #expect(throws: LedgerOpenError.self) { try SQLiteEngine.expect(connection, "synchronous", 2, path: "x") }
+    try connection.run("PRAGMA synchronous = FULL")
+    try SQLiteEngine.expect(connection, "synchronous", 2, path: "x")
   }
 
   @Test func `a closed ledger says so`() async throws {
@@ -198,20 +196,18 @@ import Testing
   @Test func `while another program holds the file locked, records are unavailable, and then work again`() async throws
   {
     try await Scratch.withLedger { ledger, scratch in
-      var configuration = Configuration()
-      configuration.allowsUnsafeTransactions = true
-      let other = try DatabaseQueue(path: scratch.path, configuration: configuration)
-      try await other.writeWithoutTransaction { db in try db.beginTransaction(.immediate) }
+      let other = try SQLiteFile(scratch.path)
+      try other.run("BEGIN IMMEDIATE")
       let error = await #expect(throws: LedgerError.self) { _ = try await ledger.record(entry("anna", [])) }
       guard case .unavailable(let sentence) = error else {
         Issue.record("\(String(describing: error))")
         return
       }
       #expect(sentence.contains("locked"))
-      try await other.writeWithoutTransaction { db in try db.rollback() }
+      try other.run("ROLLBACK")
       let recorded = try await ledger.record(entry("anna", [])).recorded
       #expect(recorded != nil)
-      try other.close()
+      other.close()
     }
   }
 

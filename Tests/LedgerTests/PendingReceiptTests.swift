@@ -1,6 +1,6 @@
 import Entitlements
 import Foundation
-import GRDB
+import TestSupport
 import Testing
 
 @testable import Ledger
@@ -75,10 +75,10 @@ import Testing
     #expect(try await ledger.postpone(large(2, bytes: 50)) == .kept)
     await ledger.close()
     // As if others' receipts took all but 120 bytes of the room that is left.
-    try await DatabaseQueue(path: scratch.path).write { db in
-      #expect(try Int.fetchOne(db, sql: "SELECT bytes FROM pending_total") == 150)
-      try db.execute(sql: "UPDATE pending_total SET bytes = (1 << 30) - 120")
-    }
+    let file = try SQLiteFile(scratch.path)
+    #expect(try file.first("SELECT bytes FROM pending_total", as: Int.self) == 150)
+    try file.run("UPDATE pending_total SET bytes = (1 << 30) - 120")
+    file.close()
     let full = try await scratch.open()
     #expect(try await full.postpone(large(3, bytes: 121, of: "other")) == .full)
     #expect(try await full.backlog(at: at(0)).pendingReceipts == 2)

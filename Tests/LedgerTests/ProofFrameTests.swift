@@ -1,6 +1,5 @@
 import Entitlements
 import Foundation
-import GRDB
 import TestSupport
 import Testing
 
@@ -172,7 +171,7 @@ import Testing
     await ledger.close()
     let back = try Scratch()
     _ = try await LedgerCopy.copy(from: .database(url: url, connections: 1), to: .file(back.path)) { _ in }
-    #expect(try await Self.lengths(of: back) == ["3556"])
+    #expect(try Self.lengths(of: back) == ["3556"])
   }
 
   @Test func `a ledger that is copied to a database and back keeps its frames`() async throws {
@@ -190,12 +189,10 @@ import Testing
     await shared.close()
     _ = try await LedgerCopy.copy(from: .database(url: url, connections: 1), to: .file(back.path)) { _ in }
     #expect(try await LedgerVerification.verify(path: back.path).findings == [])
-    #expect(try await Self.lengths(of: back) == ["556"])
+    #expect(try Self.lengths(of: back) == ["556"])
   }
 
-  private static func lengths(of scratch: Scratch) async throws -> [String] {
-    try await DatabaseQueue(path: scratch.path).read { db in
-      try String.fetchAll(db, sql: "SELECT CAST(length(content) AS TEXT) FROM proof")
-    }
+  private static func lengths(of scratch: Scratch) throws -> [String] {
+    try SQLiteFile(scratch.path).all("SELECT CAST(length(content) AS TEXT) FROM proof")
   }
 }

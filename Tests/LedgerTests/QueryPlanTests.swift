@@ -1,8 +1,8 @@
 import Access
 import Entitlements
 import Foundation
-import GRDB
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Ledger
@@ -33,7 +33,7 @@ import Testing
 
   @Test func `no claim reads a whole table`() async throws {
     let scratch = try await Self.large()
-    let file = try DatabaseQueue(path: scratch.path)
+    let file = try SQLiteConnection(path: scratch.path)
     let now = at(10)
     let operations: [(String, @Sendable (LedgerTables) throws -> Void)] = [
       ("hasUpdates", { _ = try $0.hasUpdates(dueAt: now) }),
@@ -218,11 +218,11 @@ import Testing
       ),
     ]
     for (name, operation) in operations {
-      let (statements, time) = try await Self.run(operation, on: file)
+      let (statements, time) = try Self.run(operation, on: file)
       print("ledger of \(Self.users): \(name) \(time)")
       for statement in statements {
         let isSorted = Self.sorted.contains { statement.contains($0) }
-        for step in try await Self.plan(of: statement, on: file) {
+        for step in try Self.plan(of: statement, on: file) {
           #expect(!step.hasPrefix("SCAN") || Self.isOwn(step), "\(name): \(step)")
           #expect(!step.contains("TEMP B-TREE") || isSorted, "\(name): \(step) of \(statement)")
         }
@@ -238,7 +238,7 @@ import Testing
       _ = try await ledger.record(entry(user, [evidence("1", time: Double(step))], ownership: .transfer))
     }
     await ledger.close()
-    let file = try DatabaseQueue(path: scratch.path)
+    let file = try SQLiteConnection(path: scratch.path)
     let found: @Sendable (Int, Int) -> Void = { count, expected in #expect(count == expected) }
     let operations: [(String, @Sendable (LedgerTables) throws -> Void)] = [
       ("history", { found(try $0.history(of: "anna", before: nil, limit: 5).count, 3) }),
@@ -257,8 +257,8 @@ import Testing
       ("isKnown", { found(try $0.isKnown("nobody") ? 1 : 0, 0) }),
     ]
     for (name, operation) in operations {
-      for statement in try await Self.run(operation, on: file).statements {
-        for step in try await Self.plan(of: statement, on: file) {
+      for statement in try Self.run(operation, on: file).statements {
+        for step in try Self.plan(of: statement, on: file) {
           #expect(!step.hasPrefix("SCAN") || Self.isOwn(step), "\(name): \(step)")
           #expect(!step.contains("INTEGER PRIMARY KEY (rowid<?)"), "\(name): \(step)")
         }
@@ -269,12 +269,12 @@ import Testing
   /// To count is to look at each; but in an index, not in rows that hold receipts and verdicts.
   @Test func `the backlog is counted in indexes`() async throws {
     let scratch = try await Self.large()
-    let file = try DatabaseQueue(path: scratch.path)
-    let (statements, time) = try await Self.run({ _ = try $0.backlog(at: at(10)) }, on: file)
+    let file = try SQLiteConnection(path: scratch.path)
+    let (statements, time) = try Self.run({ _ = try $0.backlog(at: at(10)) }, on: file)
     print("ledger of \(Self.users): backlog \(time)")
     #expect(statements.count == 5)
     for statement in statements {
-      for step in try await Self.plan(of: statement, on: file) where step.hasPrefix("SCAN") {
+      for step in try Self.plan(of: statement, on: file) where step.hasPrefix("SCAN") {
         let isByIndex = step.contains("USING COVERING INDEX") || step.contains("USING INDEX")
         // The first row by ID.
         #expect(isByIndex || statement.contains("ORDER BY id LIMIT 1"), "\(step)")
@@ -284,11 +284,9 @@ import Testing
 
   @Test func `claims of the last process are due again within a moment of the start`() async throws {
     let scratch = try await Self.large()
-    let file = try DatabaseQueue(path: scratch.path)
-    try await file.write { db in
-      try db.execute(sql: "UPDATE outbox SET due_at = 9; UPDATE purchase SET due_at = 9, attempts = 1")
-    }
-    try file.close()
+    let file = try SQLiteFile(scratch.path)
+    try file.transaction { try file.run("UPDATE outbox SET due_at = 9; UPDATE purchase SET due_at = 9, attempts = 1") }
+    file.close()
     let clock = ContinuousClock()
     let begin = clock.now
     let ledger = try await scratch.open()
@@ -298,38 +296,25 @@ import Testing
   }
 
   private static func run(
-    _ operation: @escaping @Sendable (LedgerTables) throws -> Void, on file: DatabaseQueue
-  ) async throws -> (statements: [String], time: Duration) {
-    let statements = Mutex<[String]>([])
-    let time = try await file.writeWithoutTransaction { db in
-      var time = Duration.zero
-      try db.inSavepoint {
-        let clock = ContinuousClock()
-        let begin = clock.now
-        try operation(LedgerTables(db: db))
-        time = clock.now - begin
-        return .rollback
-      }
-      try db.inSavepoint {
-        db.trace { event in
-          if case .statement(let statement) = event { statements.withLock { $0.append(statement.expandedSQL) } }
-        }
-        defer { db.trace(options: []) }
-        try operation(LedgerTables(db: db))
-        return .rollback
-      }
-      return time
-    }
-    let own = statements.withLock { $0 }.filter { sql in
+    _ operation: (LedgerTables) throws -> Void, on file: SQLiteConnection
+  ) throws -> (statements: [String], time: Duration) {
+    try file.run("BEGIN")
+    let clock = ContinuousClock()
+    let begin = clock.now
+    try operation(LedgerTables(file))
+    let time = clock.now - begin
+    try file.run("ROLLBACK; BEGIN")
+    let statements = try file.traced { try operation(LedgerTables(file)) }
+    try file.run("ROLLBACK")
+    let own = statements.filter { sql in
       ["SELECT", "UPDATE", "DELETE", "INSERT"].contains { sql.hasPrefix($0) }
     }
     return (own, time)
   }
 
-  private static func plan(of statement: String, on file: DatabaseQueue) async throws -> [String] {
-    try await file.read { db in
-      try Row.fetchAll(db, sql: "EXPLAIN QUERY PLAN " + statement).map { $0["detail"] as String }
-    }
+  private static func plan(of statement: String, on file: SQLiteConnection) throws -> [String] {
+    // Its columns: id, parent, notused, detail.
+    try file.rows(of: "EXPLAIN QUERY PLAN " + statement) { try $0.get(3) }
   }
 
   /// 100 000 users with a purchase each, of which every row waits to be written and every recheck is due; 2 000 receipts
@@ -337,50 +322,50 @@ import Testing
   private static func large() async throws -> Scratch {
     let scratch = try Scratch()
     await (try await scratch.open()).close()
-    let file = try DatabaseQueue(path: scratch.path)
+    let file = try SQLiteFile(scratch.path)
     let verdict = """
       {"explanation":{"passedOver":[],"passedOverCount":0},"isProvisional":false,"isStale":false,"isTrial":false,\
       "reason":"renewing","status":"active","tier":"pro"}
       """
-    try await file.write { db in
-      try db.execute(
-        literal: """
-          CREATE TEMP TABLE number AS
-            WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < \(users)) SELECT i FROM n;
-          INSERT INTO event
-              (sequence, user_id, kind, recorded_at, request_id, version, changed, receipt_sha256, entitlement)
-            SELECT i, 'u' || i, 'verdict', i, 'r', 1, 1, zeroblob(32), \(verdict) FROM number;
-          INSERT INTO account
-            SELECT 'u' || i, NULL, 1, i, i, 'pro', 'active', NULL, i, 0, 1, '[' || i || ']', NULL, i, i FROM number;
-          INSERT INTO given_period
-            SELECT i, 'u' || i, 'support', 'pro', i, i + 1, NULL, 'desk', NULL, 'r', i, i % 1000 > 0, 'k' FROM number;
-          INSERT INTO consumption SELECT 'u' || i, 'trips', j, j, 2, NULL, NULL, NULL, NULL
-            FROM number, (SELECT 1 j UNION SELECT 2);
-          INSERT INTO feature_total SELECT 'u' || i, 'trips', 4, 9, 0 FROM number;
-          INSERT INTO user_time_zone SELECT 'u' || i, 'Europe/Berlin', 0 FROM number;
-          INSERT INTO outbox SELECT 'u' || i, 1, 'waiting', 0, i, 1, i % 1000, 'timeout', i, NULL, NULL FROM number;
-          INSERT INTO proof
-            SELECT i, randomblob(32), 'production', 'com.example.app', 1, x'78', 0, 1, NULL, NULL FROM number;
-          INSERT INTO purchase
-            SELECT i, 'production', i, 'u' || i, 'proof', i, 'verify_receipt', 0, 0, 0,
-              '{"names":[],"purchases":[],"renewals":[]}', NULL, NULL, i, i, 0
-            FROM number;
-          INSERT INTO pending_receipt
-            SELECT i, 'u' || i, randomblob(32), hex(zeroblob(50000)), 'r', i, 0, i FROM number WHERE i <= 2000;
-          INSERT INTO provisional_grant
-            SELECT 'sandbox', i, 'u' || i, i, 'signature', 0, 0, 9000000000000, 0, '{"names":[],"purchases":[],"renewals":[]}'
-            FROM number WHERE i <= 2000;
-          INSERT INTO notification
-            SELECT 'n' || i, 'DID_RENEW', NULL, 'production', 'com.example.app', i % 1000, i, i, 'unclaimed', NULL, 'signed'
-            FROM number;
-          INSERT INTO refused_notification SELECT i, randomblob(32), 'signature', 'x', i, i % 2 FROM number WHERE i <= 1000;
-          INSERT INTO unclaimed_evidence
-            SELECT 'sandbox', i + 900000, 'notification', 0, 0, '{"names":[],"parts":{},"purchases":[],"renewals":[]}',
-              '00000000-0000-4000-8000-000000' || (i + 900000), 'com.example.app', 'jws', 0, 0, 0 FROM number
-            WHERE i < 100000;
-          """)
+    try file.transaction {
+      try file.run(
+        """
+        CREATE TEMP TABLE number AS
+          WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < \(users)) SELECT i FROM n;
+        INSERT INTO event
+            (sequence, user_id, kind, recorded_at, request_id, version, changed, receipt_sha256, entitlement)
+          SELECT i, 'u' || i, 'verdict', i, 'r', 1, 1, zeroblob(32), '\(verdict)' FROM number;
+        INSERT INTO account
+          SELECT 'u' || i, NULL, 1, i, i, 'pro', 'active', NULL, i, 0, 1, '[' || i || ']', NULL, i, i FROM number;
+        INSERT INTO given_period
+          SELECT i, 'u' || i, 'support', 'pro', i, i + 1, NULL, 'desk', NULL, 'r', i, i % 1000 > 0, 'k' FROM number;
+        INSERT INTO consumption SELECT 'u' || i, 'trips', j, j, 2, NULL, NULL, NULL, NULL
+          FROM number, (SELECT 1 j UNION SELECT 2);
+        INSERT INTO feature_total SELECT 'u' || i, 'trips', 4, 9, 0 FROM number;
+        INSERT INTO user_time_zone SELECT 'u' || i, 'Europe/Berlin', 0 FROM number;
+        INSERT INTO outbox SELECT 'u' || i, 1, 'waiting', 0, i, 1, i % 1000, 'timeout', i, NULL, NULL FROM number;
+        INSERT INTO proof
+          SELECT i, randomblob(32), 'production', 'com.example.app', 1, x'78', 0, 1, NULL, NULL FROM number;
+        INSERT INTO purchase
+          SELECT i, 'production', i, 'u' || i, 'proof', i, 'verify_receipt', 0, 0, 0,
+            '{"names":[],"purchases":[],"renewals":[]}', NULL, NULL, i, i, 0
+          FROM number;
+        INSERT INTO pending_receipt
+          SELECT i, 'u' || i, randomblob(32), hex(zeroblob(50000)), 'r', i, 0, i FROM number WHERE i <= 2000;
+        INSERT INTO provisional_grant
+          SELECT 'sandbox', i, 'u' || i, i, 'signature', 0, 0, 9000000000000, 0, '{"names":[],"purchases":[],"renewals":[]}'
+          FROM number WHERE i <= 2000;
+        INSERT INTO notification
+          SELECT 'n' || i, 'DID_RENEW', NULL, 'production', 'com.example.app', i % 1000, i, i, 'unclaimed', NULL, 'signed'
+          FROM number;
+        INSERT INTO refused_notification SELECT i, randomblob(32), 'signature', 'x', i, i % 2 FROM number WHERE i <= 1000;
+        INSERT INTO unclaimed_evidence
+          SELECT 'sandbox', i + 900000, 'notification', 0, 0, '{"names":[],"parts":{},"purchases":[],"renewals":[]}',
+            '00000000-0000-4000-8000-000000' || (i + 900000), 'com.example.app', 'jws', 0, 0, 0 FROM number
+          WHERE i < 100000;
+        """)
     }
-    try file.close()
+    file.close()
     return scratch
   }
 }

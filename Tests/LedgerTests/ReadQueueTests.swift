@@ -1,6 +1,5 @@
 import Dispatch
 import Entitlements
-import GRDB
 import Synchronization
 import Testing
 
@@ -13,9 +12,7 @@ import Testing
   /// A ledger, and a queue of reads of its own on the same file.
   private func withQueue(_ body: @Sendable (Ledger, ReadQueue) async throws -> Void) async throws {
     try await Scratch.withLedger { ledger, scratch in
-      var configuration = Configuration()
-      configuration.readonly = true
-      let queue = ReadQueue(connection: try DatabaseQueue(path: scratch.path, configuration: configuration))
+      let queue = ReadQueue(connection: try SQLiteConnection(path: scratch.path, isReadOnly: true))
       do { try await body(ledger, queue) } catch {
         queue.close()
         throw error

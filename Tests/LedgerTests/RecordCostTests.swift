@@ -1,6 +1,5 @@
 import Entitlements
 import Foundation
-import GRDB
 import Testing
 
 @testable import Ledger
@@ -45,18 +44,14 @@ import Testing
   private static func pages(_ write: @escaping @Sendable (LedgerTables) throws -> Void) async throws -> Int {
     let scratch = try Scratch()
     await (try await scratch.open()).close()
-    let file = try DatabaseQueue(path: scratch.path)
-    try await file.writeWithoutTransaction { db in
-      try db.execute(sql: "PRAGMA wal_autocheckpoint = 0")
-      try db.inTransaction {
-        try record("anna", "1", in: LedgerTables(db: db))
-        return .commit
-      }
-      _ = try db.checkpoint(.truncate)
-    }
-    try await file.write { db in try write(LedgerTables(db: db)) }
+    let file = try SQLiteConnection(path: scratch.path)
+    let tables = LedgerTables(file)
+    try file.run("PRAGMA wal_autocheckpoint = 0")
+    try file.write { try record("anna", "1", in: tables) }
+    try file.copyLog(emptying: true)
+    try file.write { try write(tables) }
     let log = try FileManager.default.attributesOfItem(atPath: scratch.path + "-wal")[.size] as? Int ?? 0
-    try file.close()
+    file.close()
     // https://www.sqlite.org/fileformat2.html#the_write_ahead_log: a header, then pages with a header each.
     return max(0, log - 32) / (4_096 + 24)
   }

@@ -1,6 +1,6 @@
+import CSQLite
 import Entitlements
 import Foundation
-import GRDB
 import Testing
 
 @testable import Ledger
@@ -9,22 +9,21 @@ import Testing
 @Suite(.ofTheFile, .serialized) struct RefusedWriteTests {
   @Test(arguments: [EROFS, EPERM, EACCES, EDQUOT])
   func `a refused write is trouble that passes`(errno: Int32) {
-    let failure = LedgerFailure(DatabaseError(resultCode: .SQLITE_IOERR_WRITE), systemError: errno)
+    let failure = LedgerFailure(SQLiteError(code: SQLITE_IOERR | 3 << 8), systemError: errno)
     #expect(failure.reach == .transaction)
     #expect(failure.sentence.contains("errno \(errno)"))
   }
 
   @Test(arguments: [0, EIO, ENXIO, ENODEV, EINVAL])
   func `a write that failed otherwise ends the process`(errno: Int32) {
-    #expect(LedgerFailure(DatabaseError(resultCode: .SQLITE_IOERR_WRITE), systemError: errno).reach == .process)
+    #expect(LedgerFailure(SQLiteError(code: SQLITE_IOERR | 3 << 8), systemError: errno).reach == .process)
   }
 
-  @Test(arguments: [
-    ResultCode.SQLITE_IOERR_FSYNC, .SQLITE_IOERR_READ, .SQLITE_IOERR_TRUNCATE, .SQLITE_IOERR_DIR_FSYNC, .SQLITE_IOERR,
-  ])
-  func `a refusal by anything but a write ends the process`(code: ResultCode) {
+  /// SQLITE_IOERR_FSYNC, _READ, _TRUNCATE, _DIR_FSYNC, and the primary code.
+  @Test(arguments: [4, 1, 6, 5, 0])
+  func `a refusal by anything but a write ends the process`(kind: Int32) {
     for errno in [EROFS, EPERM, EDQUOT] {
-      #expect(LedgerFailure(DatabaseError(resultCode: code), systemError: errno).reach == .process)
+      #expect(LedgerFailure(SQLiteError(code: SQLITE_IOERR | kind << 8), systemError: errno).reach == .process)
     }
   }
 

@@ -1,6 +1,6 @@
 import Entitlements
 import Foundation
-import GRDB
+import TestSupport
 import TestSupport
 import Testing
 
@@ -200,14 +200,14 @@ import Testing
       try await then(ledger)
       await ledger.close()
       if let tampering {
-        let file = try DatabaseQueue(path: ofBackup ? backup : scratch.path)
-        try await file.write { db in
+        let file = try SQLiteFile(ofBackup ? backup : scratch.path)
+        try file.transaction {
           for trigger in ["event_no_update", "event_no_delete", "thinned_only_grows", "thinned_no_delete"] {
-            try db.execute(sql: "DROP TRIGGER \(trigger)")
+            try file.run("DROP TRIGGER \(trigger)")
           }
-          try db.execute(sql: tampering)
+          try file.run(tampering)
         }
-        try file.close()
+        file.close()
       }
       verification = try await LedgerVerification.verify(path: scratch.path, against: backup)
     }

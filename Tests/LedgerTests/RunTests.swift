@@ -1,7 +1,7 @@
 import Entitlements
 import Foundation
-import GRDB
 import SeededRandom
+import TestSupport
 import Testing
 import TestSupport
 

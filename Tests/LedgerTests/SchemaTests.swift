@@ -1,6 +1,6 @@
 import Entitlements
 import Foundation
-import GRDB
+import TestSupport
 import Ledger
 import Testing
 
@@ -178,36 +178,30 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
   @Test(arguments: Forbidden.all)
   func `SQLite refuses rows that break the schema`(_ forbidden: Forbidden) async throws {
     let scratch = try await Self.filled()
-    let file = try DatabaseQueue(path: scratch.path)
-    let error = try #require(throws: DatabaseError.self) {
-      try file.write { db in try db.execute(sql: forbidden.sql) }
+    let file = try SQLiteFile(scratch.path)
+    let error = try #require(throws: SQLiteFile.Failure.self) {
+      try file.transaction { try file.run(forbidden.sql) }
     }
-    #expect(error.resultCode == .SQLITE_CONSTRAINT)
-    #expect(error.message?.contains(forbidden.problem) == true, "\(error)")
+    #expect(error.isConstraint)
+    #expect(error.message.contains(forbidden.problem), "\(error)")
   }
 
   @Test func `every table is strict`() async throws {
     let scratch = try await Self.filled()
-    let loose = try await DatabaseQueue(path: scratch.path).read { db in
-      try String.fetchAll(
-        db,
-        sql: """
-          SELECT name FROM pragma_table_list
-          WHERE schema = 'main' AND type = 'table' AND NOT strict AND name NOT LIKE 'sqlite_%' AND name <> 'grdb_migrations'
-          """)
-    }
+    let loose = try SQLiteFile(scratch.path).all(
+      """
+      SELECT name FROM pragma_table_list
+      WHERE schema = 'main' AND type = 'table' AND NOT strict AND name NOT LIKE 'sqlite_%'
+      """, as: String.self)
     #expect(loose == [])
   }
 
   /// A change of these texts needs a migration: ledgers in the field hold the old ones.
   @Test func `evidence and verdict are written in this form`() async throws {
     let scratch = try await Self.filled()
-    let (rows, verdict) = try await DatabaseQueue(path: scratch.path).read { db in
-      (
-        try String.fetchOne(db, sql: "SELECT evidence FROM purchase"),
-        try String.fetchOne(db, sql: "SELECT entitlement FROM event WHERE kind = 'verdict' AND user_id = 'anna'")
-      )
-    }
+    let file = try SQLiteFile(scratch.path)
+    let rows: String? = try file.first("SELECT evidence FROM purchase")
+    let verdict: String? = try file.first("SELECT entitlement FROM event WHERE kind = 'verdict' AND user_id = 'anna'")
     #expect(
       rows == """
         {"names":["com.example.app.pro.monthly"],"purchases":[[0,"t-1-1000.0",1749999900000,1750001000000,0]],\
@@ -267,9 +261,9 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
     let ledger = try await scratch.open()
     _ = try await ledger.record(entry("anna", [evidence("1"), evidence("2")], receipt: "old"))
     _ = try await ledger.record(entry("anna", [evidence("1", time: 1)], receipt: "new"))
-    #expect(try await Self.receipts(scratch) == ["new", "old"])
+    #expect(try Self.receipts(scratch) == ["new", "old"])
     _ = try await ledger.record(entry("anna", [evidence("2", time: 1)], receipt: "new"))
-    #expect(try await Self.receipts(scratch) == ["new"])
+    #expect(try Self.receipts(scratch) == ["new"])
     await ledger.close()
   }
 
@@ -280,23 +274,15 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
       _ = try await ledger.record(entry(UserID(user), [evidence("1")], ownership: .transfer))
     }
     await ledger.close()
-    let trace = try await DatabaseQueue(path: scratch.path).read { db in
-      try String.fetchAll(
-        db,
-        sql: """
-          SELECT coalesce(other_user_id, '-') || '>' || user_id FROM event WHERE kind = 'gained' ORDER BY sequence
-          """)
-    }
+    let trace = try SQLiteFile(scratch.path).all(
+      "SELECT coalesce(other_user_id, '-') || '>' || user_id FROM event WHERE kind = 'gained' ORDER BY sequence",
+      as: String.self)
     #expect(trace == ["->anna", "anna>ben", "ben>anna"])
   }
 
   /// One that two purchases came to have one after the other is stored for each.
-  private static func receipts(_ scratch: Scratch) async throws -> [String] {
-    var configuration = Configuration()
-    configuration.readonly = true
-    return try await DatabaseQueue(path: scratch.path, configuration: configuration).read { db in
-      try String.fetchAll(db, sql: "SELECT DISTINCT CAST(content AS TEXT) FROM proof ORDER BY 1")
-    }
+  private static func receipts(_ scratch: Scratch) throws -> [String] {
+    try SQLiteFile(scratch.path, isReadOnly: true).all("SELECT DISTINCT CAST(content AS TEXT) FROM proof ORDER BY 1")
   }
 
   private static func filled() async throws -> Scratch {

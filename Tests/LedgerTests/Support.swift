@@ -1,6 +1,5 @@
 import Entitlements
 import Foundation
-import GRDB
 import Synchronization
 import TestSupport
 import Testing
@@ -46,12 +45,13 @@ final class Scratch: Sendable {
       guard let database = try await database.withLock({ $0 })?.value else { return [] }
       return try await TestEngine.running().run(sql, on: database)
     }
-    var configuration = Configuration()
-    configuration.readonly = true
-    return try await DatabaseQueue(path: path, configuration: configuration).read { db in
-      try Row.fetchAll(db, sql: sql).map { row in
-        row.databaseValues.map { value in
-          String.fromDatabaseValue(value) ?? Int64.fromDatabaseValue(value).map(String.init)
+    return try SQLiteFile(path, isReadOnly: true).rows(sql).map { row in
+      row.values.map { value in
+        switch value {
+        case .null, .real: nil
+        case .integer(let integer): "\(integer)"
+        case .text(let text): text
+        case .blob(let bytes): String(validating: bytes, as: UTF8.self)
         }
       }
     }
@@ -60,10 +60,7 @@ final class Scratch: Sendable {
   /// Runs statements from outside of the ledger.
   func change(_ sql: String) async throws {
     if TestEngine.isPostgreSQL { return _ = try await rows(sql) }
-    try await DatabaseQueue(path: path).writeWithoutTransaction { db in
-      defer { if db.isInsideTransaction { try? db.rollback() } }
-      try db.execute(sql: sql)
-    }
+    try SQLiteFile(path).run(sql)
   }
 
   deinit { try? FileManager.default.removeItem(atPath: directory) }

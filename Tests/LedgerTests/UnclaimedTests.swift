@@ -1,6 +1,5 @@
 import Entitlements
 import Foundation
-import GRDB
 import Ledger
 import Testing
 

@@ -47,7 +47,8 @@ final class SQLiteConnection: SQLConnection, @unchecked Sendable {
     ending.withLock { _ in if let pointer { sqlite3_interrupt(pointer) } }
   }
 
-  private var open: OpaquePointer {
+  /// `sqlite3 *`
+  var handle: OpaquePointer {
     get throws {
       guard let pointer else { throw SQLiteError(.misuse) }
       return pointer
@@ -84,14 +85,14 @@ final class SQLiteConnection: SQLConnection, @unchecked Sendable {
   ///   that it has for the needs of a moment.
   private func prepare(_ sql: String, isKept: Bool) throws -> SQLiteStatement {
     var statement: OpaquePointer?
-    try check(sqlite3_prepare_v3(open, sql, -1, isKept ? UInt32(SQLITE_PREPARE_PERSISTENT) : 0, &statement, nil))
+    try check(sqlite3_prepare_v3(handle, sql, -1, isKept ? UInt32(SQLITE_PREPARE_PERSISTENT) : 0, &statement, nil))
     // A text without a statement.
     guard let statement else { throw SQLiteError(.misuse) }
     return SQLiteStatement(statement)
   }
 
   /// Runs statements without values; their rows are not wanted.
-  func run(_ sql: String) throws { try check(sqlite3_exec(open, sql, nil, nil, nil)) }
+  func run(_ sql: String) throws { try check(sqlite3_exec(handle, sql, nil, nil, nil)) }
 
   /// Every row of a statement that is run once.
   func rows<Result>(of sql: String, read: (SQLRow) throws -> Result) throws -> [Result] {
@@ -150,18 +151,18 @@ final class SQLiteConnection: SQLConnection, @unchecked Sendable {
   }
 
   /// Leaves the log as it is when the connection is closed, even as the last one.
-  func keepLog() throws { try check(csqlite_keep_log(open)) }
+  func keepLog() throws { try check(csqlite_keep_log(handle)) }
 
   /// Copies the log into the file and syncs it: as far as no reader is in the way, or, to empty it, after the last of them.
   func copyLog(emptying: Bool = false) throws {
     let mode = emptying ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE
-    try check(sqlite3_wal_checkpoint_v2(open, "main", mode, nil, nil))
+    try check(sqlite3_wal_checkpoint_v2(handle, "main", mode, nil, nil))
   }
 
   /// Copies every page in one step, as SQLite restarts a copy when a page is written between two.
   func copyPages(to target: SQLiteConnection) throws {
-    guard let backup = try sqlite3_backup_init(target.open, "main", open, "main") else {
-      throw SQLiteError(code: sqlite3_extended_errcode(try target.open))
+    guard let backup = try sqlite3_backup_init(target.handle, "main", handle, "main") else {
+      throw SQLiteError(code: sqlite3_extended_errcode(try target.handle))
     }
     let code = sqlite3_backup_step(backup, -1)
     let end = sqlite3_backup_finish(backup)

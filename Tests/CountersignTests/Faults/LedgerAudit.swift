@@ -1,5 +1,5 @@
 import Foundation
-import GRDB
+import TestSupport
 
 /// Reads a ledger's file without the ledger's own code, and says what a service must never leave in it.
 ///
@@ -65,20 +65,18 @@ struct LedgerAudit {
   let integrity: String
 
   init(path: String) throws {
-    var configuration = Configuration()
-    configuration.readonly = true
     do {
-      let queue = try DatabaseQueue(path: path, configuration: configuration)
-      defer { try? queue.close() }
-      self = try queue.read { db in
-        let sound = try String.fetchAll(db, sql: "PRAGMA integrity_check")
-        let broken = try Row.fetchAll(db, sql: "PRAGMA foreign_key_check").count + Self.brokenReferences(db)
-        return LedgerAudit(
-          lines: try Self.lines(db), profiles: try Self.profiles(db), confirmedAt: try Self.confirmations(db),
-          pending: Set(try String.fetchAll(db, sql: "SELECT user_id FROM pending_receipt")),
-          integrity: broken == 0 ? sound.joined(separator: "; ") : "\(broken) broken references")
-      }
-    } catch let error as DatabaseError where [.SQLITE_CORRUPT, .SQLITE_NOTADB].contains(error.resultCode) {
+      let file = try SQLiteFile(path, isReadOnly: true)
+      defer { file.close() }
+      // One state of the file for all that follows.
+      try file.run("BEGIN")
+      let sound = try file.all("PRAGMA integrity_check", as: String.self)
+      let broken = try file.rows("PRAGMA foreign_key_check").count + Self.brokenReferences(file)
+      self = LedgerAudit(
+        lines: try Self.lines(file), profiles: try Self.profiles(file), confirmedAt: try Self.confirmations(file),
+        pending: Set(try file.all("SELECT user_id FROM pending_receipt")),
+        integrity: broken == 0 ? sound.joined(separator: "; ") : "\(broken) broken references")
+    } catch let error as SQLiteFile.Failure where error.isDamage {
       // What is damaged may be past reading.
       self = LedgerAudit(lines: [], profiles: [:], confirmedAt: [:], pending: [], integrity: "\(error)")
     }
@@ -95,56 +93,54 @@ struct LedgerAudit {
   }
 
   /// Rows that name others which are not there, or which say otherwise.
-  private static func brokenReferences(_ db: Database) throws -> Int {
-    try Int.fetchOne(
-      db,
-      sql: """
-        SELECT sum(broken) FROM (
-          SELECT count(*) AS broken FROM purchase WHERE proof_id NOT IN (SELECT id FROM proof)
-            OR NOT EXISTS (
-              SELECT 1 FROM account, json_each(purchases) WHERE account.key = user_id AND value = purchase.id)
-          UNION ALL
-          SELECT count(*) FROM account, json_each(purchases)
-            WHERE NOT EXISTS (SELECT 1 FROM purchase WHERE purchase.id = value AND user_id = account.key)
-          UNION ALL
-          SELECT count(*) FROM proof LEFT JOIN (SELECT proof_id, count(*) AS found FROM purchase GROUP BY proof_id)
-            ON proof_id = id WHERE uses IS NOT found
-          UNION ALL
-          SELECT count(*) FROM account
-            WHERE NOT EXISTS (SELECT 1 FROM event WHERE sequence = newest AND user_id = key)
-              OR version > 0
-                AND NOT EXISTS (SELECT 1 FROM event WHERE sequence = account.verdict AND version = account.version)
-          UNION ALL
-          SELECT count(*) FROM event JOIN event AS former ON former.sequence = event.previous
-            WHERE former.user_id <> event.user_id
-          UNION ALL
-          SELECT count(previous) - count(DISTINCT previous) FROM event
-          UNION ALL
-          SELECT count(*) FROM event WHERE user_id IS NOT NULL
-            AND sequence NOT IN (SELECT previous FROM event WHERE previous IS NOT NULL)
-            AND sequence NOT IN (SELECT newest FROM account)
-          UNION ALL
-          SELECT count(*) FROM outbox WHERE NOT EXISTS
-            (SELECT 1 FROM account WHERE account.key = outbox.key AND row_version = outbox.version))
-        """) ?? 0
+  private static func brokenReferences(_ file: SQLiteFile) throws -> Int {
+    try file.first(
+      """
+      SELECT sum(broken) FROM (
+        SELECT count(*) AS broken FROM purchase WHERE proof_id NOT IN (SELECT id FROM proof)
+          OR NOT EXISTS (
+            SELECT 1 FROM account, json_each(purchases) WHERE account.key = user_id AND value = purchase.id)
+        UNION ALL
+        SELECT count(*) FROM account, json_each(purchases)
+          WHERE NOT EXISTS (SELECT 1 FROM purchase WHERE purchase.id = value AND user_id = account.key)
+        UNION ALL
+        SELECT count(*) FROM proof LEFT JOIN (SELECT proof_id, count(*) AS found FROM purchase GROUP BY proof_id)
+          ON proof_id = id WHERE uses IS NOT found
+        UNION ALL
+        SELECT count(*) FROM account
+          WHERE NOT EXISTS (SELECT 1 FROM event WHERE sequence = newest AND user_id = key)
+            OR version > 0
+              AND NOT EXISTS (SELECT 1 FROM event WHERE sequence = account.verdict AND version = account.version)
+        UNION ALL
+        SELECT count(*) FROM event JOIN event AS former ON former.sequence = event.previous
+          WHERE former.user_id <> event.user_id
+        UNION ALL
+        SELECT count(previous) - count(DISTINCT previous) FROM event
+        UNION ALL
+        SELECT count(*) FROM event WHERE user_id IS NOT NULL
+          AND sequence NOT IN (SELECT previous FROM event WHERE previous IS NOT NULL)
+          AND sequence NOT IN (SELECT newest FROM account)
+        UNION ALL
+        SELECT count(*) FROM outbox WHERE NOT EXISTS
+          (SELECT 1 FROM account WHERE account.key = outbox.key AND row_version = outbox.version))
+      """) ?? 0
   }
 
-  private static func lines(_ db: Database) throws -> [Line] {
+  private static func lines(_ file: SQLiteFile) throws -> [Line] {
     let visible = [
       "tier", "status", "reason", "expiresAt", "accessUntil", "productID", "originalTransactionID",
       "environment", "willRenew", "nextProductID", "isTrial", "ownership", "isStale", "isProvisional",
     ]
     .map { "'\($0)=' || ifnull(json_extract(entitlement, '$.\($0)'), '-')" }.joined(separator: " || ' ' || ")
-    return try Row.fetchAll(
-      db,
-      sql: """
-        SELECT coalesce(spelling, key) AS user, event.version, changed, hex(receipt_sha256) AS receipt, evidence_at,
-          json_extract(entitlement, '$.evidenceTime') AS proven_at, json_extract(entitlement, '$.tier') AS tier,
-          json_extract(entitlement, '$.tier') || ' ' || json_extract(entitlement, '$.status') || ' '
-            || json_extract(entitlement, '$.reason') AS verdict,
-          \(visible) AS visible
-        FROM event JOIN account ON key = event.user_id WHERE kind = 'verdict' ORDER BY user, event.version
-        """
+    return try file.rows(
+      """
+      SELECT coalesce(spelling, key) AS user, event.version, changed, hex(receipt_sha256) AS receipt, evidence_at,
+        json_extract(entitlement, '$.evidenceTime') AS proven_at, json_extract(entitlement, '$.tier') AS tier,
+        json_extract(entitlement, '$.tier') || ' ' || json_extract(entitlement, '$.status') || ' '
+          || json_extract(entitlement, '$.reason') AS verdict,
+        \(visible) AS visible
+      FROM event JOIN account ON key = event.user_id WHERE kind = 'verdict' ORDER BY user, event.version
+      """
     ).map { row in
       Line(
         user: row["user"], version: row["version"], isChange: row["changed"], receipt: row["receipt"],
@@ -153,14 +149,13 @@ struct LedgerAudit {
     }
   }
 
-  private static func profiles(_ db: Database) throws -> [String: Profile] {
-    let rows = try Row.fetchAll(
-      db,
-      sql: """
-        SELECT coalesce(spelling, account.key) AS user, account.*, outbox.state,
-          json_extract(entitlement, '$.expiresAt') AS expires_at
-        FROM account JOIN event ON sequence = account.verdict LEFT JOIN outbox ON outbox.key = account.key
-        """)
+  private static func profiles(_ file: SQLiteFile) throws -> [String: Profile] {
+    let rows = try file.rows(
+      """
+      SELECT coalesce(spelling, account.key) AS user, account.*, outbox.state,
+        json_extract(entitlement, '$.expiresAt') AS expires_at
+      FROM account JOIN event ON sequence = account.verdict LEFT JOIN outbox ON outbox.key = account.key
+      """)
     return Dictionary(
       uniqueKeysWithValues: rows.map { row in
         (
@@ -172,13 +167,12 @@ struct LedgerAudit {
       })
   }
 
-  private static func confirmations(_ db: Database) throws -> [String: Int64] {
-    let rows = try Row.fetchAll(
-      db,
-      sql: """
-        SELECT coalesce(spelling, key) AS user, max(evidence_at) AS evidence_at
-        FROM purchase JOIN account ON key = purchase.user_id GROUP BY key
-        """)
+  private static func confirmations(_ file: SQLiteFile) throws -> [String: Int64] {
+    let rows = try file.rows(
+      """
+      SELECT coalesce(spelling, key) AS user, max(evidence_at) AS evidence_at
+      FROM purchase JOIN account ON key = purchase.user_id GROUP BY key
+      """)
     return Dictionary(uniqueKeysWithValues: rows.map { ($0["user"], $0["evidence_at"]) })
   }
 
@@ -231,20 +225,18 @@ extension LedgerAudit {
   ///
   /// - Parameter user: whom `:user` stands for.
   static func tamper(with path: String, _ sql: String, user: String? = nil) throws {
-    let queue = try DatabaseQueue(path: path)
-    try queue.write { db in
+    let file = try SQLiteFile(path)
+    try file.transaction {
       for trigger in ["event_no_update", "event_no_delete", "event_no_replace"] {
-        try db.execute(sql: "DROP TRIGGER IF EXISTS \(trigger)")
+        try file.run("DROP TRIGGER IF EXISTS \(trigger)")
       }
-      try db.execute(sql: sql, arguments: user.map { ["user": $0] } ?? [])
+      try file.run(sql, user.map { [.text($0)] } ?? [])
     }
-    try queue.close()
+    file.close()
   }
 
   /// A user of whom there is more than one verdict.
   static func userWithHistory(in path: String) throws -> String? {
-    let queue = try DatabaseQueue(path: path)
-    defer { try? queue.close() }
-    return try queue.read { db in try String.fetchOne(db, sql: "SELECT user_id FROM event WHERE version = 2") }
+    try SQLiteFile(path).first("SELECT user_id FROM event WHERE version = 2")
   }
 }

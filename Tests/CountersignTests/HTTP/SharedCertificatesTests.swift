@@ -1,5 +1,4 @@
 import Foundation
-import GRDB
 import TestSupport
 import Testing
 
@@ -17,12 +16,11 @@ import Testing
           #expect(try await service.validate(receipt, user: "user-\(subscriber)").verdict == "pro active renewing")
         }
         let path = service.directory.appending(path: "ledger.sqlite").path(percentEncoded: false)
-        let lengths = try await DatabaseQueue(path: path).read { db in
-          (
-            kept: try Int.fetchAll(db, sql: "SELECT length(content) FROM proof ORDER BY id"),
-            shared: try Int.fetchAll(db, sql: "SELECT length(content) FROM proof_frame")
-          )
-        }
+        let file = try SQLiteFile(path)
+        let lengths = (
+          kept: try file.all("SELECT length(content) FROM proof ORDER BY id", as: Int.self),
+          shared: try file.all("SELECT length(content) FROM proof_frame", as: Int.self)
+        )
         let shared = try #require(lengths.shared.first)
         #expect(lengths.shared.count == 1 && lengths.kept.count == 4)
         #expect(lengths.kept.allSatisfy { $0 < shared }, "\(lengths)")

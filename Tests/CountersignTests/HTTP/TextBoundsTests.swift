@@ -1,5 +1,4 @@
 import Foundation
-import GRDB
 import HTTPTransport
 import TestSupport
 import Testing
@@ -105,14 +104,12 @@ import Testing
         }
       }
     }
-    try await DatabaseQueue(path: directory.appending(path: "ledger.sqlite").path(percentEncoded: false)).read { db in
-      let tables = try String.fetchAll(db, sql: "SELECT name FROM sqlite_master WHERE type = 'table'")
-      for table in tables {
-        for column in try db.columns(in: table) {
-          let longest = try Int.fetchOne(
-            db, sql: "SELECT max(length(CAST(\"\(column.name)\" AS BLOB))) FROM \"\(table)\"")
-          #expect(longest ?? 0 <= 16 * 1024 + 2, "\(name): \(table).\(column.name) has \(longest ?? 0) bytes")
-        }
+    let file = try SQLiteFile(directory.appending(path: "ledger.sqlite").path(percentEncoded: false))
+    for table in try file.all("SELECT name FROM sqlite_master WHERE type = 'table'", as: String.self) {
+      for column in try file.all("SELECT name FROM pragma_table_info('\(table)')", as: String.self) {
+        let longest = try file.first(
+          "SELECT max(length(CAST(\"\(column)\" AS BLOB))) FROM \"\(table)\"", as: Int.self)
+        #expect(longest ?? 0 <= 16 * 1024 + 2, "\(name): \(table).\(column) has \(longest ?? 0) bytes")
       }
     }
   }
