@@ -110,7 +110,7 @@ let package = Package(
     // The rules on top of a verdict: features, usage, plans, experiments.
     .target(
       name: "Access",
-      dependencies: ["Entitlements"],
+      dependencies: ["Entitlements", "Files"],
       swiftSettings: settings),
     .target(
       name: "AppStore",

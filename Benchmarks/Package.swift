@@ -43,7 +43,7 @@ let package = Package(
       ],
       swiftSettings: settings),
     .target(name: "Entitlements", swiftSettings: settings),
-    .target(name: "Access", dependencies: ["Entitlements"], swiftSettings: settings),
+    .target(name: "Access", dependencies: ["Entitlements", "Files"], swiftSettings: settings),
     .target(
       name: "AppStore",
       dependencies: [

@@ -8,7 +8,7 @@ import Testing
   private static let tiers: [Tier] = ["free", "plus", "pro"]
 
   private func access(_ feature: Feature, _ tier: Tier, count: Int = 0, amount: Int = 1) throws -> FeatureAccess {
-    let zone = try #require(TimeZone(ianaName: "UTC"))
+    let zone = try #require(Zone(named: "UTC"))
     let attempt = Attempt(at: try moment("2026-01-15"), in: zone, amount: amount)
     #expect(feature.questions(for: tier, attempt).isEmpty)
     return feature.access(for: tier, attempt, usage: Usage(total: count, []) { _ in UsageAnswer() })

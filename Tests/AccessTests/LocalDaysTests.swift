@@ -22,7 +22,7 @@ import Testing
     ("Etc/GMT+12", "2026-06-01", 24), ("America/Nuuk", "2024-03-30", 23), ("Africa/Casablanca", "2026-03-22", 23),
   ])
   func `a day is as long as it is on the clocks`(name: String, date: String, hours: Double) throws {
-    let zone = try #require(TimeZone(ianaName: name))
+    let zone = try #require(Zone(named: name))
     let days = LocalDays(zone: zone)
     let noon = try moment("\(date) 12:00", in: name)
     let day = days.day(of: noon)
@@ -40,7 +40,7 @@ import Testing
 
   @Test func `a day that a zone left out is empty`() throws {
     // Samoa went from 29 to 31 December 2011, over the date line.
-    let days = LocalDays(zone: try #require(TimeZone(ianaName: "Pacific/Apia")))
+    let days = LocalDays(zone: try #require(Zone(named: "Pacific/Apia")))
     let day = days.day(of: try moment("2011-12-29 12:00", in: "Pacific/Apia"))
     #expect(days.start(of: day + 1) == days.start(of: day + 2))
     #expect(days.day(of: days.start(of: day + 1)) == day + 2)
@@ -50,9 +50,9 @@ import Testing
     // A year with its leap day, and the months around it.
     let first = try moment("2027-11-15")
     for name in UsagePropertyTests.zones {
-      let zone = try #require(TimeZone(ianaName: name))
+      let zone = try #require(Zone(named: name))
       var calendar = Calendar(identifier: .iso8601)
-      calendar.timeZone = zone
+      calendar.timeZone = try #require(TimeZone(identifier: name))
       let days = LocalDays(zone: zone)
       for count in 0..<480 {
         let moment = first.addingTimeInterval(Double(count) * 86_400 + Double(count % 24) * 3600)

@@ -219,7 +219,7 @@ import Testing
     let feature = try meter([
       "free": ["1 in total"], "plus": ["3 in total"], "pro": ["10 in total"], "max": ["2 in total"],
     ])
-    let utc = try #require(TimeZone(ianaName: "UTC"))
+    let utc = try #require(Zone(named: "UTC"))
     let now = try moment("2026-01-01")
     let consumed = [Consumption(moment: now, amount: 1)]
     let upgrades = [1, 2, 3, 10].map {
@@ -244,7 +244,7 @@ import Testing
     let feature = try meter([
       "free": ["3 days in a row", "1 per rolling 7d"], "plus": ["1 per rolling 7d", "5 in total"], "pro": ["unlimited"],
     ])
-    let attempt = Attempt(at: try moment("2026-01-15"), in: try #require(TimeZone(ianaName: "UTC")))
+    let attempt = Attempt(at: try moment("2026-01-15"), in: try #require(Zone(named: "UTC")))
     // Four days and a week, for both tiers the same.
     #expect(feature.questions(for: "free", attempt).count == 5)
     #expect(feature.questions(for: "plus", attempt).count == 1)
@@ -253,7 +253,7 @@ import Testing
   }
 
   @Test func `a question without an answer refuses`() throws {
-    let attempt = Attempt(at: try moment("2026-01-15"), in: try #require(TimeZone(ianaName: "UTC")))
+    let attempt = Attempt(at: try moment("2026-01-15"), in: try #require(Zone(named: "UTC")))
     let nothing = Usage(total: 0, []) { _ in UsageAnswer() }
     for rule in ["5 per day", "5 per rolling 7d", "5 days in a row"] {
       #expect(try !meter(["free": [rule]]).access(for: "free", attempt, usage: nothing).isAllowed)
@@ -274,7 +274,7 @@ import Testing
 
   @Test func `sums do not overflow`() throws {
     let trial = try Trial("1000000000 in total")
-    let zone = try #require(TimeZone(ianaName: "UTC"))
+    let zone = try #require(Zone(named: "UTC"))
     let attempt = Attempt(at: try moment("2026-01-15"), in: zone, amount: .max)
     let usage = Usage(total: .max, []) { _ in UsageAnswer() }
     #expect(!trial.feature.access(for: "free", attempt, usage: usage).isAllowed)

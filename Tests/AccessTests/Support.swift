@@ -24,7 +24,7 @@ func meter(_ values: KeyValuePairs<Tier, [String]>) throws -> Feature {
 
 extension Feature {
   func access(
-    for tier: Tier, at now: Date, in zone: TimeZone, amount: Int = 1, after consumptions: [Consumption]
+    for tier: Tier, at now: Date, in zone: Zone, amount: Int = 1, after consumptions: [Consumption]
   ) -> FeatureAccess {
     let attempt = Attempt(at: now, in: zone, amount: amount)
     return access(for: tier, attempt, usage: usage(for: tier, attempt, consumptions))
@@ -50,7 +50,7 @@ struct Trial {
   }
 
   func ask(_ text: String, amount: Int = 1) throws -> FeatureAccess {
-    let zone = try #require(TimeZone(ianaName: zone))
+    let zone = try #require(Zone(named: zone))
     return feature.access(
       for: tier, at: try moment(text, in: self.zone), in: zone, amount: amount, after: consumptions)
   }

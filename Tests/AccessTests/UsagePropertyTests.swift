@@ -62,16 +62,16 @@ import Testing
 
 /// The beginnings of days in a zone, from Foundation's calendar.
 struct Midnights {
-  let zone: TimeZone
+  let zone: Zone
   let all: [Date]
   /// Of each day, the days of its week and of its month.
   let weeks: [Range<Int>]
   let months: [Range<Int>]
 
   init(_ name: String) throws {
-    zone = try #require(TimeZone(ianaName: name))
+    zone = try #require(Zone(named: name))
     var calendar = Calendar(identifier: .gregorian)
-    calendar.timeZone = zone
+    calendar.timeZone = try #require(TimeZone(identifier: name))
     var day = Date(timeIntervalSince1970: UsagePropertyTests.year.lowerBound - 40 * 86_400)
     var all: [Date] = []
     while day.timeIntervalSince1970 < UsagePropertyTests.year.upperBound + 60 * 86_400 {
@@ -281,7 +281,7 @@ struct RandomUser {
     guard ours != theirs else { return }
     differences.append(
       """
-      user \(number), \(what), \(tier) of \(feature.allowances), \(oracle.midnights.zone.identifier), now \
+      user \(number), \(what), \(tier) of \(feature.allowances), \(oracle.midnights.zone.name), now \
       \(oracle.now.rfc3339), amount \(oracle.amount) after \
       \(oracle.consumed.map { "\($0.moment.rfc3339) \($0.amount)" }): \(ours), not \(theirs)
       """)

@@ -79,7 +79,7 @@ func consume(_ user: String, key: String, in ledger: Ledger) async {
     let outcome = try await ledger.run(
       Consume(
         user: UserID(user), feature: feature, tier: "free", amount: 1, now: start,
-        zone: ZoneChoice(usual: .gmt, named: nil, isTrusted: false), idempotencyKey: key, request: "1"))
+        zone: ZoneChoice(usual: .utc, named: nil, isTrusted: false), idempotencyKey: key, request: "1"))
     guard case .consumed = outcome else { return say("error refused") }
     say("ack \(user) \(key)")
   } catch {

@@ -188,7 +188,7 @@ import Testing
     _ = try await ledger.run(
       Consume(
         user: "anna", feature: feature, tier: "free", amount: 1, now: at(seconds),
-        zone: ZoneChoice(usual: .gmt, named: nil, isTrusted: false), idempotencyKey: nil, request: "1"))
+        zone: ZoneChoice(usual: .utc, named: nil, isTrusted: false), idempotencyKey: nil, request: "1"))
   }
 
   @Test func `a reached limit makes one event in its window, and other refusals write nothing`() async throws {

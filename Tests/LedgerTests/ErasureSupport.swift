@@ -129,7 +129,7 @@ enum Anna {
       _ = try await ledger.run(
         Consume(
           user: id, feature: meter, tier: "pro", amount: 1, now: at(80 + Double(number)),
-          zone: ZoneChoice(usual: .gmt, named: TimeZone(identifier: "Europe/Berlin"), isTrusted: true),
+          zone: ZoneChoice(usual: .utc, named: Zone(named: "Europe/Berlin"), isTrusted: true),
           idempotencyKey: "u\(number)-\(annasAccount)", request: "1")
       )
     }
@@ -144,7 +144,7 @@ enum Anna {
     _ = try await ledger.run(
       Consume(
         user: id, feature: exports, tier: "pro", amount: 1, now: at(85),
-        zone: ZoneChoice(usual: .gmt, named: nil, isTrusted: true), idempotencyKey: nil, request: "1"))
+        zone: ZoneChoice(usual: .utc, named: nil, isTrusted: true), idempotencyKey: nil, request: "1"))
 
     // What waits.
     _ = try await ledger.postpone(

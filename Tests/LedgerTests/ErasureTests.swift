@@ -56,7 +56,7 @@ import Testing
           _ = try await ledger.run(
             Consume(
               user: user, feature: Anna.meter, tier: "pro", amount: 1, now: at(100 + Double(number)),
-              zone: ZoneChoice(usual: .gmt, named: nil, isTrusted: true), idempotencyKey: "key-\(number)", request: "1")
+              zone: ZoneChoice(usual: .utc, named: nil, isTrusted: true), idempotencyKey: "key-\(number)", request: "1")
           )
         }
         if number.isMultiple(of: 50) {

@@ -39,7 +39,7 @@ import Testing
       _ = try await ledger.run(
         Consume(
           user: "carl", feature: Anna.meter, tier: "free", amount: 1, now: at(Self.days(1)),
-          zone: ZoneChoice(usual: .gmt, named: nil, isTrusted: true), idempotencyKey: nil, request: "1"))
+          zone: ZoneChoice(usual: .utc, named: nil, isTrusted: true), idempotencyKey: nil, request: "1"))
       try await ledger.run(SetCount(1, of: Self.children, of: "dora", with: "free", at: at(Self.days(1))))
       try await ledger.run(SetCount(2, of: Self.children, of: "dora", with: "free", at: at(Self.days(5))))
       _ = try await ledger.record(entry("anna", [Self.paid("1", from: 4, days: 30)], evaluate: rules))

@@ -158,7 +158,7 @@ import Testing
             let outcome = try await ledger.run(
               Consume(
                 user: "anna", feature: feature, tier: "free", amount: 1, now: at(0),
-                zone: ZoneChoice(usual: .gmt, named: nil, isTrusted: false), idempotencyKey: nil, request: "1"))
+                zone: ZoneChoice(usual: .utc, named: nil, isTrusted: false), idempotencyKey: nil, request: "1"))
             if case .consumed = outcome { return true }
             return false
           }

@@ -13,7 +13,7 @@ private func meter(_ rules: String...) throws -> Feature {
     tiers: ["free", "pro"])
 }
 
-private let usual = ZoneChoice(usual: .gmt, named: nil, isTrusted: false)
+private let usual = ZoneChoice(usual: .utc, named: nil, isTrusted: false)
 
 extension Ledger {
   /// Consumes, and answers how much is used then.
@@ -42,7 +42,7 @@ extension Ledger {
   }
 
   fileprivate func total(_ feature: Feature, of user: UserID = "anna") async throws -> Int {
-    try await read(ReadUsage(of: user, in: nil, usual: .gmt) { _ in [feature.name: []] }).usage[feature.name]?.total
+    try await read(ReadUsage(of: user, in: nil, usual: .utc) { _ in [feature.name: []] }).usage[feature.name]?.total
       ?? -1
   }
 }
@@ -208,24 +208,24 @@ extension GiveBack.Outcome {
     try await Scratch.withLedger { ledger, _ in
       let feature = try meter("1 per day")
       func zone(_ name: String, isTrusted: Bool = false) -> ZoneChoice {
-        ZoneChoice(usual: .gmt, named: TimeZone(ianaName: name), isTrusted: isTrusted)
+        ZoneChoice(usual: .utc, named: Zone(named: name), isTrusted: isTrusted)
       }
       let auckland = zone("Pacific/Auckland")
       #expect(try await ledger.consume(feature, zone: zone("UTC")) == .consumed(1))
       // Otherwise each zone would have a day of its own.
       #expect(try await ledger.consume(feature, at: 1, zone: auckland) == .refused)
       #expect(try await ledger.consume(feature, at: 2, zone: zone("Pacific/Auckland", isTrusted: true)) == .refused)
-      let kept = try await ledger.read(ReadUsage(of: "anna", in: nil, usual: .gmt) { _ in [:] }).zone
-      #expect(kept.ianaName == "UTC")
+      let kept = try await ledger.read(ReadUsage(of: "anna", in: nil, usual: .utc) { _ in [:] }).zone
+      #expect(kept.name == "UTC")
       #expect(try await ledger.consume(feature, at: 86_400, zone: auckland) == .consumed(1))
       #expect(
-        try await ledger.read(ReadUsage(of: "anna", in: nil, usual: .gmt) { _ in [:] }).zone.ianaName
+        try await ledger.read(ReadUsage(of: "anna", in: nil, usual: .utc) { _ in [:] }).zone.name
           == "Pacific/Auckland")
       // A server's counts at once.
       #expect(
         try await ledger.consume(feature, at: 2 * 86_400, zone: zone("Europe/Berlin", isTrusted: true)) == .consumed(1))
       #expect(
-        try await ledger.read(ReadUsage(of: "anna", in: nil, usual: .gmt) { _ in [:] }).zone.ianaName == "Europe/Berlin"
+        try await ledger.read(ReadUsage(of: "anna", in: nil, usual: .utc) { _ in [:] }).zone.name == "Europe/Berlin"
       )
     }
   }
@@ -237,7 +237,7 @@ extension GiveBack.Outcome {
       try await ledger.run(SetCount(7, of: children, of: "anna", with: "free", at: at(0)))
       #expect(ledger.usageGeneration(of: "anna") > before)
       let usage = try await ledger.read(
-        ReadUsage(of: "anna", in: nil, usual: .gmt) { _ in ["children": [], "trips": []] })
+        ReadUsage(of: "anna", in: nil, usual: .utc) { _ in ["children": [], "trips": []] })
       #expect(usage.usage["children"]?.total == 7 && usage.usage["trips"]?.total == 0)
     }
   }
@@ -268,7 +268,7 @@ extension GiveBack.Outcome {
               keeping: [nil, Int.random(in: -1...9, using: &random)].randomElement(using: &random) ?? nil))
         }
         let asked = questions
-        let usage = try await ledger.read(ReadUsage(of: user, in: nil, usual: .gmt) { _ in [feature.name: asked] })
+        let usage = try await ledger.read(ReadUsage(of: user, in: nil, usual: .utc) { _ in [feature.name: asked] })
         for question in questions {
           let expected = UsageAnswer(to: question, from: list)
           let answer = try #require(usage.usage[feature.name])[question]

@@ -1,5 +1,4 @@
 package import Entitlements
-package import struct FoundationEssentials.TimeZone
 
 /// The part of the catalog that decides no verdict: what a paywall shows, and what each tier may do.
 package struct Plans: Hashable, Sendable {
@@ -46,11 +45,11 @@ package struct Plans: Hashable, Sendable {
   package let experiments: [Experiment]
   package let entitlements: EntitlementScope
   /// The zone of calendar windows, unless a user has one.
-  package let timeZone: TimeZone
+  package let timeZone: Zone
 
   package init(
     plans: [Plan], terms: [ProductID: Terms] = [:], features: [Feature] = [], offerings: [Offering] = [],
-    experiments: [Experiment] = [], entitlements: EntitlementScope = .cumulative, timeZone: TimeZone
+    experiments: [Experiment] = [], entitlements: EntitlementScope = .cumulative, timeZone: Zone
   ) {
     self.plans = plans
     self.terms = terms
@@ -65,25 +64,4 @@ package struct Plans: Hashable, Sendable {
 
   /// The offering that a paywall shows: the one that is marked, else the first.
   package var currentOffering: Offering? { offerings.first(where: \.isCurrent) ?? offerings.first }
-}
-
-extension TimeZone {
-  /// A zone by its name in the IANA database (`Europe/Berlin`), or `UTC`.
-  ///
-  /// - Returns: `nil` for anything else. Abbreviations are refused: `EST` has no summer time, `IST` names three zones.
-  package init?(ianaName name: String) {
-    let isPlain = name.utf8.allSatisfy { byte in
-      switch byte {
-      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-        UInt8(ascii: "0")...UInt8(ascii: "9"):
-        true
-      default: "/_+-".utf8.contains(byte)
-      }
-    }
-    guard isPlain, name.utf8.count <= 64, name == "UTC" || name.utf8.contains(UInt8(ascii: "/")) else { return nil }
-    self.init(identifier: name)
-  }
-
-  /// Its name in the IANA database; Foundation calls UTC by another one.
-  package var ianaName: String { identifier == "GMT" ? "UTC" : identifier }
 }

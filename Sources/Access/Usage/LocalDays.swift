@@ -1,6 +1,4 @@
 import Entitlements
-// The rules of the zones are in Foundation; FoundationEssentials alone knows none but UTC.
-import struct Foundation.TimeZone
 import struct FoundationEssentials.Date
 
 /// The days of a time zone, by their numbers since 1 January 1970.
@@ -9,12 +7,12 @@ import struct FoundationEssentials.Date
 /// at the first of two midnights where they go back. It ends where the next day begins, so that days have no gaps and
 /// never overlap, and may last from 23 to 25 hours.
 struct LocalDays: Hashable, Sendable {
-  let zone: TimeZone
+  let zone: Zone
 
   /// The number of the day of a moment.
   func day(of moment: Date) -> Int {
     let time = moment.millisecondsSince1970
-    let day = Int((time + offset(at: time)).floored(by: Self.length))
+    let day = Int((time + zone.offset(at: time)).floored(by: Self.length))
     // Clocks that go back over midnight show the evening again; the day has begun nevertheless.
     return startTime(of: day + 1) <= time ? day + 1 : day
   }
@@ -44,29 +42,16 @@ struct LocalDays: Hashable, Sendable {
     let midnight = Int64(day) * Self.length
     // No clock is more than 14 hours ahead of UTC, or 12 behind: the first is before the midnight, the second after it.
     var (before, after) = (midnight - 15 * Self.hour, midnight + 15 * Self.hour)
-    let (former, latter) = (offset(at: before), offset(at: after))
+    let (former, latter) = (zone.offset(at: before), zone.offset(at: after))
     guard former != latter else { return midnight - former }
     // The first moment at which the clocks show the other time, to the millisecond.
     while after - before > 1 {
       let middle = before + (after - before) / 2
-      if offset(at: middle) == former { before = middle } else { after = middle }
+      if zone.offset(at: middle) == former { before = middle } else { after = middle }
     }
     return midnight - former < after ? midnight - former : max(after, midnight - latter)
   }
 
-  /// How far the clocks are ahead of UTC, in milliseconds.
-  private func offset(at time: Int64) -> Int64 {
-    Int64(zone.secondsFromGMT(for: Date(millisecondsSince1970: time))) * 1000
-  }
-
   private static let hour: Int64 = 3_600_000
   private static let length: Int64 = 24 * hour
-}
-
-extension Int64 {
-  /// Divided, and rounded down.
-  fileprivate func floored(by divisor: Int64) -> Int64 {
-    let (quotient, remainder) = quotientAndRemainder(dividingBy: divisor)
-    return remainder < 0 ? quotient - 1 : quotient
-  }
 }

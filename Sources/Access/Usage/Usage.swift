@@ -1,5 +1,4 @@
 package import struct FoundationEssentials.Date
-package import struct FoundationEssentials.TimeZone
 
 /// An amount of a feature that a user consumes at a moment, or asks about.
 package struct Attempt: Sendable {
@@ -14,7 +13,7 @@ package struct Attempt: Sendable {
   ///   - now: our own clock's time.
   ///   - zone: in which calendar windows begin and end.
   ///   - amount: zero asks about nothing more than what was consumed already.
-  package init(at now: Date, in zone: TimeZone, amount: Int = 1) {
+  package init(at now: Date, in zone: Zone, amount: Int = 1) {
     self.now = now
     self.amount = amount
     days = LocalDays(zone: zone)

@@ -76,18 +76,18 @@ extension ValueForm<Duration> {
   }
 }
 
-extension ValueForm<TimeZone> {
+extension ValueForm<Zone> {
   /// A zone by its IANA name, or UTC.
   static var timeZone: Self {
     Self(name: "time zone") { text throws(BadValue) in
-      guard let zone = TimeZone(ianaName: text) else {
+      guard let zone = Zone(named: text) else {
         throw BadValue(
           "must be an IANA name such as Europe/Berlin, or UTC, not \(Quotation.of(text))"
-            + Suggestion.clause(for: text, among: TimeZone.knownTimeZoneIdentifiers))
+            + Suggestion.clause(for: text, among: Zone.suggestions))
       }
       return zone
     } write: {
-      $0.ianaName
+      $0.name
     }
   }
 }

@@ -1,12 +1,10 @@
 import Access
 import Hummingbird
 
-import struct FoundationEssentials.TimeZone
-
 extension Request {
   /// The zone in `?time_zone=`.
-  func timeZone() throws(Problem) -> TimeZone? {
-    try parameter("time_zone").map { text throws(Problem) in try TimeZone(checking: text) }
+  func timeZone() throws(Problem) -> Zone? {
+    try parameter("time_zone").map { text throws(Problem) in try Zone(checking: text) }
   }
 
   /// The value of a parameter in the query.
@@ -30,11 +28,11 @@ extension Request {
   }
 }
 
-extension TimeZone {
+extension Zone {
   /// A zone from outside.
   /// - Throws: a 400 problem.
   init(checking name: String) throws(Problem) {
-    guard let zone = TimeZone(ianaName: name) else {
+    guard let zone = Zone(named: name) else {
       throw Problem(.malformedRequest, "'time_zone' has to be a name of the IANA database, as Europe/Berlin, or UTC.")
     }
     self = zone

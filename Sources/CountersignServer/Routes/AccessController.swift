@@ -7,7 +7,6 @@ import Resilience
 import Validation
 
 import struct FoundationEssentials.Date
-import struct FoundationEssentials.TimeZone
 
 /// `GET /v1/profiles/{user_id}/access` and `…/features/{feature}`: what a user may do. Reads change nothing.
 struct AccessController: Sendable {
@@ -46,7 +45,7 @@ struct AccessController: Sendable {
           uniqueKeysWithValues: usage.plans.features.compactMap { feature in
             overview.features[feature.name].map { (feature.name.rawValue, FeatureState($0, of: feature)) }
           }),
-        experiments: variants, timeZone: overview.zone.ianaName))
+        experiments: variants, timeZone: overview.zone.name))
     let answer = CachedAnswer(body, overview.validity)
     // Of unknown users there are as many as somebody cares to make up.
     if zone == nil, standing.isKnown { answers.insert(answer, for: user) }

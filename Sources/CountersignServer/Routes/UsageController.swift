@@ -7,7 +7,6 @@ import NIOCore
 import Validation
 
 import struct FoundationEssentials.Date
-import struct FoundationEssentials.TimeZone
 
 /// `/v1/profiles/{user_id}/usage/{feature}`: consuming, giving back, and counts that are kept here.
 struct UsageController: Sendable {
@@ -38,7 +37,7 @@ struct UsageController: Sendable {
     }
     let zone = ZoneChoice(
       usual: usage.plans.timeZone,
-      named: try posted.timeZone.map { text throws(Problem) in try TimeZone(checking: text) },
+      named: try posted.timeZone.map { text throws(Problem) in try Zone(checking: text) },
       isTrusted: context.isServer)
     let now = now()
     let (outcome, tier) = try await context.reading { () throws(LedgerError) in

@@ -1,7 +1,6 @@
 package import Access
 package import Entitlements
 package import struct FoundationEssentials.Date
-package import struct FoundationEssentials.TimeZone
 
 /// The short parts of a user's export. Purchases, history, events and consumptions are read page by page.
 package struct UserRecord: Sendable {

@@ -1,7 +1,6 @@
 package import Access
 package import Entitlements
 package import struct FoundationEssentials.Date
-package import struct FoundationEssentials.TimeZone
 
 /// Checks the rules of a meter and counts, in one durable step: of a thousand at once as many are let through as the rules allow.
 /// Of refusals the first of a window makes an event, and no other writes anything.

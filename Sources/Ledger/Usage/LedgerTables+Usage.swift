@@ -1,7 +1,6 @@
 internal import Access
 internal import Entitlements
 internal import struct FoundationEssentials.Date
-internal import struct FoundationEssentials.TimeZone
 
 extension FeatureName: StoredWord {}
 
@@ -166,19 +165,19 @@ extension LedgerTables {
 
   // MARK: Time zones
 
-  func timeZone(of user: UserID) throws -> (zone: TimeZone, changedAt: Date)? {
+  func timeZone(of user: UserID) throws -> (zone: Zone, changedAt: Date)? {
     let kept = try first("SELECT name, changed_at FROM user_time_zone WHERE user_id = ?", user.key) {
       (name: try $0.get(0, as: String.self), changedAt: try $0.get(1, as: Date.self))
     }
     // A zone that the system's database no longer has.
-    return kept.flatMap { kept in TimeZone(ianaName: kept.name).map { ($0, kept.changedAt) } }
+    return kept.flatMap { kept in Zone(named: kept.name).map { ($0, kept.changedAt) } }
   }
 
-  func keep(_ zone: TimeZone, of user: UserID, changedAt: Date) throws {
+  func keep(_ zone: Zone, of user: UserID, changedAt: Date) throws {
     try execute(
       """
       INSERT INTO user_time_zone (user_id, name, changed_at) VALUES (?, ?, ?)
       ON CONFLICT (user_id) DO UPDATE SET name = excluded.name, changed_at = excluded.changed_at
-      """, user.key, zone.ianaName, changedAt)
+      """, user.key, zone.name, changedAt)
   }
 }

@@ -1,19 +1,18 @@
 package import Access
 package import Entitlements
-package import struct FoundationEssentials.TimeZone
 
 /// A user's consumption, read in one snapshot.
 package struct ReadUsage: LedgerOperation {
   package var user: UserID
   /// The zone to read in; `nil` for the user's, or else the usual one.
-  package var named: TimeZone?
-  package var usual: TimeZone
+  package var named: Zone?
+  package var usual: Zone
   /// What the rules of each feature ask about in a zone.
-  package var questions: @Sendable (TimeZone) -> [FeatureName: Set<UsageQuestion>]
+  package var questions: @Sendable (Zone) -> [FeatureName: Set<UsageQuestion>]
 
   package init(
-    of user: UserID, in named: TimeZone?, usual: TimeZone,
-    _ questions: @escaping @Sendable (TimeZone) -> [FeatureName: Set<UsageQuestion>]
+    of user: UserID, in named: Zone?, usual: Zone,
+    _ questions: @escaping @Sendable (Zone) -> [FeatureName: Set<UsageQuestion>]
   ) {
     self.user = user
     self.named = named
@@ -35,7 +34,7 @@ package struct ReadUsage: LedgerOperation {
 /// A user's consumption of several features, as far as the rules ask.
 package struct UserUsage: Sendable {
   /// The zone in which it was read.
-  package var zone: TimeZone
+  package var zone: Zone
   /// By feature; what is missing was never used.
   package var usage: [FeatureName: Usage]
 }

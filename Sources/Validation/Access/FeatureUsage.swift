@@ -4,7 +4,6 @@ package import Ledger
 import Resilience
 
 package import struct FoundationEssentials.Date
-package import struct FoundationEssentials.TimeZone
 
 /// Access of users to features, by their present verdict and their consumption.
 package struct FeatureUsage: Sendable {
@@ -12,7 +11,7 @@ package struct FeatureUsage: Sendable {
   package struct Overview: Sendable {
     package var standing: Standing
     package var features: [FeatureName: FeatureAccess]
-    package var zone: TimeZone
+    package var zone: Zone
     /// As of the verdict and the consumption together.
     package var validity: Standing.Validity
   }
@@ -40,7 +39,7 @@ package struct FeatureUsage: Sendable {
   }
 
   /// - Parameter zone: in which windows begin and end; `nil` for the user's own.
-  package func overview(of user: UserID, in zone: TimeZone?, at now: Date) async throws(LedgerError) -> Overview {
+  package func overview(of user: UserID, in zone: Zone?, at now: Date) async throws(LedgerError) -> Overview {
     let generation = generation(of: user)
     let standing = try await reader.standing(of: user, at: now)
     let tier = standing.entitlement.tier
@@ -78,7 +77,7 @@ package struct FeatureUsage: Sendable {
   ///
   /// - Parameter count: how many exist, of a limit that the app counts.
   package func access(
-    to feature: Feature, of user: UserID, amount: Int, count: Int?, in zone: TimeZone?, at now: Date
+    to feature: Feature, of user: UserID, amount: Int, count: Int?, in zone: Zone?, at now: Date
   ) async throws(LedgerError) -> FeatureAnswer {
     let tier = try await tier(of: user, at: now)
     let usage = try await ledger.read(

@@ -147,7 +147,7 @@ extension ServiceConfiguration {
     case "catalog.offerings": plans.offerings.map(\.name).joined(separator: " ")
     case "catalog.experiments": plans.experiments.map(\.name).joined(separator: " ")
     case "catalog.entitlements": plans.entitlements.rawValue
-    case "catalog.time_zone": plans.timeZone.ianaName
+    case "catalog.time_zone": plans.timeZone.name
     case "catalog.accept_loss": acceptedLoss.map(\.rawValue).sorted().joined(separator: " ")
     case "policy.billing_retry_access": "\(policy.billingRetryAccess)"
     case "policy.sandbox": policy.sandbox.rawValue
