@@ -33,7 +33,7 @@ struct CatalogSection {
       "catalog.entitlements", .choice, default: Plans.EntitlementScope.cumulative,
       "The entitlements that RevenueCat's SDKs see: every tier up to the customer's, or just those paid for or given")
     let timeZone = reader.read(
-      "catalog.time_zone", .timeZone, default: .gmt,
+      "catalog.time_zone", .timeZone, default: .utc,
       "Where days, weeks and months of meters begin, unless a user has a zone: an IANA name such as `Europe/Berlin`")
     acceptedLoss = Set(
       reader.list(
