@@ -51,12 +51,12 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-nio-extras", exact: "1.35.2"),
     .package(url: "https://github.com/apple/swift-nio-http2", exact: "1.46.0"),
     .package(url: "https://github.com/apple/swift-nio-ssl", exact: "2.37.6"),
-    .package(url: "https://github.com/jpsim/Yams", exact: "6.2.2"),
     // The tests' own cryptography, by which they judge ours: no program links it.
     .package(url: "https://github.com/apple/swift-asn1", exact: "1.7.4"),
     .package(url: "https://github.com/apple/swift-certificates", exact: "1.21.1"),
     .package(url: "https://github.com/apple/swift-crypto", exact: "4.5.2"),
-    // And their own way to run programs.
+    // Their own reader of YAML, and their own way to run programs.
+    .package(url: "https://github.com/jpsim/Yams", exact: "6.2.2"),
     .package(url: "https://github.com/apple/swift-system", exact: "1.8.1"),
     .package(url: "https://github.com/swiftlang/swift-subprocess", exact: "1.0.2"),
   ],
@@ -74,6 +74,8 @@ let package = Package(
     .systemLibrary(
       name: "CJansson", pkgConfig: "jansson", providers: [.apt(["libjansson-dev"])]),
     .systemLibrary(
+      name: "CYAML", pkgConfig: "yaml-0.1", providers: [.apt(["libyaml-dev"])]),
+    .systemLibrary(
       name: "CPostgreSQL", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
     .systemLibrary(
       name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
@@ -86,6 +88,11 @@ let package = Package(
     .target(
       name: "JSON",
       dependencies: ["CJansson", "Resilience"],
+      swiftSettings: settings),
+    // A text in YAML as a tree, for the configuration.
+    .target(
+      name: "YAML",
+      dependencies: ["CYAML"],
       swiftSettings: settings),
     // Digests, message codes and public keys: OpenSSL, for more than one module.
     .target(
@@ -183,6 +190,7 @@ let package = Package(
       dependencies: [
         "Access", "AppStore", "CountersignAPI", "CountersignServer", "Cryptography", "Entitlements", "Files",
         "HTTPTransport", "JSON", "Ledger", "Profiles", "Prometheus", "Resilience", "Tokens", "Validation", "Webhooks",
+        "YAML",
         .service("ArgumentParser", of: "swift-argument-parser"),
         .service("CoreMetrics", of: "swift-metrics"),
         .service("Hummingbird", of: "hummingbird"),
@@ -193,7 +201,6 @@ let package = Package(
         .service("NIOPosix", of: "swift-nio"),
         .service("ServiceLifecycle", of: "swift-service-lifecycle"),
         .service("UnixSignals", of: "swift-service-lifecycle"),
-        .service("Yams", of: "Yams"),
       ],
       swiftSettings: settings),
     .executableTarget(
@@ -252,6 +259,10 @@ let package = Package(
     .testTarget(
       name: "JSONTests",
       dependencies: ["JSON", "Resilience"],
+      swiftSettings: settings),
+    .testTarget(
+      name: "YAMLTests",
+      dependencies: ["YAML"],
       swiftSettings: settings),
     .testTarget(
       name: "CryptographyTests",

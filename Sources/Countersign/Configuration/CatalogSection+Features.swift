@@ -1,7 +1,7 @@
 import Access
 import CountersignServer
 import Entitlements
-import Yams
+import YAML
 
 extension CatalogSection {
   /// Reads `catalog.features`: from a name to a kind and to what each tier has.
@@ -12,7 +12,7 @@ extension CatalogSection {
       "Feature to `{kind, tier: value, …}`; a `flag` (default) is true or false, a `limit` a number, a `meter` rules "
         + "such as `10 per month`. A tier that is not named has the next lower one's value")
     return rows.compactMap { nameNode, node in
-      let line = nameNode.mark?.line
+      let line = nameNode.line
       let origin = reader.file.origin(of: key, line: line)
       guard let name = nameNode.plainKey, reader.isName(name) else {
         reader.reportBadName("a feature's name", origin: origin)
@@ -26,7 +26,7 @@ extension CatalogSection {
       guard let kind = kind(mapping, what, origin, &reader) else { return nil }
       var values: [Tier: Allowance] = [:]
       for (tierNode, value) in mapping where tierNode.plainKey != "kind" && !value.isNull {
-        let origin = reader.file.origin(of: key, line: tierNode.mark?.line ?? line)
+        let origin = reader.file.origin(of: key, line: tierNode.line)
         let tier = tierNode.plainKey ?? ""
         guard tiers.contains(Tier(tier)) else {
           reader.reportUnlisted(tier: tier, among: tiers.map(\.rawValue), what, origin: origin)

@@ -1,7 +1,7 @@
 import Access
 import CountersignServer
 import Entitlements
-import Yams
+import YAML
 
 extension CatalogSection {
   /// Reads `catalog.offerings`: from a name to what a paywall shows.
@@ -13,7 +13,7 @@ extension CatalogSection {
         + "current one, else the first, is what a paywall shows")
     var offerings: [Offering] = []
     for (nameNode, node) in rows {
-      let origin = reader.file.origin(of: key, line: nameNode.mark?.line)
+      let origin = reader.file.origin(of: key, line: nameNode.line)
       guard let name = nameNode.plainKey, reader.isName(name) else {
         reader.reportBadName("an offering's name", origin: origin)
         continue
@@ -41,12 +41,12 @@ extension CatalogSection {
   ) -> [Offering.Package] {
     guard let mapping = node.mapping, !mapping.isEmpty else {
       reader.findings.problem(
-        reader.file.origin(of: key, line: node.mark?.line),
+        reader.file.origin(of: key, line: node.line),
         "\(what): packages must be a mapping from name to product ID")
       return []
     }
     return mapping.compactMap { nameNode, productNode in
-      let origin = reader.file.origin(of: key, line: nameNode.mark?.line)
+      let origin = reader.file.origin(of: key, line: nameNode.line)
       guard let name = nameNode.plainKey, reader.isName(name) else {
         reader.reportBadName("\(what): a package's name", origin: origin)
         return nil
@@ -85,7 +85,7 @@ extension CatalogSection {
       "Experiment to `{variants, salt}`: variants from a name to a weight; a new salt, which is the name by default, "
         + "assigns users anew who have seen no variant")
     return rows.compactMap { nameNode, node in
-      let origin = reader.file.origin(of: key, line: nameNode.mark?.line)
+      let origin = reader.file.origin(of: key, line: nameNode.line)
       guard let name = nameNode.plainKey, reader.isName(name) else {
         reader.reportBadName("an experiment's name", origin: origin)
         return nil
@@ -124,10 +124,10 @@ extension CatalogSection {
 extension Offering.Metadata {
   /// A value as JSON has it; `nil` for one with a key that is no text.
   fileprivate init?(_ node: Node) {
-    switch node {
+    switch node.content {
     case .scalar(let scalar):
       // A quoted scalar is text.
-      let isPlain = scalar.style == .plain || scalar.style == .any
+      let isPlain = scalar.isPlain
       let text = scalar.string
       if isPlain, node.isNull {
         self = .null
@@ -151,7 +151,6 @@ extension Offering.Metadata {
         values[key] = value
       }
       self = .mapping(values)
-    case .alias: return nil
     }
   }
 }

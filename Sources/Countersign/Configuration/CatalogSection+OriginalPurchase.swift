@@ -1,7 +1,7 @@
 import CountersignServer
 import Entitlements
 import FoundationEssentials
-import Yams
+import YAML
 
 extension CatalogSection {
   /// The rules for customers who had the app before it sold subscriptions.
@@ -12,7 +12,7 @@ extension CatalogSection {
       "What customers get for life who had the app itself early enough: `{before_version: \"3.0\", tier: pro}`, on iOS by "
         + "the build number (`CFBundleVersion`), or `{before: 2026-01-15, tier: pro}`, a day in UTC or a time")
     return rows.compactMap { node in
-      let origin = reader.file.origin(of: key, line: node.mark?.line)
+      let origin = reader.file.origin(of: key, line: node.line)
       let what = "an original purchase"
       guard
         let fields = reader.fields(

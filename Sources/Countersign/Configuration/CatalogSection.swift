@@ -3,7 +3,7 @@ import CountersignServer
 import Entitlements
 import Ledger
 import FoundationEssentials
-import Yams
+import YAML
 
 /// The settings that a comparison of catalog and ledger needs.
 struct CatalogSettings: Sendable {
@@ -102,7 +102,7 @@ struct CatalogSection {
         + "price by currency (`{USD: 4.99}`)")
     var products = Products()
     for (idNode, node) in rows {
-      let origin = reader.file.origin(of: key, line: idNode.mark?.line)
+      let origin = reader.file.origin(of: key, line: idNode.line)
       guard let id = idNode.plainKey, !id.isEmpty, id.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
         reader.findings.problem(origin, "a product ID must be one word")
         continue

@@ -1,6 +1,6 @@
 import CountersignServer
 import Files
-import Yams
+import YAML
 
 /// The YAML file, split by the names of `ConfigurationKey`. `ConfigurationReader` checks the form of the values.
 struct ConfigurationFile {
@@ -75,13 +75,11 @@ struct ConfigurationFile {
       )
     }
     let root: Node?
-    do {
-      root = try Parser(yaml: text, encoding: .utf8).singleRoot()
-    } catch {
+    do throws(YAMLError) { root = try Node.document(in: Array(text.utf8)) } catch {
       throw BadValue(sentence(for: error))
     }
     guard let root, !root.isNull else { throw BadValue("the configuration file is empty") }
-    guard case .mapping(let sections) = root else {
+    guard let sections = root.mapping else {
       throw BadValue("the configuration file must be a mapping of sections such as server: and app_store:")
     }
     return sections
@@ -92,7 +90,7 @@ struct ConfigurationFile {
     of path: String?, _ members: Node.Mapping, findings: inout ConfigurationFindings
   ) {
     for (keyNode, node) in members {
-      let line = keyNode.mark?.line
+      let line = keyNode.line
       let member = keyNode.plainKey
       let key = member.map { member in path.map { "\($0).\(member)" } ?? member }
       // A dot in the name would look like nesting.
@@ -108,7 +106,7 @@ struct ConfigurationFile {
       guard !node.isNull else { continue }
       if !ConfigurationKey.groups.contains(key) {
         values[key] = node
-      } else if case .mapping(let members) = node {
+      } else if let members = node.mapping {
         readMembers(of: key, members, findings: &findings)
       } else {
         findings.problem(origin(of: key), "must be a mapping of keys to values")
@@ -139,8 +137,7 @@ struct ConfigurationFile {
 
   // MARK: - YAML
 
-  /// Counts every `*` outside of comment lines: an upper bound of the aliases. It has to be known before parsing, since
-  /// the parser already expands aliases when it compares keys.
+  /// Counts every `*` outside of comment lines: an upper bound of the aliases.
   private static func aliases(in text: String) -> Int {
     var count = 0
     for line in text.utf8.split(whereSeparator: { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") }) {
@@ -151,26 +148,18 @@ struct ConfigurationFile {
     return count
   }
 
-  /// Only the position and the cause are passed on: the parser's own description quotes the faulty line, which may
-  /// contain a secret.
-  private static func sentence(for error: any Error) -> String {
-    func sentence(_ mark: Mark, _ problem: String) -> String {
+  /// The position and the cause. A key is quoted, but no value: it may be a secret.
+  private static func sentence(for error: YAMLError) -> String {
+    switch error {
+    case .syntax(let line, let column, let problem):
       // The cause is nearly always a tab, which is invisible in most editors.
       let hint = problem.contains("cannot start any token") ? "; is it a tab? YAML is indented by spaces" : ""
-      return "line \(mark.line), column \(mark.column) is not YAML: \(problem)\(hint)"
-    }
-    switch error {
-    case YamlError.scanner(_, let problem, let mark, _), YamlError.parser(_, let problem, let mark, _):
-      return sentence(mark, problem)
-    case YamlError.composer(let context, let problem, let mark, _):
-      return sentence(mark, [context?.text, problem].compactMap(\.self).joined(separator: ", "))
-    case YamlError.reader(let problem, _, _, _):
-      return "the configuration file is not YAML: \(problem)"
-    case YamlError.duplicatedKeysInMapping(let keys, let context):
+      return "line \(line), column \(column) is not YAML: \(problem)\(hint)"
+    case .text(let problem): return "the configuration file is not YAML: \(problem)"
+    case .duplicateKeys(let keys, let line):
       let names = keys.prefix(5).map { quoted(key: $0) }.joined(separator: ", ")
-      return "line \(context.mark.line): given twice in one mapping: \(names)"
-    default:
-      return "the configuration file is not YAML"
+      return "line \(line): given twice in one mapping: \(names)"
+    case .outOfMemory: return "the configuration file cannot be read: there is no memory"
     }
   }
 }
@@ -178,7 +167,7 @@ struct ConfigurationFile {
 extension Node {
   /// An unquoted `null`, `~` or an empty value.
   var isNull: Bool {
-    guard let scalar, scalar.style == .plain || scalar.style == .any else { return false }
+    guard let scalar, scalar.isPlain else { return false }
     return ["", "~", "null", "Null", "NULL"].contains(scalar.string)
   }
 

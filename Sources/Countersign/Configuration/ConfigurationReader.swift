@@ -1,7 +1,7 @@
 import CountersignServer
 import Files
 import HTTPTransport
-import Yams
+import YAML
 
 /// Reads values: environment before file before default.
 ///
@@ -237,7 +237,7 @@ struct ConfigurationReader {
   private mutating func namedListInFile(_ name: String) -> [NamedItem]? {
     guard let node = file.values[name] else { return nil }
     let items = node.sequence?.map { item -> NamedItem? in
-      let origin = file.origin(of: name, line: item.mark?.line)
+      let origin = file.origin(of: name, line: item.line)
       if item.isNull { return NamedItem(name: "", members: nil, origin: origin) }
       if let word = item.scalar?.string { return NamedItem(name: word, members: nil, origin: origin) }
       guard let mapping = item.mapping, mapping.count == 1, let (key, value) = mapping.first, let word = key.plainKey
@@ -262,7 +262,7 @@ struct ConfigurationReader {
     declare(name, "mapping", standard: "none", place: .configurationFile, summary)
     guard let node = file.values[name] else { return [] }
     if node.mapping == nil { findings.problem(file.origin(of: name), "must be a mapping \(content)") }
-    return node.mapping.map { Array($0) } ?? []
+    return node.mapping ?? []
   }
 
   /// A list of mappings, which only the file can hold; empty if it is not given.
@@ -270,7 +270,7 @@ struct ConfigurationReader {
     declare(name, "list of mappings", standard: "none", place: .configurationFile, summary)
     guard let node = file.values[name] else { return [] }
     if node.sequence == nil { findings.problem(file.origin(of: name), "must be a list \(content)") }
-    return node.sequence.map { Array($0) } ?? []
+    return node.sequence ?? []
   }
 
   /// The members of a small mapping of single values; a `null` counts as absent.
@@ -296,7 +296,7 @@ struct ConfigurationReader {
   mutating func members(
     of node: Node, known: [String], required: [String] = [], what: String, origin: String
   ) -> [String: Node]? {
-    guard case .mapping(let mapping) = node else {
+    guard let mapping = node.mapping else {
       findings.problem(origin, "\(what) must be a mapping {\(known.joined(separator: ", "))}")
       return nil
     }

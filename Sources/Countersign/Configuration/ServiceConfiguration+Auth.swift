@@ -2,7 +2,7 @@ import CountersignServer
 import Entitlements
 import HTTPTransport
 import Tokens
-import Yams
+import YAML
 
 extension ServiceConfiguration {
   /// The credentials of callers.
@@ -21,7 +21,7 @@ extension ServiceConfiguration {
         key, "of {name, role, sha256}", "Servers that may call: `{name, role: service or support, sha256}`")
       var keys: [APIKey] = []
       for node in rows {
-        let origin = reader.file.origin(of: key, line: node.mark?.line)
+        let origin = reader.file.origin(of: key, line: node.line)
         guard let apiKey = APIKey(node, &reader, origin: origin) else { continue }
         if keys.contains(where: { $0.name == apiKey.name }) {
           reader.findings.problem(origin, "the name \(Quotation.of(apiKey.name)) is given twice")
@@ -64,7 +64,7 @@ extension ServiceConfiguration.Auth {
         + "can read them")
     var keys: [PublicKey] = []
     for node in rows {
-      let origin = reader.file.origin(of: name, line: node.mark?.line)
+      let origin = reader.file.origin(of: name, line: node.line)
       guard let key = PublicKey(node, &reader, origin: origin) else { continue }
       let digest = APIKey.Digest(hexadecimal: APIKeyring.sha256(key.key))
       if keys.contains(where: { $0.name == key.name }) || servers.contains(where: { $0.name == key.name }) {

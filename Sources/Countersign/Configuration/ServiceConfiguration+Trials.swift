@@ -4,7 +4,7 @@ import CountersignServer
 import Cryptography
 import Entitlements
 import HTTPTransport
-import Yams
+import YAML
 
 extension ServiceConfiguration {
   /// Reads `trials`: from a name to what it gives, and how often.
@@ -16,7 +16,7 @@ extension ServiceConfiguration {
       "Trial to `{tier, length, sessions, once_per}`: what it gives, for how long, after how many sessions it is over "
         + "(if it is said), and what allows one only: a list of `device`, `user` and `store_account` (all of them)")
     return rows.compactMap { nameNode, node in
-      let origin = reader.file.origin(of: "trials", line: nameNode.mark?.line)
+      let origin = reader.file.origin(of: "trials", line: nameNode.line)
       guard let name = nameNode.plainKey, reader.isName(name) else {
         reader.reportBadName("a trial's name", origin: origin)
         return nil

@@ -2,7 +2,7 @@ import CountersignServer
 import Entitlements
 import HTTPTransport
 import Webhooks
-import Yams
+import YAML
 
 extension ServiceConfiguration {
   /// The receivers of events.
@@ -14,7 +14,7 @@ extension ServiceConfiguration {
     )
     var endpoints: [WebhookEndpoint] = []
     for node in rows {
-      let origin = reader.file.origin(of: key, line: node.mark?.line)
+      let origin = reader.file.origin(of: key, line: node.line)
       guard let endpoint = WebhookEndpoint(node, &reader, origin: origin) else { continue }
       if endpoints.contains(where: { $0.name == endpoint.name }) {
         reader.findings.problem(
