@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 
 enum ProcessorCount {
   /// The processors that this process may run on: fewer than the machine has where it is held to some (taskset(1), a

@@ -1,9 +1,10 @@
-import Foundation
+import FoundationEssentials
+import Glibc
 
 /// The pages of the program itself that are in memory.
 enum ProgramPages {
   /// Gives back what only the start needed: configuration, migrations, the set-up of TLS. The kernel brings a page of the
-  /// program when it is touched, with its neighbours, and takes none away by itself: of some 50 MB most would stay.
+  /// program when it is touched, with its neighbours, and takes none away by itself: most of the program would stay.
   ///
   /// Code is read from the program's file again when it is needed (madvise(2), MADV_DONTNEED on a mapping that nobody
   /// writes to), so this can only cost time: some milliseconds, once.

@@ -2,7 +2,7 @@ import ArgumentParser
 import CountersignAPI
 import CountersignServer
 import Entitlements
-import Foundation
+import FoundationEssentials
 import Ledger
 import NIOCore
 

@@ -1,7 +1,7 @@
 import ArgumentParser
 import CountersignAPI
 import Entitlements
-import Foundation
+import FoundationEssentials
 import HTTPTransport
 
 /// `countersign brake`

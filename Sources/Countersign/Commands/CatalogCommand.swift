@@ -2,7 +2,7 @@ import Access
 import ArgumentParser
 import CountersignServer
 import Entitlements
-import Foundation
+import FoundationEssentials
 import Ledger
 import NIOCore
 

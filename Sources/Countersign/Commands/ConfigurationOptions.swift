@@ -1,5 +1,5 @@
 import ArgumentParser
-import Foundation
+import FoundationEssentials
 
 /// The source of the configuration, for every command that needs it.
 struct ConfigurationOptions: ParsableArguments {

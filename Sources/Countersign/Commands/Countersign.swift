@@ -1,6 +1,6 @@
 import ArgumentParser
 import CountersignServer
-import Foundation
+import Glibc
 
 /// The command line.
 @main
@@ -38,7 +38,7 @@ struct Countersign: AsyncParsableCommand {
     let arguments = Array(CommandLine.arguments.dropFirst())
     if let correction = correction(of: arguments) {
       CommandOutput.error(correction)
-      Foundation.exit(ExitCode.usage.rawValue)
+      Glibc.exit(ExitCode.usage.rawValue)
     }
     await main(arguments)
   }

@@ -1,7 +1,7 @@
 import AppStore
 import ArgumentParser
 import CountersignServer
-import Foundation
+import FoundationEssentials
 import Ledger
 import NIOCore
 

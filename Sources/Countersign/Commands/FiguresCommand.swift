@@ -1,6 +1,7 @@
 import ArgumentParser
 import CountersignAPI
-import Foundation
+import FoundationEssentials
+import Glibc
 import HTTPTransport
 
 /// `countersign figures`
@@ -136,7 +137,7 @@ extension FiguresResponse {
       [cohort.month, "\(cohort.subscriptions)"]
         + cohort.active.map { active in
           cohort.subscriptions > 0
-            ? String(format: "%.0f %%", Double(active) / Double(cohort.subscriptions) * 100) : "-"
+            ? (Double(active) / Double(cohort.subscriptions)).percent(digits: 0) : "-"
         }
     }
     return TextTable([head] + rows, numbers: 1..<head.count).text
@@ -163,6 +164,16 @@ extension FiguresResponse {
   }
 
   private static func percent(_ ratio: Double?) -> String {
-    ratio.map { String(format: "%.2f %%", $0 * 100) } ?? "-"
+    ratio.map { $0.percent(digits: 2) } ?? "-"
+  }
+}
+
+extension Double {
+  /// A share in percent, rounded as printf(3) does.
+  fileprivate func percent(digits: Int32) -> String {
+    // The largest number has 309 digits.
+    var text = [CChar](repeating: 0, count: 320)
+    let length = withVaList([digits, self * 100]) { vsnprintf(&text, text.count, "%.*f %%", $0) }
+    return String(decoding: text.prefix(max(0, Int(length))).map { UInt8(bitPattern: $0) }, as: UTF8.self)
   }
 }

@@ -1,6 +1,6 @@
 import AppStore
 import ArgumentParser
-import Foundation
+import FoundationEssentials
 
 /// `countersign inspect`
 struct Inspect: AsyncParsableCommand {

@@ -1,6 +1,5 @@
 import ArgumentParser
 import Cryptography
-import Foundation
 
 /// `countersign keys`
 struct KeysCommand: ParsableCommand {
@@ -32,7 +31,7 @@ struct KeysCommand: ParsableCommand {
     func run() throws {
       let pem = try ES256PrivateKey.random().pem()
       guard let out else { return print(pem, terminator: "") }
-      try NewFile.write(Data(pem.utf8), to: out)
+      try NewFile.write(Array(pem.utf8), to: out)
     }
   }
 }

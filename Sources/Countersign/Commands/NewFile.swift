@@ -1,19 +1,20 @@
 import ArgumentParser
 import CountersignServer
-import Foundation
+import Glibc
 
 /// A file that a command makes for its owner alone.
 enum NewFile {
   /// Writes a file of mode 0600 that did not exist, or reports why not and ends with 1.
-  static func write(_ contents: Data, to path: String) throws {
-    let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
-    guard descriptor >= 0 else {
-      CommandOutput.error("\(Quotation.of(path, length: 4_096)): \(String(cString: strerror(errno))).")
+  static func write(_ contents: [UInt8], to path: String) throws {
+    let file: OpenFile
+    do throws(OpenFile.Failure) {
+      file = try OpenFile(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode: 0o600)
+    } catch {
+      CommandOutput.error("\(Quotation.of(path, length: 4_096)): \(error).")
       throw ExitCode.failure
     }
-    let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
-    do {
-      try file.write(contentsOf: contents)
+    do throws(OpenFile.Failure) {
+      try file.write(contents)
       try file.synchronize()
     } catch {
       unlink(path)

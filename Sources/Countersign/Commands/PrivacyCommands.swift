@@ -1,6 +1,6 @@
 import ArgumentParser
 import CountersignAPI
-import Foundation
+import FoundationEssentials
 import HTTPTransport
 
 /// `countersign export`
@@ -38,16 +38,22 @@ struct ExportCommand: AsyncParsableCommand {
   /// The most bytes of an export: it is read into memory.
   private static let limit = 512 * 1024 * 1024
 
+  /// A member of the document, whatever it is.
+  private struct Member: Decodable {}
+
   func run() async throws {
     let path = "\(UserPath(user).path)/export"
     let body = try await service.ask(.get, path, answerLimit: Self.limit)
     // One that broke off is not complete.
-    guard (try? JSONSerialization.jsonObject(with: Data(body))) is [String: Any] else {
+    guard (try? JSONDecoder().decode([String: Member].self, from: Data(body))) != nil else {
       CommandOutput.error("the answer is not whole; try again.")
       throw ExitCode.unavailable
     }
-    guard let out else { return FileHandle.standardOutput.write(Data(body)) }
-    try NewFile.write(Data(body), to: out)
+    if let out { return try NewFile.write(body, to: out) }
+    do throws(OpenFile.Failure) { try OpenFile.standardOutput.write(body) } catch {
+      CommandOutput.error("standard output cannot be written: \(error).")
+      throw ExitCode.failure
+    }
   }
 }
 

@@ -1,4 +1,4 @@
-import Foundation
+import Glibc
 
 /// Reads what a command is given: a file, or standard input.
 enum ReceiptFile {
@@ -11,28 +11,23 @@ enum ReceiptFile {
 
   /// - Parameter path: `nil` or `-` is standard input.
   static func read(_ path: String?) throws(Unreadable) -> [UInt8] {
-    let handle: FileHandle
+    var file = OpenFile.standardInput
     if let path, path != "-" {
-      guard let opened = FileHandle(forReadingAtPath: path) else {
-        throw Unreadable(description: "\(path) cannot be opened: \(String(cString: strerror(errno))).")
+      do throws(OpenFile.Failure) { file = try OpenFile(path, O_RDONLY) } catch {
+        throw Unreadable(description: "\(path) cannot be opened: \(error).")
       }
-      handle = opened
-    } else {
-      handle = .standardInput
     }
     var bytes: [UInt8] = []
-    do {
-      while let part = try handle.read(upToCount: 65_536), !part.isEmpty {
-        bytes += part
-        guard bytes.count <= largest else {
-          throw Unreadable(description: "The input is larger than \(largest / 1024 / 1024) MiB; no receipt is.")
-        }
+    while true {
+      let part: [UInt8]
+      do throws(OpenFile.Failure) { part = try file.read(upTo: 65_536) } catch {
+        throw Unreadable(description: "\(path ?? "Standard input") cannot be read.")
       }
-    } catch let error as Unreadable {
-      throw error
-    } catch {
-      throw Unreadable(description: "\(path ?? "Standard input") cannot be read.")
+      guard !part.isEmpty else { return bytes }
+      bytes += part
+      guard bytes.count <= largest else {
+        throw Unreadable(description: "The input is larger than \(largest / 1024 / 1024) MiB; no receipt is.")
+      }
     }
-    return bytes
   }
 }

@@ -1,5 +1,5 @@
 import Entitlements
-import Foundation
+import FoundationEssentials
 import JSON
 import Ledger
 import Validation
@@ -75,7 +75,7 @@ struct RevenueCatInspection: Encodable {
     return
       ([head]
       + facts.compactMap { name, value in
-        value.map { "\(name.padding(toLength: 16, withPad: " ", startingAt: 0))\($0)" }
+        value.map { "\(name)\(String(repeating: " ", count: 16 - name.count))\($0)" }
       }).joined(separator: "\n")
   }
 }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import CountersignServer
-import Foundation
+import FoundationEssentials
+import Glibc
 import Logging
 import NIOCore
 import ServiceLifecycle

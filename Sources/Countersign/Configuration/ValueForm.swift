@@ -2,7 +2,7 @@ import Access
 import CountersignServer
 import Entitlements
 import Files
-import Foundation
+import FoundationEssentials
 import HTTPTransport
 import Ledger
 import Profiles

@@ -1,5 +1,5 @@
 import Entitlements
-package import Foundation
+package import FoundationEssentials
 package import Ledger
 package import Logging
 import Synchronization

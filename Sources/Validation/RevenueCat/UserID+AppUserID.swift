@@ -1,5 +1,5 @@
 package import Entitlements
-import Foundation
+@_spi(_Unicode) import Swift
 
 extension UserID {
   /// An app user ID of RevenueCat's: 1 to 100 characters, any but `/`, spaces and controls, and none of the words that a
@@ -10,13 +10,20 @@ extension UserID {
   package init?(appUserID text: String) {
     // No text is shorter than a third of what it is decomposed.
     guard text.utf8.count <= 1_200 else { return nil }
-    let id = text.utf8.allSatisfy { $0 < 0x80 } ? text : text.precomposedStringWithCanonicalMapping
+    let id = text.utf8.allSatisfy { $0 < 0x80 } ? text : Self.composed(text)
     let isPlain = id.unicodeScalars.allSatisfy { scalar in
       scalar != "/" && !scalar.properties.isWhitespace && scalar.properties.generalCategory != .control
     }
     guard isPlain, (1...100).contains(id.count), id.utf8.count <= 400, !Self.placeholders.contains(id), id != "me"
     else { return nil }
     self.init(id)
+  }
+
+  /// The standard library's own, by which it compares texts: the public function for it is full Foundation's.
+  private static func composed(_ text: String) -> String {
+    var scalars = String.UnicodeScalarView()
+    scalars.append(contentsOf: text._nfc)
+    return String(scalars)
   }
 
   private static let placeholders: Set<String> = [

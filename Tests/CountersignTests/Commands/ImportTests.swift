@@ -23,13 +23,13 @@ import Testing
     isCutOff: Bool = false, again: Bool = false, pauses: Output = Output()
   ) async throws -> (end: ImportRun.End, output: [String]) {
     let directory = try TemporaryDirectory()
-    let handle = try #require(FileHandle(forReadingAtPath: try directory.write("customers.jsonl", text)))
+    let file = try OpenFile(try directory.write("customers.jsonl", text), O_RDONLY)
     let output = Output()
     // By this clock nothing takes any time, so that a pause is as long as the pace wants it.
     let moment = ContinuousClock.now
     let end = await ImportRun(
       client: ServiceClient(transport: service.client, url: service.origin, key: RunningService.serviceKey),
-      lines: LineReader(handle, limit: ImportedLine.longest), progress: progress.map(ImportProgress.init), rate: rate,
+      lines: LineReader(file, limit: ImportedLine.longest), progress: progress.map(ImportProgress.init), rate: rate,
       isDryRun: isDryRun, again: again, output: { output.note($0.text) },
       clock: { moment }, now: { Self.clock },
       sleep: { pause in
@@ -71,8 +71,8 @@ import Testing
   @Test func `lines are read whole, the last without its end, and one that is too long is skipped`() throws {
     let directory = try TemporaryDirectory()
     let text = "one\n\n" + String(repeating: "x", count: 3 << 20) + "\nlast"
-    let handle = try #require(FileHandle(forReadingAtPath: try directory.write("f", text)))
-    var reader = LineReader(handle, limit: 1 << 20)
+    let file = try OpenFile(try directory.write("f", text), O_RDONLY)
+    var reader = LineReader(file, limit: 1 << 20)
     var lines: [String] = []
     while let line = try reader.next() {
       lines.append("\(line.number) \(line.bytes.map { String(decoding: $0, as: UTF8.self) } ?? "too long")")
@@ -226,11 +226,10 @@ import Testing
   @Test func `a key that the service refuses ends it at once`() async throws {
     try await RunningService.run(apple: .unreachable) { service in
       let directory = try TemporaryDirectory()
-      let handle = try #require(
-        FileHandle(forReadingAtPath: try directory.write("f", #"{"user_id":"u1","receipt_data":"x"}"#)))
+      let file = try OpenFile(try directory.write("f", #"{"user_id":"u1","receipt_data":"x"}"#), O_RDONLY)
       let end = await ImportRun(
         client: ServiceClient(transport: service.client, url: service.origin, key: "wrong"),
-        lines: LineReader(handle, limit: 1_000), rate: 10, isDryRun: false, output: { _ in }
+        lines: LineReader(file, limit: 1_000), rate: 10, isDryRun: false, output: { _ in }
       ).run()
       #expect(end.failure == .refusedCredential("the service does not know this key"))
       #expect(end.report == ImportReport())

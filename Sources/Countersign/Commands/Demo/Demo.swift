@@ -1,7 +1,7 @@
 import ArgumentParser
 import CountersignAPI
 import CountersignServer
-import Foundation
+import FoundationEssentials
 import HTTPTransport
 import Logging
 import NIOCore

@@ -1,6 +1,6 @@
 import CountersignAPI
 import Entitlements
-import Foundation
+import FoundationEssentials
 import HTTPTransport
 
 /// Plays the app and its backend, and tells the simulator what to do.

@@ -1,7 +1,8 @@
 import ArgumentParser
 import CountersignAPI
 import CountersignServer
-import Foundation
+import FoundationEssentials
+import Glibc
 import HTTPTransport
 import Resilience
 import UnixSignals
@@ -63,14 +64,14 @@ struct ImportCommand: AsyncParsableCommand {
 
   func run() async throws {
     let environment = ProcessInfo.processInfo.environment
-    guard let handle = FileHandle(forReadingAtPath: file) else {
+    guard let opened = try? OpenFile(file, O_RDONLY) else {
       CommandOutput.error("\(Quotation.of(file, length: 4_096)) cannot be opened.")
       throw ExitCode.usage
     }
     let (client, transport) = try service.client(environment: environment)
     let isInteractive = Terminal.isInteractive(environment: environment)
     let run = ImportRun(
-      client: client, lines: LineReader(handle, limit: ImportedLine.longest),
+      client: client, lines: LineReader(opened, limit: ImportedLine.longest),
       progress: dryRun ? nil : ImportProgress(path: file + ".progress"), rate: rate, isDryRun: dryRun,
       again: again, output: { [json] line in print(json ? Self.json(line) : line.text) },
       show: { report in
@@ -129,16 +130,14 @@ struct ImportProgress: Sendable {
 
   /// Writes the file anew, as short as it can be.
   /// - Returns: where `note` goes on.
-  func begin(_ settled: Settled) throws -> FileHandle {
+  func begin(_ settled: Settled) throws -> OpenFile {
     let lines = settled.unequal.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value.rawValue)\n" }
     try Data("\(settled.through)\n\(lines.joined())".utf8).write(to: URL(filePath: path), options: .atomic)
-    let handle = try FileHandle(forWritingTo: URL(filePath: path))
-    try handle.seekToEnd()
-    return handle
+    return try OpenFile(path, O_WRONLY | O_APPEND)
   }
 
-  static func note(_ number: Int, _ word: ImportReport.Word, in handle: FileHandle) throws {
-    try handle.write(contentsOf: Data("\(number) \(word.rawValue)\n".utf8))
+  static func note(_ number: Int, _ word: ImportReport.Word, in file: OpenFile) throws(OpenFile.Failure) {
+    try file.write(Array("\(number) \(word.rawValue)\n".utf8))
   }
 }
 
@@ -179,7 +178,7 @@ struct ImportRun {
       let importer = Importer(client: client, tiers: try await tiers(), isDryRun: isDryRun, sleep: sleep)
       var lines = lines
       let settled = progress?.read() ?? ImportProgress.Settled()
-      let log: FileHandle?
+      let log: OpenFile?
       do { log = try progress?.begin(settled) } catch { throw unwritable }
       while true {
         let startedAt = clock()

@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 
 /// A customer as another service knows them: one line of a file to import.
 ///

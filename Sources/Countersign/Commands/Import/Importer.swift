@@ -1,5 +1,5 @@
 import CountersignAPI
-import Foundation
+import FoundationEssentials
 import HTTPTransport
 import Resilience
 
@@ -84,7 +84,7 @@ struct Importer: Sendable {
   }
 
   private func read(_ user: String) async throws(ServiceClient.Failure) -> EntitlementResponse {
-    let name = user.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? user
+    let name = user.percentEncoded(keeping: "")
     return try answer(await client.send(.get, "/v1/profiles/\(name)", role: "service"))
   }
 

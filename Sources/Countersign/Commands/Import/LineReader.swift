@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 
 /// Reads a file line by line, however large it is. A line above the limit is skipped and reported.
 struct LineReader {
@@ -8,19 +8,19 @@ struct LineReader {
     var bytes: Data?
   }
 
-  private let handle: FileHandle
+  private let file: OpenFile
   private let limit: Int
   private var buffer = Data()
   private var number = 0
   private var isAtEnd = false
 
-  init(_ handle: FileHandle, limit: Int) {
-    self.handle = handle
+  init(_ file: OpenFile, limit: Int) {
+    self.file = file
     self.limit = limit
   }
 
   /// - Returns: `nil` at the end.
-  mutating func next() throws -> Line? {
+  mutating func next() throws(OpenFile.Failure) -> Line? {
     var isTooLong = false
     var searched = 0
     while true {
@@ -42,11 +42,9 @@ struct LineReader {
         buffer = Data()
         searched = 0
       }
-      guard let part = try handle.read(upToCount: 1 << 20), !part.isEmpty else {
-        isAtEnd = true
-        continue
-      }
-      buffer.append(part)
+      let part = try file.read(upTo: 1 << 20)
+      isAtEnd = part.isEmpty
+      buffer.append(contentsOf: part)
     }
   }
 }

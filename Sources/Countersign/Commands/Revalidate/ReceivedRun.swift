@@ -1,5 +1,5 @@
 import CountersignAPI
-import Foundation
+import FoundationEssentials
 
 /// A run as the service reports it, checked, and the answer as it came.
 @dynamicMemberLookup

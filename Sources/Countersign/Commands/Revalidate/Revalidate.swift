@@ -1,7 +1,7 @@
 import ArgumentParser
 import CountersignAPI
 import CountersignServer
-import Foundation
+import FoundationEssentials
 import HTTPTransport
 import UnixSignals
 
@@ -116,7 +116,7 @@ struct Revalidate: AsyncParsableCommand {
     RunDisplay(
       style: quiet ? .silent : Terminal.isInteractive(environment: environment) ? .bar : json ? .silent : .lines,
       columns: { Terminal.columns },
-      output: { FileHandle.standardOutput.write(Data($0.utf8)) },
+      output: { try? OpenFile.standardOutput.write(Array($0.utf8)) },
       error: { LogOutput.standardError.write($0) })
   }
 
