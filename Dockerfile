@@ -5,7 +5,7 @@
 FROM swift:6.3-bookworm AS build
 RUN apt-get update -qq \
  && apt-get install -y -qq --no-install-recommends \
-      libcurl4-openssl-dev libjansson-dev libpq-dev libsqlite3-dev libssl-dev pkg-config
+      libcurl4-openssl-dev libjansson-dev libpq-dev libsqlite3-dev libssl-dev libyaml-dev pkg-config
 WORKDIR /build
 # The dependencies, built for targets with nothing in them: a layer that a change of our sources leaves alone. The manifest
 # names the test targets too, so their folders have to be there, and stay empty.
@@ -37,7 +37,7 @@ LABEL org.opencontainers.image.title="Countersign" \
       org.opencontainers.image.base.name="docker.io/library/debian:bookworm-slim"
 RUN apt-get update -qq \
  && apt-get install -y -qq --no-install-recommends \
-      ca-certificates libcurl4 libjansson4 libpq5 libsqlite3-0 libssl3 libstdc++6 \
+      ca-certificates libcurl4 libjansson4 libpq5 libsqlite3-0 libssl3 libstdc++6 libyaml-0-2 tzdata \
  && rm -rf /var/lib/apt/lists/* \
  && useradd --uid 10001 --home-dir /var/lib/countersign --shell /usr/sbin/nologin countersign \
  && install --directory --mode 0700 --owner countersign --group countersign /var/lib/countersign

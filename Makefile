@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 SWIFT ?= swift
-PACKAGES := libcurl4-openssl-dev libjansson-dev libpq-dev libsqlite3-dev libssl-dev pkg-config
+PACKAGES := libcurl4-openssl-dev libjansson-dev libpq-dev libsqlite3-dev libssl-dev libyaml-dev pkg-config tzdata
 # Used by the tests: an independent check of signatures, a count of fsyncs, a database for the SQL in samples, a browser for
 # the support page, and what the examples of the pages use.
 TEST_PACKAGES := curl openssl strace postgresql libpq-dev chromium chromium-driver jq sqlite3 python3 \

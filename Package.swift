@@ -40,7 +40,8 @@ let package = Package(
     .trait(name: "Service", description: "The service, the simulator and their tests"),
   ],
   dependencies: [
-    .package(url: "https://github.com/hummingbird-project/hummingbird", exact: "2.28.1"),
+    // Without its traits: one links full Foundation, and ICU with it, and the other reads a configuration that is not ours.
+    .package(url: "https://github.com/hummingbird-project/hummingbird", exact: "2.28.1", traits: []),
     .package(url: "https://github.com/swift-server/swift-service-lifecycle", exact: "2.13.0"),
     .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
     .package(url: "https://github.com/apple/swift-collections", exact: "1.6.0"),

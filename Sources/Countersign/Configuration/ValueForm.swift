@@ -81,9 +81,10 @@ extension ValueForm<Zone> {
   static var timeZone: Self {
     Self(name: "time zone") { text throws(BadValue) in
       guard let zone = Zone(named: text) else {
+        let names = Zone.suggestions
         throw BadValue(
           "must be an IANA name such as Europe/Berlin, or UTC, not \(Quotation.of(text))"
-            + Suggestion.clause(for: text, among: Zone.suggestions))
+            + (names.isEmpty ? "; this machine has no tzdata" : Suggestion.clause(for: text, among: names)))
       }
       return zone
     } write: {
