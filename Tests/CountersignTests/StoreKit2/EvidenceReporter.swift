@@ -43,7 +43,7 @@ struct EvidenceReporter {
   }
 
   /// One of the newest transactions, as it is signed then.
-  func transaction(at now: Timestamp, _ chance: inout Chance) -> Report? {
+  func transaction(at now: Timestamp, _ chance: inout SeededRandom) -> Report? {
     let state = customer.state(at: now)
     guard !state.rows.isEmpty else { return nil }
     let row = chance.pick(Array(state.rows.suffix(4)))

@@ -19,7 +19,7 @@ struct MadeUpCustomer {
     var number: Int
   }
 
-  init(_ chance: inout Chance) {
+  init(_ chance: inout SeededRandom) {
     isProduction = chance.percent(50)
     lead = chance.pick([0, 0, 33_000, 6 * 3_600_000, 23 * 3_600_000])
     let isFamily = chance.percent(10)
@@ -56,7 +56,7 @@ struct MadeUpCustomer {
     var isAnew = false
   }
 
-  private func runs(slot: Int, isFamily: Bool, _ chance: inout Chance) -> [Subscription] {
+  private func runs(slot: Int, isFamily: Bool, _ chance: inout SeededRandom) -> [Subscription] {
     var runs: [Subscription] = []
     var (slot, number) = (slot, 0)
     var next: Successor? = Successor(
@@ -84,7 +84,7 @@ struct MadeUpCustomer {
   }
 
   /// Ends a run in one of the ways there are.
-  private func finish(_ run: inout Subscription, _ chance: inout Chance) -> Successor? {
+  private func finish(_ run: inout Subscription, _ chance: inout SeededRandom) -> Successor? {
     let periods = run.periods ?? 1
     let last = run.period(periods - 1)
     let length = Int((last.end.milliseconds - last.start.milliseconds) / Timestamp.day)
@@ -188,7 +188,7 @@ struct MadeUpCustomer {
   }
 }
 
-extension YearOfNotificationsTests.Chance {
+extension SeededRandom {
   mutating func percent(_ percent: Int) -> Bool { Int.random(in: 0..<100, using: &self) < percent }
 
   mutating func within(_ range: ClosedRange<Int>) -> Int { Int.random(in: range, using: &self) }
@@ -196,4 +196,3 @@ extension YearOfNotificationsTests.Chance {
   mutating func pick<Value>(_ values: [Value]) -> Value { values[Int.random(in: values.indices, using: &self)] }
 }
 
-typealias Chance = YearOfNotificationsTests.Chance

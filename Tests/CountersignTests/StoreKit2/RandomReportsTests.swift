@@ -30,7 +30,7 @@ import struct FoundationEssentials.Date
 
   private typealias Known = [SubscriptionKey: SubscriptionEvidence]
 
-  private static func scenes(of seed: Int, _ chance: inout Chance) throws -> [Scene] {
+  private static func scenes(of seed: Int, _ chance: inout SeededRandom) throws -> [Scene] {
     let customer = MadeUpCustomer(&chance)
     let reporter = EvidenceReporter(customer: customer)
     let moments = TimelineEvents(timeline: customer.timeline)
@@ -105,7 +105,7 @@ import struct FoundationEssentials.Date
 
   private static let batches = 0..<4
 
-  private func check(_ batch: Int, _ body: (Scene, inout Chance) throws -> Void) throws {
+  private func check(_ batch: Int, _ body: (Scene, inout SeededRandom) throws -> Void) throws {
     var scenes = 0
     for seed in (batch * 40)..<(batch * 40 + 40) {
       var chance = SeededRandom(seed: UInt64(seed))
