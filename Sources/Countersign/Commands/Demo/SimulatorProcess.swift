@@ -62,14 +62,18 @@ struct SimulatorProcess: Sendable {
     posix_spawn_file_actions_adddup2(&actions, input.reader.descriptor, STDIN_FILENO)
     posix_spawn_file_actions_adddup2(&actions, output.writer.descriptor, STDOUT_FILENO)
     posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0)
-    // A group of its own: Ctrl-C is for this process, which tidies up. Signals that are trapped here are not there.
+    // A group of its own: Ctrl-C is for this process, which tidies up. Signals that are trapped here, and those that a thread
+    // of Dispatch's blocks, are neither there: SIGTERM has to end it.
     var attributes = posix_spawnattr_t()
     posix_spawnattr_init(&attributes)
     defer { posix_spawnattr_destroy(&attributes) }
     var signals = sigset_t()
+    sigemptyset(&signals)
+    posix_spawnattr_setsigmask(&attributes, &signals)
     sigfillset(&signals)
     posix_spawnattr_setsigdefault(&attributes, &signals)
-    posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF))
+    let flags = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF
+    posix_spawnattr_setflags(&attributes, Int16(flags))
     var words = ([program] + arguments).map { strdup($0) } + [nil]
     var variables = ProcessInfo.processInfo.environment.map { strdup("\($0.key)=\($0.value)") } + [nil]
     defer { for text in words + variables { free(text) } }
