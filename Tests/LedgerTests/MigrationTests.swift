@@ -41,6 +41,41 @@ import Testing
     }
   }
 
+  @Test(.ofTheFile) func `a migration that fails leaves nothing, and those before it stay`() throws {
+    let connection = try SQLiteConnection(path: ":memory:")
+    let broken = LedgerSchema(
+      migrations: LedgerSchema.present.migrations + [
+        LedgerSchema.Migration(
+          identifier: "0002",
+          sql: "CREATE TABLE coupon (code TEXT) STRICT; INSERT INTO heartbeat VALUES (2, 0);")
+      ])
+    let error = try #require(throws: SQLiteError.self) { try broken.migrate(connection) }
+    #expect(error.kind == .constraint)
+    #expect(try !connection.isInTransaction && !connection.hasTable("coupon"))
+    #expect(try LedgerSchema.present.isComplete(in: connection) && !broken.isComplete(in: connection))
+    // A first migration that fails leaves not even the table of those applied.
+    let empty = try SQLiteConnection(path: ":memory:")
+    #expect(throws: SQLiteError.self) { try LedgerSchema(migrations: [broken.migrations[1]]).migrate(empty) }
+    #expect(try empty.value(of: "SELECT count(*) FROM sqlite_master") == 0)
+  }
+
+  @Test(.ofTheFile) func `connections that migrate together do so once`() async throws {
+    let scratch = try Scratch()
+    try await withThrowingTaskGroup { group in
+      for _ in 0..<4 {
+        group.addTask {
+          let connection = try SQLiteConnection(path: scratch.path, patience: .seconds(60))
+          try Self.next.migrate(connection)
+          #expect(try Self.next.isComplete(in: connection) && !Self.next.isSuperseded(in: connection))
+          #expect(try LedgerSchema.present.isSuperseded(in: connection))
+        }
+      }
+      try await group.waitForAll()
+    }
+    let applied: [[String?]] = try await scratch.rows("SELECT identifier FROM ledger_migration ORDER BY identifier")
+    #expect(applied == Self.next.migrations.map { [$0.identifier] })
+  }
+
   @Test func `replicas of both releases record in a migrated database`() async throws {
     let server = try await TestEngine.running()
     let database = try await server.makeDatabase()

@@ -153,7 +153,7 @@ final class SQLiteConnection: SQLConnection, @unchecked Sendable {
   /// Leaves the log as it is when the connection is closed, even as the last one.
   func keepLog() throws { try check(csqlite_keep_log(handle)) }
 
-  /// Copies the log into the file and syncs it: as far as no reader is in the way, or, to empty it, after the last of them.
+  /// Copies the log into the file and syncs it, as far as no reader is in the way; to empty it, after the last of them.
   func copyLog(emptying: Bool = false) throws {
     let mode = emptying ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE
     try check(sqlite3_wal_checkpoint_v2(handle, "main", mode, nil, nil))
@@ -172,7 +172,7 @@ final class SQLiteConnection: SQLConnection, @unchecked Sendable {
 
   // MARK: Errors of the system
 
-  /// `errno` of the last failed call on the file or, but for one within a COMMIT, on the log.
+  /// `errno` of the last failed call. SQLite does not update it when a COMMIT fails.
   var systemError: Int32 { pointer.map { sqlite3_system_errno($0) } ?? 0 }
 
   /// `errno` of the last failed call on the log, within a COMMIT as well.
