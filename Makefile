@@ -34,7 +34,7 @@ test: build-tests app-package-check ## Run every test
 	@SWIFT=$(SWIFT) scripts/run-tests
 
 test-postgresql: build-tests ## Run the tests of the ledger and of the service on PostgreSQL (12 minutes)
-	@SWIFT=$(SWIFT) COUNTERSIGN_TEST_ENGINE=postgresql scripts/run-tests --filter '^(LedgerTests|CountersignTests)\.' --skip 'FaultTests'
+	@SWIFT=$(SWIFT) COUNTERSIGN_TEST_ENGINE=postgresql scripts/run-tests --filter '^(FiguresTests|LedgerTests|CountersignTests)\.' --skip 'FaultTests'
 
 build-tests: test-deps ## Build every test
 	$(SWIFT) build --build-tests

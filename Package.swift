@@ -115,7 +115,7 @@ let package = Package(
     .target(
       name: "Entitlements",
       swiftSettings: settings),
-    // The rules on top of a verdict: features, usage, plans, experiments.
+    // The rules on top of a verdict: features, usage, plans, the variants of experiments.
     .target(
       name: "Access",
       dependencies: ["Entitlements", "Files"],
@@ -154,6 +154,15 @@ let package = Package(
         .service("ServiceLifecycle", of: "swift-service-lifecycle"),
       ],
       swiftSettings: settings),
+    // How many pay, and how much: the rules, the count behind the ledger, and its reports.
+    .target(
+      name: "Figures",
+      dependencies: [
+        "Access", "Entitlements", "JSON", "Ledger", "Resilience",
+        .service("Logging", of: "swift-log"),
+        .service("ServiceLifecycle", of: "swift-service-lifecycle"),
+      ],
+      swiftSettings: settings),
     // The use cases and the jobs: no HTTP server, no database, no libcurl.
     .target(
       name: "Validation",
@@ -169,8 +178,8 @@ let package = Package(
     .target(
       name: "CountersignServer",
       dependencies: [
-        "Access", "AppStore", "CountersignAPI", "CResources", "Cryptography", "Entitlements", "Files", "HTTPTransport",
-        "JSON", "Ledger", "Profiles", "Prometheus", "Resilience", "Tokens", "Validation", "Webhooks",
+        "Access", "AppStore", "CountersignAPI", "CResources", "Cryptography", "Entitlements", "Figures", "Files",
+        "HTTPTransport", "JSON", "Ledger", "Profiles", "Prometheus", "Resilience", "Tokens", "Validation", "Webhooks",
         .service("CoreMetrics", of: "swift-metrics"),
         .service("HTTPTypes", of: "swift-http-types"),
         .service("Hummingbird", of: "hummingbird"),
@@ -189,7 +198,7 @@ let package = Package(
     .executableTarget(
       name: "Countersign",
       dependencies: [
-        "Access", "AppStore", "CountersignAPI", "CountersignServer", "Cryptography", "Entitlements", "Files",
+        "Access", "AppStore", "CountersignAPI", "CountersignServer", "Cryptography", "Entitlements", "Figures", "Files",
         "HTTPTransport", "JSON", "Ledger", "Profiles", "Prometheus", "Resilience", "Tokens", "Validation", "Webhooks",
         "YAML",
         .service("ArgumentParser", of: "swift-argument-parser"),
@@ -327,7 +336,15 @@ let package = Package(
     .testTarget(
       name: "LedgerTests",
       dependencies: [
-        "Access", "CGatheringVFS", "CSQLite", "Entitlements", "Ledger", "LedgerProbe", "SeededRandom", "TestSupport",
+        "Access", "CGatheringVFS", "CSQLite", "Entitlements", "Figures", "Ledger", "LedgerProbe", "SeededRandom",
+        "TestSupport",
+      ],
+      swiftSettings: settings),
+    // The files that fill a ledger are links to those of LedgerTests.
+    .testTarget(
+      name: "FiguresTests",
+      dependencies: [
+        "Access", "Entitlements", "Figures", "Ledger", "SeededRandom", "TestSupport",
       ],
       swiftSettings: settings),
     .testTarget(
@@ -365,8 +382,8 @@ let package = Package(
       name: "CountersignTests",
       dependencies: [
         "Access", "AppStore", "AppStoreSimulator", "Countersign", "CountersignAPI", "CountersignClient",
-        "CountersignServer", "Cryptography", "Entitlements", "Files", "HTTPTransport", "JSON", "Ledger", "Profiles",
-        "Prometheus", "Resilience", "SeededRandom", "TestSupport", "Tokens", "Validation", "Webhooks",
+        "CountersignServer", "Cryptography", "Entitlements", "Figures", "Files", "HTTPTransport", "JSON", "Ledger",
+        "Profiles", "Prometheus", "Resilience", "SeededRandom", "TestSupport", "Tokens", "Validation", "Webhooks",
         .service("ArgumentParser", of: "swift-argument-parser"),
         .service("Crypto", of: "swift-crypto"),
         .service("HTTPTypes", of: "swift-http-types"),

@@ -1,6 +1,7 @@
 package import Access
 package import AppStore
 package import Entitlements
+import Figures
 import HTTPTypes
 package import Hummingbird
 package import Ledger

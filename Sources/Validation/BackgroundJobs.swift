@@ -1,5 +1,3 @@
-package import Access
-package import Entitlements
 package import Ledger
 package import Logging
 package import ServiceLifecycle
@@ -13,14 +11,12 @@ package import ServiceLifecycle
 ///   - eventAge: how long events are kept.
 ///   - historyAge: how long histories are kept whole; `nil`: for ever.
 ///   - onRemoved: called with the number of lines of the history that retention removed.
-///   - terms: the prices of products whose receipts name none.
 ///   - isAppleAway: whether calls to Apple are useless at the moment.
 ///   - pause: how long a job rests if it has nothing to do.
 package func backgroundJobs(
   validator: ReceiptValidator, ledger: Ledger, brake: DowngradeBrakeService, review: RulesReview,
   clock: ServiceClock, progress: RunProgress, replica: (id: String, name: String), rate: Int, width: Int,
   eventAge: Duration, historyAge: Duration?, onRemoved: @escaping @Sendable (_ lines: Int) -> Void,
-  terms: [ProductID: Plans.Terms],
   isAppleAway: @escaping @Sendable () -> Bool,
   pause: Duration, logger: Logger
 ) -> [any Service] {
@@ -46,7 +42,6 @@ package func backgroundJobs(
     Pruner(of: "customers", olderThan: Customer.bareAge, logger: logger, now: now) {
       (moment, limit) async throws(LedgerError) in try await ledger.pruneCustomers(before: moment, limit: limit)
     },
-    FigureCounter(terms: terms, ledger: ledger, logger: logger, pause: pause),
     RevenueCatFollower(check: check, ledger: ledger, logger: logger, now: now, pacer: pacer, pause: pause),
     RevalidationRunner(
       check: check, ledger: ledger, brake: brake, logger: logger, now: now, isAppleAway: isAppleAway, pacer: pacer,

@@ -1,34 +1,13 @@
 import Access
 import Entitlements
+import Figures
 import Foundation
 import TestSupport
 import Testing
 
 @testable import Ledger
 
-/// Anna has everything that a user can have, as a UUID that her app writes in capitals; Ben has something to do with her.
-enum Anna {
-  static let id = UserID(annasAccount.uppercased())
-  static let alias: UserID = "$RCAnonymousID:0123456789abcdef0123456789abcdef"
-  static let phone: DeviceID = "11111111-1111-4111-8111-111111111111"
-  static let email = "anna.of.the.tests@example.com"
-  static let pushToken = "push-token-of-annas-phone"
-  /// What a gateway calls her in the IDs of her requests.
-  static let session = "gateway-session-of-anna"
-  /// What nobody may find afterwards, in whichever spelling.
-  static let names = [annasAccount, annasAccount.uppercased(), alias.rawValue, email, pushToken, session]
-
-  static let receipt = Data("a receipt that names \(annasAccount)".utf8).base64EncodedString()
-  static let meter = Feature(
-    name: "questions", kind: .meter, values: ["free": .meter([]), "pro": .meter([])], tiers: ["free", "pro"])
-  static let reset = Entitlement.none(
-    tier: "free", reason: .noPurchases,
-    explanation: Explanation(decidedBy: nil, passedOver: [], evaluatedAt: at(9_000)))
-
-  static func erasure(_ user: UserID = id, hasRows: Bool = true, at seconds: Double = 9_000) -> Erasure {
-    Erasure(user: user, reset: hasRows ? reset : nil, recordedAt: at(seconds))
-  }
-
+extension Anna {
   /// As Apple signs it: a transaction inside a notification, each in base64.
   static func jws(naming account: String) -> String {
     func part(_ text: String) -> String {
@@ -187,13 +166,6 @@ enum Anna {
       "shop", work.fresh.map { WebhookResult(of: $0, .failed(attempts: 1, due: at(200), problem: "answered 503")) },
       through: work.fresh.last?.sequence, isGone: false, at: at(99))
     try await ledger.keepMemo("progress", #"{"cursor":"\#(id.rawValue)"}"#)
-  }
-
-  static func trial(_ user: UserID, on device: DeviceID = phone, at seconds: Double = 75) -> TrialStart {
-    TrialStart(
-      TrialTerms(name: "week", tier: "pro", length: .seconds(100_000), sessions: 30), user: user,
-      device: Device(id: device, model: "iPhone", pushToken: pushToken), author: "the app", requestID: session,
-      evaluationContext: reevaluated(at: seconds))
   }
 }
 

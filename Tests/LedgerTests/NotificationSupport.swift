@@ -4,7 +4,6 @@ import Ledger
 import TestSupport
 import Testing
 
-let annasAccount = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
 let bensAccount = "00000000-0000-4000-8000-000000000002"
 
 /// One signed transaction, by default of a period that runs from -100 s to 1 000 s, signed at `told`.

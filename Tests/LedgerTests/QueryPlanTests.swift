@@ -5,6 +5,7 @@ import Synchronization
 import TestSupport
 import Testing
 
+@testable import Figures
 @testable import Ledger
 
 /// What is asked each second, or by each scrape of the metrics, on a ledger of 100 000 users all of whom wait for something.

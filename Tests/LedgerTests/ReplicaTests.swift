@@ -1,5 +1,6 @@
 import Access
 import Entitlements
+import Figures
 import Foundation
 import Synchronization
 import TestSupport
@@ -70,7 +71,7 @@ import Testing
         try await group.waitForAll()
       }
       while try await ledgers[0].countExposures([:], limit: 2) > 0 {}
-      let figures = try await ledgers[1].experimentFigures(exposedIn: 0..<100_000)
+      let figures = try await ledgers[1].readLong(ReadExperimentFigures(exposedIn: 0..<100_000))
       #expect(figures.pending == 0)
       #expect(figures.counts["paywall"]?.values.reduce(0) { $0 + ($1[""]?.exposed ?? 0) } == 5)
       #expect(try await LedgerVerification.verify(url: url).findings == [])

@@ -2,6 +2,7 @@ import Access
 import AppStore
 import CountersignServer
 import Entitlements
+import Figures
 import HTTPTransport
 import Hummingbird
 import HummingbirdCore
@@ -171,8 +172,11 @@ func buildApplication(
     replica: (id: UUID().uuidString, name: ProcessInfo.processInfo.hostName), rate: configuration.revalidation.rate,
     // Callers come first: half of the calls are theirs however slow Apple gets.
     width: max(1, configuration.appStore.concurrency / 2), eventAge: configuration.events.age,
-    historyAge: configuration.retention.history, onRemoved: ledgerMetrics.noteRemoved, terms: configuration.plans.terms,
+    historyAge: configuration.retention.history, onRemoved: ledgerMetrics.noteRemoved,
     isAppleAway: isAppleAway, pause: environment.jobPause, logger: logger)
+  services.append(
+    FigureCounter(
+      terms: configuration.plans.terms, ledger: ledger, logger: logger, pause: environment.jobPause))
   if let webhooks { services.append(webhooks.deliverer) }
   if let identities {
     services.append(CertificateWatch(identities: identities, logger: logger, pause: environment.certificatePause))

@@ -1,5 +1,6 @@
 import Access
 import Entitlements
+import Figures
 import HTTPTypes
 import Hummingbird
 import Ledger
@@ -90,7 +91,7 @@ struct MetricsController: Sendable {
 
   private func addReads(to page: inout MetricsPage, _ now: Date) async throws {
     if ledger.isShared { page.add(.replicas, Double(try await ledger.replicas())) }
-    for count in try await ledger.subscribers() {
+    for count in try await ledger.read(ReadSubscribers()) {
       page.add(.subscribers, Double(count.users), ("tier", count.tier.rawValue), ("status", count.status.rawValue))
     }
     for figure in await figures.value() ?? [] {

@@ -1,5 +1,6 @@
 import Access
 import CountersignAPI
+import Figures
 import Hummingbird
 import Ledger
 
@@ -16,7 +17,7 @@ struct ExperimentsController: Sendable {
     guard first <= last else { throw Problem(.malformedRequest, "'from' is later than 'to'.") }
     let days = from == nil && to == nil ? nil : first..<last + 1
     let figures = try await context.reading { () throws(LedgerError) in
-      try await ledger.experimentFigures(exposedIn: days)
+      try await ledger.readLong(ReadExperimentFigures(exposedIn: days))
     }
     let known = experiments.map { ExperimentsResponse.Experiment($0, figures.counts[$0.name] ?? [:]) }
     // Experiments that the catalog lacks: nobody is shown a variant of them any more.

@@ -1,6 +1,7 @@
 import Access
 import CountersignAPI
 import Entitlements
+import Figures
 import FoundationEssentials
 import Hummingbird
 import Ledger
@@ -16,7 +17,9 @@ struct FiguresController: Sendable {
   func figures(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.service, .support)
     let span = try span(of: request)
-    let report = try await context.reading { () throws(LedgerError) in try await ledger.figures(over: span) }
+    let report = try await context.reading { () throws(LedgerError) in
+      try await ledger.readLong(ReadFigures(over: span))
+    }
     return JSONBody.response(FiguresResponse(report))
   }
 

@@ -1,6 +1,7 @@
 import Access
 import CountersignAPI
 import Entitlements
+import Figures
 import FoundationEssentials
 import JSON
 import Ledger

@@ -1,3 +1,5 @@
+package import struct FoundationEssentials.Date
+
 /// A day of the Gregorian calendar, in UTC.
 ///
 /// Computed without a formatter, which is slow and would need a locale and a time zone. The algorithm counts years from
@@ -77,4 +79,9 @@ package struct CalendarDay: Hashable, Sendable {
     let (days, time) = milliseconds.quotientAndRemainder(dividingBy: 86_400_000)
     return time < 0 ? (Int(days) - 1, Int(time) + 86_400_000) : (Int(days), Int(time))
   }
+}
+
+extension Date {
+  /// Days since 1970-01-01 in UTC.
+  package var utcDay: Int { Int((timeIntervalSince1970 / 86_400).rounded(.down)) }
 }

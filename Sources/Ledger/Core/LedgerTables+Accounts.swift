@@ -1,4 +1,4 @@
-internal import Entitlements
+package import Entitlements
 internal import struct FoundationEssentials.Date
 
 /// The state of a user: one row, read and written as a whole.
@@ -53,7 +53,7 @@ extension Account.Access {
 
 extension UserID {
   /// The ID by which the ledger finds a user: a UUID is the same in capitals.
-  var key: String { accountToken ?? rawValue }
+  package var key: String { accountToken ?? rawValue }
 }
 
 extension LedgerTables {
@@ -66,6 +66,9 @@ extension LedgerTables {
     if let known = try account(of: user) { return known }
     return Account(of: user.accountToken == nil ? try name(of: user) : user.newName)
   }
+
+  /// The IDs of a user's purchases at all stores.
+  package func purchaseIDs(ofKey key: String) throws -> [Int64] { try account(withKey: key)?.purchases ?? [] }
 
   /// The account itself, whomever an anonymous ID means by now.
   func account(withKey key: String) throws -> Account? {

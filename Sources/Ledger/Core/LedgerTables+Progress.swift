@@ -1,11 +1,11 @@
-internal import Access
-internal import Entitlements
+package import Access
+package import Entitlements
 
 extension LedgerTables {
   // MARK: Conversion and funnel
 
   /// Notes how far a user has come, and counts the user in the steps that follow.
-  func note(_ progress: UserProgress, of user: UserID) throws {
+  package func note(_ progress: UserProgress, of user: UserID) throws {
     let key = try key(of: user)
     let former = try self.progress(ofKey: key)
     let present = former?.merged(with: progress) ?? progress
@@ -73,35 +73,5 @@ extension LedgerTables {
   private func leaveLimit(_ feature: FeatureName, near tier: Tier, ofKey key: String) throws {
     try execute("DELETE FROM near_limit WHERE user_id = ? AND feature = ?", key, feature)
     try note(-1, to: Tally(name: .nearLimit, label: feature.rawValue, detail: tier.rawValue))
-  }
-
-  // MARK: Cohorts
-
-  func add(_ changes: [FigureCohort.Key: Int64]) throws {
-    var sums = changes
-    for (key, change) in changes {
-      sums[FigureCohort.Key(month: key.month, product: Self.allProducts, since: key.since), default: 0] += change
-    }
-    for (key, change) in sums.sorted(by: { $0.key < $1.key }) where change != 0 {
-      try execute(
-        """
-        INSERT INTO figure_cohort (month, product_id, since, change) VALUES (?, ?, ?, ?)
-        ON CONFLICT (month, product_id, since) DO UPDATE SET change = figure_cohort.change + excluded.change
-        """, key.month, key.product, key.since, change)
-    }
-  }
-
-  /// The changes of the cohorts of some months: of one product, or of all.
-  func cohorts(_ months: Range<Int>, of product: String?) throws -> [FigureCohort.Key: Int64] {
-    let rows = try all(
-      "SELECT month, product_id, since, change FROM figure_cohort WHERE month >= ? AND month < ? AND product_id = ?",
-      months.lowerBound, months.upperBound, product ?? Self.allProducts
-    ) { row in
-      (
-        FigureCohort.Key(month: try row.get(0), product: try row.get(1), since: try row.get(2)),
-        try row.get(3, as: Int64.self)
-      )
-    }
-    return Dictionary(rows) { one, _ in one }
   }
 }

@@ -10,23 +10,23 @@ package struct LedgerTables: Sendable {
 
   init(_ connection: any SQLConnection) { self.connection = connection }
 
-  func execute<each Value: SQLValue>(_ sql: StaticString, _ values: repeat each Value) throws {
+  package func execute<each Value: SQLValue>(_ sql: StaticString, _ values: repeat each Value) throws {
     try connection.execute(sql, repeat each values)
   }
 
-  func first<each Value: SQLValue, Result>(
+  package func first<each Value: SQLValue, Result>(
     _ sql: StaticString, _ values: repeat each Value, read: (SQLRow) throws -> Result
   ) throws -> Result? {
     try connection.first(sql, repeat each values, read: read)
   }
 
-  func all<each Value: SQLValue, Result>(
+  package func all<each Value: SQLValue, Result>(
     _ sql: StaticString, _ values: repeat each Value, read: (SQLRow) throws -> Result
   ) throws -> [Result] {
     try connection.all(sql, repeat each values, read: read)
   }
 
-  func exists<each Value: SQLValue>(_ sql: StaticString, _ values: repeat each Value) throws -> Bool {
+  package func exists<each Value: SQLValue>(_ sql: StaticString, _ values: repeat each Value) throws -> Bool {
     try connection.exists(sql, repeat each values)
   }
 
@@ -46,6 +46,9 @@ package struct LedgerTables: Sendable {
     guard connection.isShared else { return nil }
     return try first(sql) { try $0.get(0) }
   }
+
+  /// Whether other processes write the same ledger.
+  package var isShared: Bool { connection.isShared }
 
   /// Rows that the last INSERT, UPDATE or DELETE changed.
   var changesCount: Int { connection.changes }
@@ -72,11 +75,11 @@ package struct LedgerTables: Sendable {
       && !exists("PRAGMA foreign_key_check")
   }
 
-  func memo(_ name: String) throws -> String? {
+  package func memo(_ name: String) throws -> String? {
     try first("SELECT text FROM memo WHERE name = ?", name) { try $0.get(0) }
   }
 
-  func keepMemo(_ name: String, _ text: String?) throws {
+  package func keepMemo(_ name: String, _ text: String?) throws {
     guard let text else { return try execute("DELETE FROM memo WHERE name = ?", name) }
     try execute(
       "INSERT INTO memo (name, text) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET text = excluded.text", name, text)

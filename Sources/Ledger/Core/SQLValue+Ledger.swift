@@ -1,12 +1,12 @@
-internal import Entitlements
-internal import struct FoundationEssentials.Date
+package import Entitlements
+package import struct FoundationEssentials.Date
 
 /// A value of the domain, as the ledger stores it: identifiers and words as text, dates as milliseconds since 1970.
-protocol StoredWord: SQLValue, RawRepresentable<String> {}
+package protocol StoredWord: SQLValue, RawRepresentable<String> {}
 
 extension StoredWord {
-  func bind(to statement: any SQLStatement, at index: Int) throws { try statement.bind(rawValue, at: index) }
-  init(_ statement: any SQLStatement, _ column: Int) throws {
+  package func bind(to statement: any SQLStatement, at index: Int) throws { try statement.bind(rawValue, at: index) }
+  package init(_ statement: any SQLStatement, _ column: Int) throws {
     guard let value = Self(rawValue: try statement.text(column)) else { throw StoredForm.Unstorable() }
     self = value
   }
@@ -24,10 +24,12 @@ extension GivenPeriod.Kind: StoredWord {}
 extension Tally.Name: StoredWord {}
 
 extension Date: SQLValue {
-  func bind(to statement: any SQLStatement, at index: Int) throws {
+  package func bind(to statement: any SQLStatement, at index: Int) throws {
     try statement.bind(try StoredForm.milliseconds(self), at: index)
   }
-  init(_ statement: any SQLStatement, _ column: Int) throws { self = StoredForm.date(try statement.integer(column)) }
+  package init(_ statement: any SQLStatement, _ column: Int) throws {
+    self = StoredForm.date(try statement.integer(column))
+  }
 }
 
 extension ReceiptDigest: SQLValue {

@@ -1,6 +1,6 @@
 /// The subject of a count that is kept up, so that nobody has to count rows.
-struct Tally: Hashable, Comparable {
-  enum Name: String, CaseIterable {
+package struct Tally: Hashable, Comparable, Sendable {
+  package enum Name: String, CaseIterable, Sendable {
     /// Users with a verdict, as of now; `label` is the tier, `detail` the status.
     case subscribers
     /// Users by the steps of `UserProgress`; `label` is the step.
@@ -14,7 +14,7 @@ struct Tally: Hashable, Comparable {
     case webhookMonths = "webhook_months"
 
     /// The name of a daily count's monthly sums; `nil` for a count as of now.
-    var months: Name? {
+    package var months: Name? {
       switch self {
       case .funnel: .funnelMonths
       case .webhooks: .webhookMonths
@@ -23,13 +23,20 @@ struct Tally: Hashable, Comparable {
     }
   }
 
-  var name: Name
+  package var name: Name
   /// Days since 1970-01-01 in UTC; zero for what is counted as of now.
-  var day = 0
-  var label = ""
-  var detail = ""
+  package var day: Int
+  package var label: String
+  package var detail: String
 
-  static func < (one: Self, other: Self) -> Bool {
+  package init(name: Name, day: Int = 0, label: String = "", detail: String = "") {
+    self.name = name
+    self.day = day
+    self.label = label
+    self.detail = detail
+  }
+
+  package static func < (one: Self, other: Self) -> Bool {
     (one.name.rawValue, one.day, one.label, one.detail) < (other.name.rawValue, other.day, other.label, other.detail)
   }
 }

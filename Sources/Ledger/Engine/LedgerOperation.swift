@@ -19,4 +19,11 @@ extension Ledger {
   ) async throws(LedgerError) -> Operation.Outcome {
     try await readShort { tables in try operation.run(tables) }
   }
+
+  /// Runs a read on one snapshot, however long it takes.
+  package func readLong<Operation: LedgerOperation>(
+    _ operation: Operation
+  ) async throws(LedgerError) -> Operation.Outcome {
+    try await read { tables in try operation.run(tables) }
+  }
 }

@@ -1,4 +1,4 @@
-internal import Entitlements
+package import Entitlements
 internal import struct FoundationEssentials.Date
 
 extension LedgerTables {
@@ -31,6 +31,16 @@ extension LedgerTables {
       FROM revenuecat_purchase LEFT JOIN account ON account.key = user_id
       WHERE id = ?
       """, id, read: Self.revenueCatPurchase)
+  }
+
+  /// A purchase at whichever store, with its owner and with the transactions that its evidence no longer has; `nil` for
+  /// one that is gone.
+  package func countable(_ id: Int64) throws -> (evidence: SubscriptionEvidence, owner: UserID)? {
+    guard id < 0 else {
+      let purchase = try purchase(id: id)
+      return (purchase.evidence.including(past: try pastTransactions(of: id)), purchase.owner)
+    }
+    return try revenueCatPurchase(id: id).map { ($0.evidence, $0.owner) }
   }
 
   private static func revenueCatPurchase(_ row: SQLRow) throws -> RevenueCatPurchase {

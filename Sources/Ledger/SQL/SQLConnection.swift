@@ -19,7 +19,7 @@ protocol SQLConnection: AnyObject {
 }
 
 /// A compiled statement. Indexes of values and columns begin with 0.
-protocol SQLStatement: AnyObject {
+package protocol SQLStatement: AnyObject {
   func bindNull(at index: Int) throws
   func bind(_ value: Int64, at index: Int) throws
   func bind(_ value: String, at index: Int) throws
@@ -41,17 +41,17 @@ protocol SQLStatement: AnyObject {
 }
 
 /// A Swift type that a statement takes as a value and returns as a column.
-protocol SQLValue {
+package protocol SQLValue {
   func bind(to statement: any SQLStatement, at index: Int) throws
   init(_ statement: any SQLStatement, _ column: Int) throws
 }
 
 /// The present row of a statement; valid only inside the closure that it is passed to.
-struct SQLRow {
+package struct SQLRow {
   let statement: any SQLStatement
 
   /// - Throws: `StoredForm.Unstorable` for a value of another type.
-  func get<Value: SQLValue>(_ column: Int, as type: Value.Type = Value.self) throws -> Value {
+  package func get<Value: SQLValue>(_ column: Int, as type: Value.Type = Value.self) throws -> Value {
     try Value(statement, column)
   }
 }
@@ -105,39 +105,41 @@ extension SQLConnection {
 }
 
 extension Int64: SQLValue {
-  func bind(to statement: any SQLStatement, at index: Int) throws { try statement.bind(self, at: index) }
-  init(_ statement: any SQLStatement, _ column: Int) throws { self = try statement.integer(column) }
+  package func bind(to statement: any SQLStatement, at index: Int) throws { try statement.bind(self, at: index) }
+  package init(_ statement: any SQLStatement, _ column: Int) throws { self = try statement.integer(column) }
 }
 
 extension Int: SQLValue {
-  func bind(to statement: any SQLStatement, at index: Int) throws { try statement.bind(Int64(self), at: index) }
-  init(_ statement: any SQLStatement, _ column: Int) throws {
+  package func bind(to statement: any SQLStatement, at index: Int) throws { try statement.bind(Int64(self), at: index) }
+  package init(_ statement: any SQLStatement, _ column: Int) throws {
     guard let integer = Int(exactly: try statement.integer(column)) else { throw StoredForm.Unstorable() }
     self = integer
   }
 }
 
 extension Bool: SQLValue {
-  func bind(to statement: any SQLStatement, at index: Int) throws { try statement.bind(self ? 1 : 0, at: index) }
-  init(_ statement: any SQLStatement, _ column: Int) throws { self = try statement.integer(column) != 0 }
+  package func bind(to statement: any SQLStatement, at index: Int) throws {
+    try statement.bind(self ? 1 : 0, at: index)
+  }
+  package init(_ statement: any SQLStatement, _ column: Int) throws { self = try statement.integer(column) != 0 }
 }
 
 extension String: SQLValue {
-  func bind(to statement: any SQLStatement, at index: Int) throws { try statement.bind(self, at: index) }
-  init(_ statement: any SQLStatement, _ column: Int) throws { self = try statement.text(column) }
+  package func bind(to statement: any SQLStatement, at index: Int) throws { try statement.bind(self, at: index) }
+  package init(_ statement: any SQLStatement, _ column: Int) throws { self = try statement.text(column) }
 }
 
 extension [UInt8]: SQLValue {
-  func bind(to statement: any SQLStatement, at index: Int) throws { try statement.bind(self, at: index) }
-  init(_ statement: any SQLStatement, _ column: Int) throws { self = try statement.blob(column) }
+  package func bind(to statement: any SQLStatement, at index: Int) throws { try statement.bind(self, at: index) }
+  package init(_ statement: any SQLStatement, _ column: Int) throws { self = try statement.blob(column) }
 }
 
 extension Optional: SQLValue where Wrapped: SQLValue {
-  func bind(to statement: any SQLStatement, at index: Int) throws {
+  package func bind(to statement: any SQLStatement, at index: Int) throws {
     if let self { try self.bind(to: statement, at: index) } else { try statement.bindNull(at: index) }
   }
 
-  init(_ statement: any SQLStatement, _ column: Int) throws {
+  package init(_ statement: any SQLStatement, _ column: Int) throws {
     self = statement.isNull(column) ? nil : try Wrapped(statement, column)
   }
 }

@@ -8,9 +8,11 @@ internal import JSON
 /// The stored form of values: JSON with sorted keys, dates as integer milliseconds since 1970.
 ///
 /// Equal values have equal texts, so texts can be compared without decoding.
-enum StoredForm {
+package enum StoredForm {
   /// A value that has no exact stored form.
-  struct Unstorable: Error {}
+  package struct Unstorable: Error {
+    package init() {}
+  }
 
   /// A value stored as JSON. `Codable` defines the text; the other two functions do the same in a fraction of the time.
   protocol Value: Codable {
@@ -33,7 +35,7 @@ enum StoredForm {
   }
 
   /// The text as Foundation writes it: the reference for the writer above.
-  static func encoded(_ value: some Encodable) throws -> String {
+  package static func encoded(_ value: some Encodable) throws -> String {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
     encoder.dateEncodingStrategy = .custom { date, encoder in
@@ -44,7 +46,7 @@ enum StoredForm {
   }
 
   /// The value as Foundation reads it: accepts any JSON writer.
-  static func decoded<Value: Decodable>(_ type: Value.Type, _ text: String) throws -> Value {
+  package static func decoded<Value: Decodable>(_ type: Value.Type, _ text: String) throws -> Value {
     let decoder = JSONDecoder()
     decoder.dateDecodingStrategy = .custom { decoder in
       date(try decoder.singleValueContainer().decode(Int64.self))

@@ -1,4 +1,5 @@
 import Access
+import Entitlements
 import Foundation
 import HTTPTransport
 import TestSupport
@@ -6,6 +7,7 @@ import Testing
 
 @testable import AppStoreSimulator
 @testable import Countersign
+@testable import Figures
 @testable import Ledger
 
 /// The sample alerts about figures, by the metrics of a service whose ledger has such figures.

@@ -3,6 +3,7 @@ import Entitlements
 import Foundation
 import Testing
 
+@testable import Figures
 @testable import Ledger
 
 /// Conversion, funnel, retention, limits and attempts as the ledger keeps them up.
@@ -25,8 +26,8 @@ import Testing
   }
 
   private static func report(_ ledger: Ledger, days: Int = 40) async throws -> FigureReport {
-    while try await ledger.countFigures([:], limit: 50) > 0 {}
-    return try await ledger.figures(over: FigureSpan(days: day..<day + days, grain: .day))
+    while try await ledger.run(CountPurchases([:], limit: 50)) > 0 {}
+    return try await ledger.readLong(ReadFigures(over: FigureSpan(days: day..<day + days, grain: .day)))
   }
 
   @Test func `users come, see a paywall and pay, and each counts once`() async throws {
@@ -53,7 +54,7 @@ import Testing
       let month = CalendarDay.firstOfMonth(of: Self.day)
       for first in [Self.day + 1, month] {
         let span = FigureSpan(days: first..<month + 100, grain: .month)
-        let byMonth = try await ledger.figures(over: span)
+        let byMonth = try await ledger.readLong(ReadFigures(over: span))
         #expect(byMonth.series.periods.count > 3)
         let period = try #require(byMonth.series.periods.first).days
         #expect(byMonth.users(in: span.days) == report.users(in: period))
@@ -134,7 +135,7 @@ import Testing
       _ = try await Self.report(ledger)
       let start = Self.day + Int(first)
       let span = FigureSpan(days: start..<CalendarDay.firstOfMonth(of: start + 130), grain: .month)
-      let cohorts = try await ledger.figures(over: span).cohorts
+      let cohorts = try await ledger.readLong(ReadFigures(over: span)).cohorts
       #expect(cohorts.first?.month == start && cohorts.first?.subscriptions == 3)
       #expect(cohorts.first?.active == [3, 1, 2, 0])
       #expect(cohorts.dropFirst().allSatisfy { $0.subscriptions == 0 && $0.active.allSatisfy { $0 == 0 } })
@@ -152,7 +153,7 @@ import Testing
       let month = CalendarDay.firstOfMonth(of: Self.day)
       let span = FigureSpan(days: month..<CalendarDay.firstOfMonth(of: month + 100), grain: .month)
       func viewers() async throws -> [Int64?] {
-        let report = try await ledger.figures(over: span)
+        let report = try await ledger.readLong(ReadFigures(over: span))
         return report.series.periods.map { report.funnel[$0.days.lowerBound]?[.viewers] }
       }
       let viewed = try await viewers()
@@ -184,12 +185,12 @@ import Testing
       // By month, as counted, and as another number of the rules has them counted anew.
       let month = CalendarDay.firstOfMonth(of: Self.day)
       let span = FigureSpan(days: month..<CalendarDay.firstOfMonth(of: month + 31), grain: .month)
-      #expect(try await ledger.figures(over: span).webhooks == report.webhooks)
+      #expect(try await ledger.readLong(ReadFigures(over: span)).webhooks == report.webhooks)
       try await scratch.change("DELETE FROM tally WHERE name = 'webhook_months'")
-      #expect(try await ledger.figures(over: span).webhooks == [])
+      #expect(try await ledger.readLong(ReadFigures(over: span)).webhooks == [])
       try await ledger.keepMemo("figure rules", "0")
       try await ledger.beginFigures([:])
-      #expect(try await ledger.figures(over: span).webhooks == report.webhooks)
+      #expect(try await ledger.readLong(ReadFigures(over: span)).webhooks == report.webhooks)
       // The viewers of the day count when it is a week old, the attempts at once.
       func watched(_ today: Int) async throws -> [WatchedFigure.Name: WatchedFigure] {
         let figures = try await ledger.watchedFigures(today: Self.day + today)

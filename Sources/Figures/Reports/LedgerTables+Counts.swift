@@ -1,5 +1,6 @@
 internal import Access
 internal import Entitlements
+internal import Ledger
 
 extension LedgerTables {
   /// The users of each tier and status.
@@ -62,17 +63,5 @@ extension LedgerTables {
       (try row.get(0, as: String.self), try row.get(1, as: String.self))
     }
     return Dictionary(rows) { one, _ in one }
-  }
-
-  func keep(_ period: String, of product: ProductID) throws {
-    let known = try first("SELECT period FROM product_period WHERE product_id = ?", product) {
-      try $0.get(0, as: String.self)
-    }
-    guard known != period else { return }
-    try execute(
-      """
-      INSERT INTO product_period (product_id, period) VALUES (?, ?)
-      ON CONFLICT (product_id) DO UPDATE SET period = excluded.period
-      """, product, period)
   }
 }

@@ -1,3 +1,4 @@
+package import Access
 package import Entitlements
 internal import struct FoundationEssentials.Date
 
@@ -42,16 +43,6 @@ extension SubscriptionEvidence {
         && (purchase.isTrial || purchase.isIntroductoryOffer
           || purchase.transactionID.rawValue == key.originalTransactionID.rawValue)
     }
-  }
-
-  /// The evidence with earlier transactions that the last answer left out, for the figures.
-  package func including(past: [Purchase]) -> SubscriptionEvidence {
-    // An answer of verifyReceipt has the whole history.
-    guard source != .verifyReceipt || coverage != .snapshot else { return self }
-    let known = Set(purchases.map(\.transactionID))
-    var whole = self
-    whole.purchases += past.filter { !known.contains($0.transactionID) }
-    return whole
   }
 
   /// The purchases of a subscription that count.
@@ -212,9 +203,4 @@ extension Purchase {
 
   /// An upgrade ends a period too, and Apple gives back what is left of it; RevenueCat counts no refund there.
   var isRefunded: Bool { cancellationDate != nil && !isUpgraded }
-}
-
-extension Date {
-  /// Days since 1970-01-01 in UTC.
-  package var utcDay: Int { Int((timeIntervalSince1970 / 86_400).rounded(.down)) }
 }

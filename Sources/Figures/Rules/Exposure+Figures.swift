@@ -1,3 +1,4 @@
+package import Access
 package import Entitlements
 package import struct FoundationEssentials.Date
 

@@ -3,6 +3,7 @@ import Entitlements
 import Foundation
 import Testing
 
+@testable import Figures
 @testable import Ledger
 
 /// The figures as the ledger keeps them up.
@@ -17,7 +18,7 @@ import Testing
   }
 
   private static func count(_ ledger: Ledger) async throws {
-    while try await ledger.countFigures([:], limit: 2) > 0 {}
+    while try await ledger.run(CountPurchases([:], limit: 2)) > 0 {}
   }
 
   @Test func `a purchase is counted once, and its change takes back what it was counted as`() async throws {
@@ -25,9 +26,9 @@ import Testing
       for id in ["1", "2", "3"] {
         _ = try await ledger.record(entry(UserID("user-\(id)"), [Self.paid(id, days: 30)]))
       }
-      #expect(try await ledger.figures(over: Self.span).series.pending == 3)
+      #expect(try await ledger.readLong(ReadFigures(over: Self.span)).series.pending == 3)
       try await Self.count(ledger)
-      var series = try await ledger.figures(over: Self.span).series
+      var series = try await ledger.readLong(ReadFigures(over: Self.span)).series
       #expect(series.pending == 0)
       #expect(
         series.periods.map { $0.total[.active] } == Array(repeating: 3, count: 30) + Array(repeating: 0, count: 10))
@@ -39,13 +40,13 @@ import Testing
       _ = try await ledger.record(entry("user-2", [refunded]))
       _ = try await ledger.record(entry("user-3", [Self.paid("3", time: 900, days: 30)]))
       try await Self.count(ledger)
-      series = try await ledger.figures(over: Self.span).series
+      series = try await ledger.readLong(ReadFigures(over: Self.span)).series
       #expect(series.periods.map { $0.total[.active] }[4...5] == [3, 2])
       #expect(series.flow(.refunds) == 4_990)
       #expect(series.flow(.payments) == 3)
       #expect(series.flow(.ended) == 3)
       let other = FigureSpan(days: Self.span.days, grain: .day, product: "other")
-      #expect(try await ledger.figures(over: other).series.flow(.payments) == 0)
+      #expect(try await ledger.readLong(ReadFigures(over: other)).series.flow(.payments) == 0)
     }
   }
 
@@ -54,10 +55,10 @@ import Testing
       for id in ["1", "2", "3"] {
         _ = try await ledger.record(entry(UserID("user-\(id)"), [Self.paid(id, days: 30)]))
       }
-      #expect(try await ledger.countFigures([:], limit: 10, rows: 2) == 10)
-      #expect(try await ledger.figures(over: Self.span).series.pending == 1)
-      while try await ledger.countFigures([:], limit: 10, rows: 2) > 0 {}
-      let series = try await ledger.figures(over: Self.span).series
+      #expect(try await ledger.run(CountPurchases([:], limit: 10, rows: 2)) == 10)
+      #expect(try await ledger.readLong(ReadFigures(over: Self.span)).series.pending == 1)
+      while try await ledger.run(CountPurchases([:], limit: 10, rows: 2)) > 0 {}
+      let series = try await ledger.readLong(ReadFigures(over: Self.span)).series
       #expect(series.pending == 0)
       #expect(series.flow(.payments) == 3)
     }
@@ -68,10 +69,12 @@ import Testing
       _ = try await ledger.record(entry("anna", [Self.paid("1", days: 365, price: 59_880)]))
       try await Self.count(ledger)
       let start = at(0).utcDay
-      let later = try await ledger.figures(over: FigureSpan(days: start + 200..<start + 210, grain: .day)).series
+      let later = try await ledger.readLong(ReadFigures(over: FigureSpan(days: start + 200..<start + 210, grain: .day)))
+        .series
       #expect(later.before["USD"]?[.active] == 1)
       #expect(later.periods.allSatisfy { $0.counts["USD"]?[.mrr] == 4_990 && $0.total[.new] == 0 })
-      let months = try await ledger.figures(over: FigureSpan(days: start..<start + 365, grain: .month)).series
+      let months = try await ledger.readLong(ReadFigures(over: FigureSpan(days: start..<start + 365, grain: .month)))
+        .series
       #expect(months.flow(.new) == 1)
       #expect(months.periods.allSatisfy { $0.total[.active] == 1 })
     }
@@ -86,10 +89,10 @@ import Testing
       let terms: [ProductID: Plans.Terms] = [pro: .init(prices: ["EUR": Price(milliunits: 3_990)])]
       try await ledger.beginFigures(former)
       try await ledger.beginFigures(terms)
-      #expect(try await ledger.countFigures(former, limit: 10) == 0)
-      while try await ledger.countFigures(terms, limit: 10) > 0 {}
-      #expect(try await ledger.countFigures(former, limit: 10) == 0)
-      let periods = try await ledger.figures(over: Self.span).series.periods
+      #expect(try await ledger.run(CountPurchases(former, limit: 10)) == 0)
+      while try await ledger.run(CountPurchases(terms, limit: 10)) > 0 {}
+      #expect(try await ledger.run(CountPurchases(former, limit: 10)) == 0)
+      let periods = try await ledger.readLong(ReadFigures(over: Self.span)).series.periods
       #expect(periods.first?.counts["EUR"]?[.mrr] == 3_990)
     }
   }
@@ -101,14 +104,15 @@ import Testing
       _ = try await ledger.record(entry("anna", [untold]))
       try await ledger.beginFigures([:])
       try await Self.count(ledger)
-      #expect(try await ledger.figures(over: Self.span).series.periods.first?.counts.keys.sorted() == [""])
+      #expect(
+        try await ledger.readLong(ReadFigures(over: Self.span)).series.periods.first?.counts.keys.sorted() == [""])
       try await ledger.beginFigures([:])
-      #expect(try await ledger.figures(over: Self.span).series.pending == 0)
+      #expect(try await ledger.readLong(ReadFigures(over: Self.span)).series.pending == 0)
 
       let terms: [ProductID: Plans.Terms] = [pro: .init(prices: ["EUR": Price(milliunits: 3_990)])]
       try await ledger.beginFigures(terms)
-      while try await ledger.countFigures(terms, limit: 10) > 0 {}
-      let series = try await ledger.figures(over: Self.span).series
+      while try await ledger.run(CountPurchases(terms, limit: 10)) > 0 {}
+      let series = try await ledger.readLong(ReadFigures(over: Self.span)).series
       #expect(series.periods.first?.counts["EUR"]?[.mrr] == 3_990)
       #expect(series.periods.first?.total[.active] == 1)
     }
@@ -128,12 +132,12 @@ import Testing
     // What is counted by other rules is forgotten, also where the prices change before the recount is over.
     try await ledger.keepMemo("figure rules", "0")
     try await ledger.beginFigures([:])
-    #expect(try await ledger.countFigures([:], limit: 2, page: 2) == 2)
+    #expect(try await ledger.run(CountPurchases([:], limit: 2, page: 2)) == 2)
     try await ledger.beginFigures(terms)
-    #expect(try await ledger.countFigures([:], limit: 2, page: 2) == 0)
-    #expect(try await ledger.figures(over: Self.span).series.pending == FigureSeries.pendingLimit)
+    #expect(try await ledger.run(CountPurchases([:], limit: 2, page: 2)) == 0)
+    #expect(try await ledger.readLong(ReadFigures(over: Self.span)).series.pending == FigureSeries.pendingLimit)
     for page in 1...3 {
-      #expect(try await ledger.countFigures(terms, limit: 2, page: 2) == 2)
+      #expect(try await ledger.run(CountPurchases(terms, limit: 2, page: 2)) == 2)
       // A purchase of a page before and one of a page behind change; a new one comes.
       for number in [1, 7, 10 + page] {
         var one = Self.paid("\(number)", time: Double(page), days: number == 1 ? 31 : 30)
@@ -143,10 +147,10 @@ import Testing
       await ledger.close()
       ledger = try await scratch.open()
       try await ledger.beginFigures(terms)
-      #expect(try await ledger.figures(over: Self.span).series.flow(.new) == 0)
+      #expect(try await ledger.readLong(ReadFigures(over: Self.span)).series.flow(.new) == 0)
     }
-    while try await ledger.countFigures(terms, limit: 2, page: 2) > 0 {}
-    let series = try await ledger.figures(over: Self.span).series
+    while try await ledger.run(CountPurchases(terms, limit: 2, page: 2)) > 0 {}
+    let series = try await ledger.readLong(ReadFigures(over: Self.span)).series
     #expect(series.pending == 0)
     #expect(series.flow(.new) == 10 && series.flow(.payments) == 10)
     #expect(
@@ -166,16 +170,16 @@ import Testing
         try tables.note(-2, to: Tally(name: .subscribers, label: "pro", detail: "active"))
       }
       let recounts = [
-        try await ledger.read { try $0.recountOfSubscribers() },
-        try await ledger.read { try $0.recountOfSubscribers() },
+        try await ledger.readLong(RecountSubscribers()),
+        try await ledger.readLong(RecountSubscribers()),
       ]
       _ = try await ledger.record(entry("ben", [evidence("2", time: 5_000, expires: 1_000)], evaluate: rules))
       _ = try await ledger.record(entry("carl", [evidence("3", expires: 1_000)], evaluate: rules))
       try await Self.count(ledger)
-      for recount in recounts { try await ledger.engine.submit { try $0.correctSubscribers(by: recount) } }
+      for recount in recounts { try await ledger.run(CorrectSubscribers(recount: recount)) }
       try await Self.count(ledger)
       #expect(
-        try await ledger.subscribers() == [
+        try await ledger.read(ReadSubscribers()) == [
           SubscriberCount(tier: "free", status: .expired, users: 1),
           SubscriberCount(tier: "pro", status: .active, users: 2),
         ])
@@ -197,7 +201,7 @@ import Testing
         _ = try await ledger.record(entry(UserID(annasAccount), [answer(number, id: id, account: annasAccount)]))
         if number > 0 { try await Self.count(ledger) }
       }
-      var series = try await ledger.figures(over: Self.span).series
+      var series = try await ledger.readLong(ReadFigures(over: Self.span)).series
       #expect(series.periods.enumerated().filter { $1.total[.payments] == 1 }.map(\.offset) == [0, 10, 20])
       #expect(
         series.periods.map { $0.total[.active] } == Array(repeating: 1, count: 30) + Array(repeating: 0, count: 10))
@@ -213,10 +217,10 @@ import Testing
       other.key = key("2")
       _ = try await ledger.record(entry("ben", [other]))
       try await Self.count(ledger)
-      series = try await ledger.figures(over: Self.span).series
+      series = try await ledger.readLong(ReadFigures(over: Self.span)).series
       #expect(series.flow(.new) == 1 && series.flow(.existing) == 1)
       #expect(series.periods[10].counts["USD"]?[.existingMRR] ?? 0 > 0)
-      let report = try await ledger.figures(over: Self.span)
+      let report = try await ledger.readLong(ReadFigures(over: Self.span))
       #expect(report.users(in: Self.span.days)[.conversions] ?? 0 == 1)
     }
   }
@@ -226,12 +230,14 @@ import Testing
       func counts() async throws -> [String: Int64] {
         try await Self.count(ledger)
         return Dictionary(
-          uniqueKeysWithValues: try await ledger.subscribers().map { ("\($0.tier) \($0.status.rawValue)", $0.users) })
+          uniqueKeysWithValues: try await ledger.read(ReadSubscribers()).map {
+            ("\($0.tier) \($0.status.rawValue)", $0.users)
+          })
       }
       for (id, user) in [("1", UserID("anna")), ("2", "ben")] {
         _ = try await ledger.record(entry(user, [evidence(id, expires: 1_000)], evaluate: rules))
       }
-      #expect(try await ledger.subscribers() == [])
+      #expect(try await ledger.read(ReadSubscribers()) == [])
       #expect(try await counts() == ["pro active": 2])
       // The same verdict again, and one that ends the subscription.
       _ = try await ledger.record(entry("anna", [evidence("1", time: 10, expires: 1_000)], evaluate: rules))
@@ -256,18 +262,19 @@ import Testing
       }
       try await Self.count(ledger)
       let start = at(0).utcDay
-      let report = try await ledger.figures(over: FigureSpan(days: start..<start + 10, grain: .day))
+      let report = try await ledger.readLong(ReadFigures(over: FigureSpan(days: start..<start + 10, grain: .day)))
       #expect(report.periods == ["yearly": "P364D", pro.rawValue: "P1M"])
       #expect(report.series.products["yearly"]?["USD"]?[.revenue] == 99_980)
       #expect(report.series.products["yearly"]?["USD"]?[.active] == 2)
       // Levels go on from before the span, and payments do not.
-      let later = try await ledger.figures(over: FigureSpan(days: start + 1..<start + 10, grain: .day))
+      let later = try await ledger.readLong(ReadFigures(over: FigureSpan(days: start + 1..<start + 10, grain: .day)))
       let cycles = later.series.cycles(["yearly": "P1Y", pro.rawValue: "P1M"])
       #expect(cycles["P1Y"]?["USD"]?[.active] == 2)
       #expect(cycles["P1M"]?["USD"]?[.mrr] == 4_990)
       #expect(cycles["P1Y"]?["USD"]?[.revenue] == 0)
       #expect(later.series.cycles([:]).isEmpty)
-      let one = try await ledger.figures(over: FigureSpan(days: start..<start + 10, grain: .day, product: "yearly"))
+      let one = try await ledger.readLong(
+        ReadFigures(over: FigureSpan(days: start..<start + 10, grain: .day, product: "yearly")))
       #expect(one.series.products.keys.sorted() == ["yearly"])
     }
   }

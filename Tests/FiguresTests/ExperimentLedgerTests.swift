@@ -4,6 +4,7 @@ import Foundation
 import SeededRandom
 import Testing
 
+@testable import Figures
 @testable import Ledger
 
 /// The variants that users saw, and their figures, as the ledger keeps them up.
@@ -19,7 +20,7 @@ import Testing
   }
 
   private static func count(_ ledger: Ledger) async throws {
-    while try await ledger.countFigures([:], limit: 3) > 0 {}
+    while try await ledger.run(CountPurchases([:], limit: 3)) > 0 {}
     while try await ledger.countExposures([:], limit: 3) > 0 {}
   }
 
@@ -30,7 +31,8 @@ import Testing
   private static func exposed(_ ledger: Ledger, _ variant: String, of experiment: String = "paywall") async throws
     -> Int64
   {
-    try await ledger.experimentFigures(exposedIn: 0..<100_000).counts[experiment]?[variant]?[""]?.exposed ?? 0
+    try await ledger.readLong(ReadExperimentFigures(exposedIn: 0..<100_000)).counts[experiment]?[variant]?[""]?.exposed
+      ?? 0
   }
 
   @Test func `a replica with the prices of before counts no user by them`() async throws {
@@ -40,7 +42,7 @@ import Testing
       try await ledger.beginFigures([:])
       try await ledger.record([Self.saw("anna", "family")], at: at(10))
       #expect(try await ledger.countExposures(former, limit: 10) == 0)
-      #expect(try await ledger.experimentFigures(exposedIn: 0..<100_000).pending > 0)
+      #expect(try await ledger.readLong(ReadExperimentFigures(exposedIn: 0..<100_000)).pending > 0)
       #expect(try await ledger.countExposures([:], limit: 10) == 1)
     }
   }
@@ -73,7 +75,7 @@ import Testing
       #expect(try await Self.kept(ledger, "anna") == kept)
       try await Self.count(ledger)
       #expect(try await Self.exposed(ledger, try #require(kept["paywall"])) == 1)
-      #expect(try await ledger.experimentFigures(exposedIn: 0..<100_000).counts["paywall"]?.count == 1)
+      #expect(try await ledger.readLong(ReadExperimentFigures(exposedIn: 0..<100_000)).counts["paywall"]?.count == 1)
     }
   }
 
@@ -125,15 +127,15 @@ import Testing
       try await ledger.record(
         [Self.saw("anna", "family"), Self.saw("ben", "family", at: day), Self.saw("cleo", "family", at: 3 * day)],
         at: at(3 * day))
-      #expect(try await ledger.experimentFigures(exposedIn: 0..<100_000).pending == 3)
+      #expect(try await ledger.readLong(ReadExperimentFigures(exposedIn: 0..<100_000)).pending == 3)
       try await Self.count(ledger)
       let first = at(0).utcDay
       for (days, users) in [(first..<first + 1, 1), (first + 1..<first + 4, 2), (first + 4..<first + 9, 0)] {
-        let figures = try await ledger.experimentFigures(exposedIn: days)
+        let figures = try await ledger.readLong(ReadExperimentFigures(exposedIn: days))
         #expect(figures.pending == 0)
         #expect(figures.counts["paywall"]?["family"]?[""]?.exposed ?? 0 == Int64(users))
       }
-      #expect(try await ledger.experimentFigures().counts["paywall"]?["family"]?[""]?.exposed == 3)
+      #expect(try await ledger.readLong(ReadExperimentFigures()).counts["paywall"]?["family"]?[""]?.exposed == 3)
     }
   }
 
@@ -158,7 +160,7 @@ import Testing
       for _ in 0..<90 { try await run.step() }
       try await Self.count(ledger)
       var figures: [String: [Int64]] = [:]
-      for (experiment, variants) in try await ledger.experimentFigures(exposedIn: 0..<100_000).counts {
+      for (experiment, variants) in try await ledger.readLong(ReadExperimentFigures(exposedIn: 0..<100_000)).counts {
         for (variant, counts) in variants {
           for (currency, one) in counts {
             figures["\(experiment) \(variant) \(currency)"] =
@@ -168,16 +170,16 @@ import Testing
       }
       let naive = run.recount()
       #expect(figures == naive)
-      let whole = try await ledger.experimentFigures(exposedIn: 0..<100_000).counts
-      #expect(try await ledger.experimentFigures().counts == whole)
+      let whole = try await ledger.readLong(ReadExperimentFigures(exposedIn: 0..<100_000)).counts
+      #expect(try await ledger.readLong(ReadExperimentFigures()).counts == whole)
       // As other rules left them.
       for change in ["DELETE FROM variant_figure", "UPDATE variant_figure SET exposed = 7"] {
         try await scratch.change("\(change) WHERE day < -1000000")
-        #expect(try await ledger.experimentFigures().counts != whole)
+        #expect(try await ledger.readLong(ReadExperimentFigures()).counts != whole)
         try await ledger.keepMemo("figure rules", "0")
         try await ledger.beginFigures([:])
-        #expect(try await ledger.experimentFigures().counts == whole)
-        #expect(try await ledger.experimentFigures(exposedIn: Int.min..<Int.max).counts == whole)
+        #expect(try await ledger.readLong(ReadExperimentFigures()).counts == whole)
+        #expect(try await ledger.readLong(ReadExperimentFigures(exposedIn: Int.min..<Int.max)).counts == whole)
       }
       #expect(naive.count > 4)
       #expect(try await scratch.verify().findings == [])
@@ -227,7 +229,7 @@ import Testing
       case 9: try await beginTrial()
       case 10: try await join()
       default:
-        _ = try await ledger.countFigures([:], limit: Int.random(in: 1...3, using: &random))
+        _ = try await ledger.run(CountPurchases([:], limit: Int.random(in: 1...3, using: &random)))
         _ = try await ledger.countExposures([:], limit: Int.random(in: 1...3, using: &random))
       }
     }

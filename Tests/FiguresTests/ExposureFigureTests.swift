@@ -1,5 +1,6 @@
 import Access
 import Entitlements
+import Figures
 import Foundation
 import Testing
 

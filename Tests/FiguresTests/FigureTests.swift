@@ -1,8 +1,11 @@
 import Access
 import Entitlements
+import Figures
 import Foundation
 import SeededRandom
 import Testing
+
+@testable import Ledger
 
 /// What one subscription adds to the figures.
 @Suite struct FigureTests {

@@ -1,3 +1,5 @@
+package import Access
+
 extension Experiment {
   /// The critical values of the chi-squared distribution at p = 0.001, for one degree of freedom and more:
   /// https://www.itl.nist.gov/div898/handbook/eda/section3/eda3674.htm

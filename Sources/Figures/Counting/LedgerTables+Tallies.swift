@@ -1,15 +1,8 @@
-internal import Access
 internal import Entitlements
+internal import Ledger
 
 extension LedgerTables {
   // MARK: Counting
-
-  /// Adds to a count, a moment later: see the migration.
-  func note(_ change: Int64, to tally: Tally) throws {
-    try execute(
-      "INSERT INTO tally_change (name, day, label, detail, change) VALUES (?, ?, ?, ?, ?)", tally.name, tally.day,
-      tally.label, tally.detail, change)
-  }
 
   /// Adds what was noted to the counts.
   /// - Returns: how many rows were added.
@@ -38,54 +31,6 @@ extension LedgerTables {
     }
     try execute("DELETE FROM tally_change WHERE id <= ?", last.id)
     return noted.count
-  }
-
-  /// The differences between a scan of all users and the counts of users by tier and status. A version without these counts
-  /// causes them. Every other change of a user is counted in its own transaction, so that the differences stay the same
-  /// while records come in.
-  func recountOfSubscribers() throws -> SubscriberRecount {
-    var differences: [Tally: Int64] = [:]
-    for row in try all(
-      """
-      SELECT tier, status, count(*) FROM account WHERE tier IS NOT NULL GROUP BY tier, status
-      UNION ALL SELECT label, detail, -count FROM tally WHERE name = ?
-      UNION ALL SELECT label, detail, -change FROM tally_change WHERE name = ?
-      """, Tally.Name.subscribers, Tally.Name.subscribers,
-      read: {
-        (
-          tally: Tally(name: .subscribers, label: try $0.get(0), detail: try $0.get(1)),
-          count: try $0.get(2, as: Int64.self)
-        )
-      })
-    {
-      differences[row.tally, default: 0] += row.count
-    }
-    return SubscriberRecount(differences: differences.filter { $0.value != 0 }, corrections: try corrections())
-  }
-
-  /// Adds the differences to the counts, unless another replica has corrected these since they were read.
-  func correctSubscribers(by recount: SubscriberRecount) throws {
-    guard !recount.differences.isEmpty, try corrections() == recount.corrections else { return }
-    for (tally, difference) in recount.differences.sorted(by: { $0.key < $1.key }) { try note(difference, to: tally) }
-    try keepMemo(Self.correctionMemo, "\(recount.corrections &+ 1)")
-  }
-
-  private static let correctionMemo = "subscriber corrections"
-
-  /// How often the counts of users were corrected.
-  private func corrections() throws -> Int { try memo(Self.correctionMemo).flatMap { Int($0) } ?? 0 }
-
-  /// See `recountOfSubscribers`.
-  struct SubscriberRecount: Sendable {
-    var differences: [Tally: Int64]
-    var corrections: Int
-  }
-
-  /// Notes that a user has another tier or status.
-  func countSubscriber(_ former: Account.Access?, replacedBy access: Account.Access) throws {
-    guard former?.tier != access.tier || former?.status != access.status else { return }
-    if let former { try note(-1, to: Tally(subscriber: former)) }
-    try note(1, to: Tally(subscriber: access))
   }
 
   /// Adds up by month, anew, what is counted by day.
@@ -127,9 +72,5 @@ extension Tally {
   /// The count of the month that has this one of a day; `nil` for what is not counted by month.
   fileprivate var month: Tally? {
     name.months.map { Tally(name: $0, day: CalendarDay.firstOfMonth(of: day), label: label, detail: detail) }
-  }
-
-  init(subscriber access: Account.Access) {
-    self.init(name: .subscribers, label: access.tier.rawValue, detail: access.status.rawValue)
   }
 }

@@ -1,13 +1,13 @@
-import Access
-import Entitlements
-import Ledger
-import Logging
-import Resilience
-import ServiceLifecycle
+package import Access
+package import Entitlements
+package import Ledger
+package import Logging
+internal import Resilience
+internal import ServiceLifecycle
 
 /// Keeps the figures up with the purchases and with what users saw of experiments, a moment behind them, so that no receipt
 /// waits for it.
-struct FigureCounter: Service {
+package struct FigureCounter: Service {
   /// The most purchases, or users, in one transaction, which no receipt should wait for long.
   static let batch = 50
 
@@ -16,14 +16,14 @@ struct FigureCounter: Service {
   private let logger: Logger
   private let pause: Duration
 
-  init(terms: [ProductID: Plans.Terms], ledger: Ledger, logger: Logger, pause: Duration) {
+  package init(terms: [ProductID: Plans.Terms], ledger: Ledger, logger: Logger, pause: Duration) {
     self.terms = terms
     self.ledger = ledger
     self.logger = logger
     self.pause = pause
   }
 
-  func run() async throws {
+  package func run() async throws {
     await cancelWhenGracefulShutdown {
       var hasBegun = false
       await repeatUntilCancelled {
@@ -50,7 +50,7 @@ struct FigureCounter: Service {
   /// - Returns: the number of purchases.
   func count() async -> Int {
     do throws(LedgerError) {
-      return try await ledger.countFigures(terms, limit: Self.batch)
+      return try await ledger.run(CountPurchases(terms, limit: Self.batch))
     } catch {
       logger.warning("the figures cannot be counted", metadata: ["error": "\(error)"])
       return 0

@@ -1,0 +1,159 @@
+internal import Access
+internal import Entitlements
+internal import Ledger
+
+internal import struct FoundationEssentials.Date
+
+/// Counts users whose exposures, purchases or trials changed.
+///
+/// It returns how many; fewer than the limit when all are counted, while another replica counts, or where one with other
+/// prices or rules began after this one.
+struct CountExposures: LedgerOperation {
+  let terms: [ProductID: Plans.Terms]
+  let prices: PriceText
+  let limit: Int
+
+  init(_ terms: [ProductID: Plans.Terms], limit: Int) {
+    self.terms = terms
+    prices = PriceText(terms)
+    self.limit = limit
+  }
+
+  func run(_ tables: LedgerTables) throws -> Int {
+    guard try tables.areFigures(by: prices) else { return 0 }
+    if tables.isShared, try !tables.exists("SELECT 1 WHERE pg_try_advisory_xact_lock(1129531217)") { return 0 }
+    let due = try tables.all("SELECT user_id FROM exposure_due ORDER BY user_id LIMIT ?", max(0, limit)) {
+      try $0.get(0, as: String.self)
+    }
+    var sums: [VariantKey: VariantCounts] = [:]
+    for key in due {
+      try tables.execute("DELETE FROM exposure_due WHERE user_id = ?", key)
+      let former = try tables.countedExposures(of: key)
+      let present = try tables.presentCounts(of: key, terms)
+      guard former != present else { continue }
+      for (key, counts) in former { sums[key, default: VariantCounts()] -= counts }
+      for (key, counts) in present { sums[key, default: VariantCounts()] += counts }
+      guard !present.isEmpty else {
+        try tables.execute("DELETE FROM counted_exposure WHERE user_id = ?", key)
+        continue
+      }
+      try tables.execute(
+        """
+        INSERT INTO counted_exposure (user_id, counts) VALUES (?, ?)
+        ON CONFLICT (user_id) DO UPDATE SET counts = excluded.counts
+        """, key, StoredForm.encoded(StoredVariantCounts(present)))
+    }
+    try tables.add(sums)
+    return due.count
+  }
+}
+
+/// Reads how many users wait to be counted, up to a limit.
+struct ExposuresDue: LedgerOperation {
+  let limit: Int
+
+  func run(_ tables: LedgerTables) throws -> Int { try tables.exposuresDue(limit: limit) }
+}
+
+extension LedgerTables {
+  /// How many users wait to be counted, up to a limit.
+  func exposuresDue(limit: Int) throws -> Int {
+    try first("SELECT count(*) FROM (SELECT user_id FROM exposure_due LIMIT ?) AS due", limit) { try $0.get(0) } ?? 0
+  }
+
+  fileprivate func countedExposures(of key: String) throws -> [VariantKey: VariantCounts] {
+    try first("SELECT counts FROM counted_exposure WHERE user_id = ?", key) {
+      try StoredForm.decoded(StoredVariantCounts.self, $0.get(0)).counts
+    } ?? [:]
+  }
+
+  fileprivate func presentCounts(
+    of key: String, _ terms: [ProductID: Plans.Terms]
+  ) throws -> [VariantKey: VariantCounts] {
+    let exposures = try exposures(of: key)
+    guard !exposures.isEmpty else { return [:] }
+    let evidence = try purchaseIDs(ofKey: key).compactMap { try countable($0)?.evidence }
+    let trials = try all("SELECT starts_at FROM given_period WHERE user_id = ? AND kind = 'trial'", key) {
+      try $0.get(0, as: Date.self)
+    }
+    var counts: [VariantKey: VariantCounts] = [:]
+    for exposure in exposures {
+      counts.merge(exposure.counts(evidence, trials: trials, terms)) { one, _ in one }
+    }
+    return counts
+  }
+
+  /// The day under which a row has the sums of all days.
+  static let allDays = Int(Int32.min)
+
+  fileprivate func add(_ changes: [VariantKey: VariantCounts]) throws {
+    var sums = changes
+    for (key, counts) in changes {
+      var all = key
+      all.day = Self.allDays
+      sums[all, default: VariantCounts()] += counts
+    }
+    for (key, counts) in sums.sorted(by: { $0.key < $1.key }) where !counts.isZero {
+      try execute(
+        """
+        INSERT INTO variant_figure
+          (experiment, day, variant, currency, exposed, paid_before, trials, paid, revenue, refunds)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        ON CONFLICT (experiment, day, variant, currency) DO UPDATE SET
+          exposed = variant_figure.exposed + excluded.exposed,
+          paid_before = variant_figure.paid_before + excluded.paid_before,
+          trials = variant_figure.trials + excluded.trials, paid = variant_figure.paid + excluded.paid,
+          revenue = variant_figure.revenue + excluded.revenue, refunds = variant_figure.refunds + excluded.refunds
+        """, key.experiment, key.day, key.variant, key.currency, counts.exposed, counts.paidBefore, counts.trials,
+        counts.paid, counts.revenue, counts.refunds)
+    }
+  }
+
+  /// Adds up the days of every variant, anew.
+  func addUpVariants() throws {
+    try execute("DELETE FROM variant_figure WHERE day = ?", Self.allDays)
+    try execute(
+      """
+      INSERT INTO variant_figure
+        (experiment, day, variant, currency, exposed, paid_before, trials, paid, revenue, refunds)
+      SELECT experiment, ?, variant, currency, sum(exposed), sum(paid_before), sum(trials), sum(paid), sum(revenue),
+        sum(refunds)
+      FROM variant_figure GROUP BY experiment, variant, currency
+      """, Self.allDays)
+  }
+
+}
+
+/// The counts of a user as they are stored: a list of lists, each the key and then the numbers.
+private struct StoredVariantCounts: Codable {
+  let counts: [VariantKey: VariantCounts]
+
+  init(_ counts: [VariantKey: VariantCounts]) { self.counts = counts }
+
+  init(from decoder: any Decoder) throws {
+    var list = try decoder.unkeyedContainer()
+    var read: [VariantKey: VariantCounts] = [:]
+    while !list.isAtEnd {
+      var row = try list.nestedUnkeyedContainer()
+      let key = try VariantKey(
+        experiment: row.decode(String.self), variant: row.decode(String.self), day: row.decode(Int.self),
+        currency: row.decode(String.self))
+      var counts = VariantCounts()
+      for count in VariantCounts.all { counts[keyPath: count] = try row.decode(Int64.self) }
+      read[key] = counts
+    }
+    counts = read
+  }
+
+  func encode(to encoder: any Encoder) throws {
+    var list = encoder.unkeyedContainer()
+    for (key, counts) in counts.sorted(by: { $0.key < $1.key }) {
+      var row = list.nestedUnkeyedContainer()
+      try row.encode(key.experiment)
+      try row.encode(key.variant)
+      try row.encode(key.day)
+      try row.encode(key.currency)
+      for count in VariantCounts.all { try row.encode(counts[keyPath: count]) }
+    }
+  }
+}

@@ -1,0 +1,53 @@
+internal import Ledger
+
+/// Reads the differences between a scan of all users and the counts of users by tier and status. A version without these
+/// counts causes them. Every other change of a user is counted in its own transaction, so that the differences stay the
+/// same while records come in.
+struct RecountSubscribers: LedgerOperation {
+  func run(_ tables: LedgerTables) throws -> SubscriberRecount {
+    var differences: [Tally: Int64] = [:]
+    for row in try tables.all(
+      """
+      SELECT tier, status, count(*) FROM account WHERE tier IS NOT NULL GROUP BY tier, status
+      UNION ALL SELECT label, detail, -count FROM tally WHERE name = ?
+      UNION ALL SELECT label, detail, -change FROM tally_change WHERE name = ?
+      """, Tally.Name.subscribers, Tally.Name.subscribers,
+      read: {
+        (
+          tally: Tally(name: .subscribers, label: try $0.get(0), detail: try $0.get(1)),
+          count: try $0.get(2, as: Int64.self)
+        )
+      })
+    {
+      differences[row.tally, default: 0] += row.count
+    }
+    return SubscriberRecount(
+      differences: differences.filter { $0.value != 0 }, corrections: try tables.corrections())
+  }
+}
+
+struct SubscriberRecount: Sendable {
+  var differences: [Tally: Int64]
+  /// How often the counts had been corrected.
+  var corrections: Int
+}
+
+/// Adds the differences to the counts, unless another replica has corrected these since they were read.
+struct CorrectSubscribers: LedgerOperation {
+  let recount: SubscriberRecount
+
+  func run(_ tables: LedgerTables) throws {
+    guard !recount.differences.isEmpty, try tables.corrections() == recount.corrections else { return }
+    for (tally, difference) in recount.differences.sorted(by: { $0.key < $1.key }) {
+      try tables.note(difference, to: tally)
+    }
+    try tables.keepMemo(LedgerTables.correctionMemo, "\(recount.corrections &+ 1)")
+  }
+}
+
+extension LedgerTables {
+  fileprivate static let correctionMemo = "subscriber corrections"
+
+  /// How often the counts of users were corrected.
+  fileprivate func corrections() throws -> Int { try memo(Self.correctionMemo).flatMap { Int($0) } ?? 0 }
+}

@@ -1,0 +1,57 @@
+internal import Access
+package import Ledger
+
+/// Reads the figures of a span of days.
+package struct ReadFigures: LedgerOperation {
+  private let span: FigureSpan
+
+  package init(over span: FigureSpan) { self.span = span }
+
+  package func run(_ tables: LedgerTables) throws -> FigureReport {
+    let series = try FigureSeries(span, pending: tables.figuresDue(limit: FigureSeries.pendingLimit)) {
+      grain, days, by in
+      try tables.figures(grain, days, by, of: span.product)
+    }
+    // By month the funnel is read as such, but where the span has a part of one.
+    var funnel = try tables.funnel(span.grain, span.days)
+    for period in series.periods where span.grain == .month && !period.isWholeMonth {
+      funnel[period.days.lowerBound] = try tables.funnelSum(period.days)
+    }
+    return FigureReport(
+      series: series, subscribers: try tables.subscribers(), periods: try tables.productPeriods(),
+      funnel: funnel, nearLimits: try tables.nearLimits(),
+      webhooks: try tables.webhookAttempts(span.days),
+      cohorts: span.grain == .month ? series.cohorts(try tables.cohorts(span.days, of: span.product)) : [])
+  }
+}
+
+/// Reads the users of each tier and status, by their last verdicts.
+package struct ReadSubscribers: LedgerOperation {
+  package init() {}
+
+  package func run(_ tables: LedgerTables) throws -> [SubscriberCount] { try tables.subscribers() }
+}
+
+/// Reads the attempts to deliver events in a range of days.
+private struct ReadWebhookAttempts: LedgerOperation {
+  let days: Range<Int>
+
+  func run(_ tables: LedgerTables) throws -> [WebhookAttempts] { try tables.webhookAttempts(days) }
+}
+
+extension Ledger {
+  /// The figures that are watched, as of a day.
+  package func watchedFigures(today: Int) async throws(LedgerError) -> [WatchedFigure] {
+    let span = WatchedFigure.span(today: today)
+    let settled = span.days.prefix(WatchedFigure.length)
+    let report = try await readLong(ReadFigures(over: span))
+    let users = report.users(in: settled.startIndex..<settled.endIndex)
+    let webhooks = try await readLong(ReadWebhookAttempts(days: today - WatchedFigure.length..<today + 1))
+    let delivered = webhooks.reduce(0) { $0 + $1.delivered }
+    return report.series.watched + [
+      WatchedFigure(.conversion, users[.conversions] ?? 0, of: users[.users] ?? 0),
+      WatchedFigure(.paywallConversion, users[.purchasers] ?? 0, of: users[.viewers] ?? 0),
+      WatchedFigure(.webhookSuccess, delivered, of: webhooks.reduce(delivered) { $0 + $1.failed }),
+    ]
+  }
+}

@@ -1,0 +1,42 @@
+internal import Entitlements
+
+/// Marks for the figures, which are counted a moment later.
+extension LedgerTables {
+  /// Marks a purchase for recounting.
+  func noteFigures(of purchase: Int64) throws {
+    try execute(
+      """
+      INSERT INTO figure_due (purchase_id, changes) VALUES (?, 1)
+      ON CONFLICT (purchase_id) DO UPDATE SET changes = figure_due.changes + 1
+      """, purchase)
+  }
+
+  /// Has a user counted anew who saw a variant.
+  package func noteExposures(of key: String) throws {
+    try execute(
+      """
+      INSERT INTO exposure_due (user_id, changes) SELECT user_id, 1 FROM exposure WHERE user_id = ? LIMIT 1
+      ON CONFLICT (user_id) DO UPDATE SET changes = exposure_due.changes + 1
+      """, key)
+  }
+
+  /// Adds to a count, a moment later: see the migration.
+  package func note(_ change: Int64, to tally: Tally) throws {
+    try execute(
+      "INSERT INTO tally_change (name, day, label, detail, change) VALUES (?, ?, ?, ?, ?)", tally.name, tally.day,
+      tally.label, tally.detail, change)
+  }
+
+  /// Notes that a user has another tier or status.
+  func countSubscriber(_ former: Account.Access?, replacedBy access: Account.Access) throws {
+    guard former?.tier != access.tier || former?.status != access.status else { return }
+    if let former { try note(-1, to: Tally(subscriber: former)) }
+    try note(1, to: Tally(subscriber: access))
+  }
+}
+
+extension Tally {
+  init(subscriber access: Account.Access) {
+    self.init(name: .subscribers, label: access.tier.rawValue, detail: access.status.rawValue)
+  }
+}

@@ -1,0 +1,44 @@
+package import Access
+internal import Entitlements
+
+extension LedgerTables {
+  /// Keeps the variant that a user saw, unless the user saw one of the experiment's before.
+  /// - Parameter user: as `name(of:)` has it.
+  func keep(_ exposure: Exposure, of user: UserID) throws {
+    guard !user.isErased else { return }
+    try execute(
+      """
+      INSERT INTO exposure (user_id, experiment, variant, exposed_at) VALUES (?, ?, ?, ?)
+      ON CONFLICT (user_id, experiment) DO NOTHING
+      """, user.key, exposure.experiment, exposure.variant, exposure.at)
+    guard changesCount == 1 else { return }
+    changes.note(usageOf: user)
+    try noteExposures(of: user.key)
+  }
+
+  package func exposures(of key: String) throws -> [Exposure] {
+    try all("SELECT experiment, variant, exposed_at FROM exposure WHERE user_id = ? ORDER BY experiment", key) { row in
+      Exposure(experiment: try row.get(0), variant: try row.get(1), at: try row.get(2))
+    }
+  }
+
+  /// Gives a user what an anonymous customer saw. Of an experiment of which both saw a variant, the user's own stays.
+  func move(exposuresOf id: UserID, to user: UserID) throws {
+    try noteExposures(of: id.key)
+    try execute(
+      """
+      INSERT INTO exposure (user_id, experiment, variant, exposed_at)
+        SELECT CAST(? AS TEXT), experiment, variant, exposed_at FROM exposure AS former WHERE former.user_id = ?
+      ON CONFLICT (user_id, experiment) DO NOTHING
+      """, user.key, id.key)
+    try execute("DELETE FROM exposure WHERE user_id = ?", id.key)
+    try noteExposures(of: user.key)
+  }
+
+  /// Deletes what names the user. The sums keep what was counted.
+  func erase(exposuresOf key: String) throws {
+    try execute("DELETE FROM exposure WHERE user_id = ?", key)
+    try execute("DELETE FROM exposure_due WHERE user_id = ?", key)
+    try execute("DELETE FROM counted_exposure WHERE user_id = ?", key)
+  }
+}

@@ -1,0 +1,1 @@
+../../LedgerTests/SplitMix64.swift
