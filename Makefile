@@ -33,7 +33,7 @@ demo: deps ## Start a simulated App Store and the service, post one receipt per 
 test: build-tests app-package-check ## Run every test
 	@SWIFT=$(SWIFT) scripts/run-tests
 
-test-postgresql: build-tests ## Run the tests of the ledger and of the service on PostgreSQL (12 minutes)
+test-postgresql: build-tests ## Run the tests of the ledger, the figures and the service on PostgreSQL (12 minutes)
 	@SWIFT=$(SWIFT) COUNTERSIGN_TEST_ENGINE=postgresql scripts/run-tests --filter '^(FiguresTests|LedgerTests|CountersignTests)\.' --skip 'FaultTests'
 
 build-tests: test-deps ## Build every test

@@ -4,10 +4,10 @@ internal import Ledger
 
 internal import struct FoundationEssentials.Date
 
-/// Counts users whose exposures, purchases or trials changed.
+/// Counts the users in experiments who have new exposures, purchases or trials.
 ///
-/// It returns how many; fewer than the limit when all are counted, while another replica counts, or where one with other
-/// prices or rules began after this one.
+/// The outcome is the number of users. Fewer than the limit: all are counted, another replica counts, or a replica with
+/// other prices or rules began later.
 struct CountExposures: LedgerOperation {
   let terms: [ProductID: Plans.Terms]
   let prices: PriceText
@@ -20,8 +20,7 @@ struct CountExposures: LedgerOperation {
   }
 
   func run(_ tables: LedgerTables) throws -> Int {
-    guard try tables.areFigures(by: prices) else { return 0 }
-    if tables.isShared, try !tables.exists("SELECT 1 WHERE pg_try_advisory_xact_lock(1129531217)") { return 0 }
+    guard try tables.areFigures(by: prices), try tables.take(.exposures) else { return 0 }
     let due = try tables.all("SELECT user_id FROM exposure_due ORDER BY user_id LIMIT ?", max(0, limit)) {
       try $0.get(0, as: String.self)
     }
@@ -48,7 +47,7 @@ struct CountExposures: LedgerOperation {
   }
 }
 
-/// Reads how many users wait to be counted, up to a limit.
+/// Reads the number of users to be counted, up to a limit.
 struct ExposuresDue: LedgerOperation {
   let limit: Int
 
@@ -56,7 +55,7 @@ struct ExposuresDue: LedgerOperation {
 }
 
 extension LedgerTables {
-  /// How many users wait to be counted, up to a limit.
+  /// The number of users to be counted, up to a limit.
   func exposuresDue(limit: Int) throws -> Int {
     try first("SELECT count(*) FROM (SELECT user_id FROM exposure_due LIMIT ?) AS due", limit) { try $0.get(0) } ?? 0
   }
@@ -109,7 +108,7 @@ extension LedgerTables {
     }
   }
 
-  /// Adds up the days of every variant, anew.
+  /// Replaces the sum of every variant by that of its days.
   func addUpVariants() throws {
     try execute("DELETE FROM variant_figure WHERE day = ?", Self.allDays)
     try execute(

@@ -5,16 +5,17 @@ package import Ledger
 
 internal import struct FoundationEssentials.Date
 
-/// Counts purchases that changed, and adds up what else was noted; during a recount marks its next page.
+/// Counts the purchases that changed, and adds the changes of the other counts to their sums. During a recount it marks the
+/// next page instead.
 ///
-/// It returns how many purchases, or other changes; fewer than the limit when all are counted, while another replica
-/// counts, or where one with other prices or rules began after this one: what it has counted is not counted by these.
-/// The limit where a page of a recount was marked, and where purchases are left.
+/// The outcome is the number of purchases, or of other changes. Fewer than the limit: all are counted, another replica
+/// counts, or a replica with other prices or rules began later, and its counts stay. The limit: a page of a recount was
+/// marked, or purchases are left.
 package struct CountPurchases: LedgerOperation {
   /// The purchases of a recount's page: a million are marked within minutes, and no receipt waits for long.
   private static let recountPage = 500
 
-  /// The transactions that are counted at a time: 20,000 take 26 ms of CPU. A purchase may have thousands.
+  /// The transactions of one count: 20,000 take 26 ms of CPU. A purchase may have thousands.
   private static let figureRows = 20_000
 
   private let terms: [ProductID: Plans.Terms]
@@ -31,7 +32,7 @@ package struct CountPurchases: LedgerOperation {
   }
 
   /// - Parameters:
-  ///   - rows: the transactions of the purchases, after which no other one is begun.
+  ///   - rows: the number of transactions after which no other purchase is begun.
   ///   - page: the purchases of a page. They are only marked, so that there may be more than are counted.
   init(_ terms: [ProductID: Plans.Terms], limit: Int, rows: Int = figureRows, page: Int = recountPage) {
     self.terms = terms
@@ -42,8 +43,7 @@ package struct CountPurchases: LedgerOperation {
   }
 
   package func run(_ tables: LedgerTables) throws -> Int {
-    guard try tables.areFigures(by: prices) else { return 0 }
-    if tables.isShared, try !tables.exists("SELECT 1 WHERE pg_try_advisory_xact_lock(1129531216)") { return 0 }
+    guard try tables.areFigures(by: prices), try tables.take(.purchases) else { return 0 }
     if let recount = try tables.recount() {
       try tables.mark(recount, page: max(1, page))
       return limit

@@ -1,8 +1,8 @@
 internal import Ledger
 
 /// Reads the differences between a scan of all users and the counts of users by tier and status. A version without these
-/// counts causes them. Every other change of a user is counted in its own transaction, so that the differences stay the
-/// same while records come in.
+/// counts causes them. Every other version counts a user's change in the same transaction, so records leave the differences
+/// as they are.
 struct RecountSubscribers: LedgerOperation {
   func run(_ tables: LedgerTables) throws -> SubscriberRecount {
     var differences: [Tally: Int64] = [:]
@@ -28,11 +28,11 @@ struct RecountSubscribers: LedgerOperation {
 
 struct SubscriberRecount: Sendable {
   var differences: [Tally: Int64]
-  /// How often the counts had been corrected.
+  /// The number of corrections before the scan.
   var corrections: Int
 }
 
-/// Adds the differences to the counts, unless another replica has corrected these since they were read.
+/// Adds the differences to the counts, unless another replica has corrected these since the scan.
 struct CorrectSubscribers: LedgerOperation {
   let recount: SubscriberRecount
 
@@ -48,6 +48,6 @@ struct CorrectSubscribers: LedgerOperation {
 extension LedgerTables {
   fileprivate static let correctionMemo = "subscriber corrections"
 
-  /// How often the counts of users were corrected.
+  /// The number of corrections of the counts of users.
   fileprivate func corrections() throws -> Int { try memo(Self.correctionMemo).flatMap { Int($0) } ?? 0 }
 }

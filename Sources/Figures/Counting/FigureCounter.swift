@@ -5,8 +5,7 @@ package import Logging
 internal import Resilience
 internal import ServiceLifecycle
 
-/// Keeps the figures up with the purchases and with what users saw of experiments, a moment behind them, so that no receipt
-/// waits for it.
+/// Counts the purchases and the users in experiments that records marked, a moment later, so that no receipt waits for it.
 package struct FigureCounter: Service {
   /// The most purchases, or users, in one transaction, which no receipt should wait for long.
   static let batch = 50
@@ -36,7 +35,7 @@ package struct FigureCounter: Service {
     }
   }
 
-  /// Counts everything anew if the catalog's prices changed.
+  /// Begins a recount if the catalog's prices changed.
   func begin() async -> Bool {
     do throws(LedgerError) {
       try await ledger.beginFigures(terms)

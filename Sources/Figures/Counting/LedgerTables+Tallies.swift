@@ -2,10 +2,8 @@ internal import Entitlements
 internal import Ledger
 
 extension LedgerTables {
-  // MARK: Counting
-
-  /// Adds what was noted to the counts.
-  /// - Returns: how many rows were added.
+  /// Adds the changes of counts to their sums.
+  /// - Returns: the number of changes.
   func addTallies(limit: Int) throws -> Int {
     let noted = try all(
       "SELECT id, name, day, label, detail, change FROM tally_change ORDER BY id LIMIT ?", max(0, limit)
@@ -33,7 +31,7 @@ extension LedgerTables {
     return noted.count
   }
 
-  /// Adds up by month, anew, what is counted by day.
+  /// Replaces every monthly sum by that of its days.
   func addUpMonths() throws {
     var months: [Tally: Int64] = [:]
     for name in Tally.Name.allCases {
@@ -49,8 +47,6 @@ extension LedgerTables {
         month.label, month.detail, count)
     }
   }
-
-  // MARK: Reading
 
   /// The counts of a range of days, in the order of their keys.
   func tallies(_ name: Tally.Name, _ days: Range<Int> = 0..<1) throws -> [(tally: Tally, count: Int64)] {
@@ -69,7 +65,7 @@ extension LedgerTables {
 }
 
 extension Tally {
-  /// The count of the month that has this one of a day; `nil` for what is not counted by month.
+  /// The monthly sum of a daily count; `nil` for a count as of now.
   fileprivate var month: Tally? {
     name.months.map { Tally(name: $0, day: CalendarDay.firstOfMonth(of: day), label: label, detail: detail) }
   }

@@ -2,7 +2,7 @@ internal import Access
 internal import Entitlements
 internal import Ledger
 
-/// Begins to have every purchase counted anew, unless that was begun with these prices already; by other rules from nothing.
+/// Begins a recount of every purchase, unless the last one began with these prices. Other rules begin from nothing.
 struct BeginRecount: LedgerOperation {
   let prices: PriceText
 
@@ -22,7 +22,7 @@ struct BeginRecount: LedgerOperation {
   }
 }
 
-/// The prices of the catalog, to be compared.
+/// The catalog's prices as a text, by which two catalogs are compared.
 struct PriceText: Sendable {
   let text: String
 
@@ -61,7 +61,7 @@ extension LedgerTables {
     try keepMemo(Self.recountMemo, recount.map { "\($0.isFromNothing ? "all" : "prices") \($0.after)" })
   }
 
-  /// Marks the next page of a recount. A purchase that is recorded in between is marked besides.
+  /// Marks the next page of a recount. Records mark their own purchases meanwhile.
   func mark(_ recount: Recount, page: Int) throws {
     let last = try first(
       """

@@ -22,7 +22,7 @@ package struct WebhookAttempts: Hashable, Sendable {
   package var failed: Int64 = 0
 }
 
-/// Everything that the figures of a span say, read in one snapshot.
+/// The figures of a span, of one snapshot.
 package struct FigureReport: Sendable {
   package var series: FigureSeries
   /// As of now, and not of the span.

@@ -27,7 +27,7 @@ extension LedgerTables {
     }
   }
 
-  /// The counts of a range of days, added up: SQL does that, of months as far as there are whole ones.
+  /// The sums of a range of days. SQL adds up, whole months from their own rows.
   private func sums(_ name: Tally.Name, _ days: Range<Int>) throws -> [Tally: Int64] {
     var sums: [Tally: Int64] = [:]
     for part in FigureSeries.monthsAndDays(of: days) {
@@ -57,7 +57,7 @@ extension LedgerTables {
     return attempts.values.sorted { $0.webhook < $1.webhook }
   }
 
-  /// The length of the periods of every product that was counted.
+  /// The length of the periods of every counted product (ISO 8601).
   func productPeriods() throws -> [String: String] {
     let rows = try all("SELECT product_id, period FROM product_period") { row in
       (try row.get(0, as: String.self), try row.get(1, as: String.self))

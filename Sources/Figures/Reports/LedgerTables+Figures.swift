@@ -1,7 +1,7 @@
 internal import Ledger
 
 extension LedgerTables {
-  /// How many purchases wait to be counted, up to a limit; as many as that during a recount.
+  /// The number of purchases to be counted, up to a limit; the limit during a recount.
   func figuresDue(limit: Int) throws -> Int {
     guard try recount() == nil else { return limit }
     return try first("SELECT count(*) FROM (SELECT purchase_id FROM figure_due LIMIT ?) AS due", limit) {
@@ -10,7 +10,7 @@ extension LedgerTables {
   }
 
   /// The sums of the days, or of the months by their first days, in a range: by day, or by product. SQL adds up, so that few
-  /// rows leave it, and only what is asked for: levels alone are half of the work.
+  /// rows leave it; levels alone are half of the work.
   func figures(
     _ grain: FigureGrain, _ days: Range<Int>, _ grouping: FigureGrouping, of product: String? = nil
   ) throws -> [FigureKey: FigureCounts] {

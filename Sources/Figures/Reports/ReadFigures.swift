@@ -12,7 +12,7 @@ package struct ReadFigures: LedgerOperation {
       grain, days, by in
       try tables.figures(grain, days, by, of: span.product)
     }
-    // By month the funnel is read as such, but where the span has a part of one.
+    // Whole months have rows of their own in the funnel; a part of one is added up from its days.
     var funnel = try tables.funnel(span.grain, span.days)
     for period in series.periods where span.grain == .month && !period.isWholeMonth {
       funnel[period.days.lowerBound] = try tables.funnelSum(period.days)

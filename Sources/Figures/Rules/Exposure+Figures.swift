@@ -7,8 +7,8 @@ extension Exposure {
   /// so does a purchase whose first transaction is not known.
   ///
   /// - Parameters:
-  ///   - evidence: the purchases that the user has. Those count that count in `SubscriptionEvidence.figures`.
-  ///   - trials: when the user's trials began that are the app's own.
+  ///   - evidence: the user's purchases. The same count as in `SubscriptionEvidence.figures`.
+  ///   - trials: the starts of the user's trials that are the app's own.
   package func counts(
     _ evidence: [SubscriptionEvidence], trials: [Date], _ terms: [ProductID: Plans.Terms]
   ) -> [VariantKey: VariantCounts] {

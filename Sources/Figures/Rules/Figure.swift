@@ -13,7 +13,7 @@ package enum Figure: Int, CaseIterable, Hashable, Sendable {
   /// Monthly recurring revenue, in thousandths of the currency's unit.
   case mrr
 
-  // Flows: what happened on a day.
+  // Flows: the events of a day.
   /// First payments of a subscription, and their monthly recurring revenue.
   case new
   case newMRR
@@ -34,7 +34,7 @@ package enum Figure: Int, CaseIterable, Hashable, Sendable {
   case existing
   case existingMRR
 
-  /// Whether the level of a day counts, and not what happened on it.
+  /// Whether the figure is a level of a day, and not a flow.
   package var isLevel: Bool { rawValue <= Figure.mrr.rawValue }
 }
 

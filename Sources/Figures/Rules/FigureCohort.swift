@@ -1,7 +1,7 @@
 internal import Entitlements
 
-/// The subscriptions that were first paid for in one month, and how many of them were paid for later. One whose first
-/// payment is not known is in none.
+/// The subscriptions that were first paid for in one month, and the number of them that were paid for later. A subscription
+/// without a known first payment is in none.
 package struct FigureCohort: Hashable, Sendable {
   /// A change of the number of a cohort's subscriptions that are paid for.
   package struct Key: Hashable, Comparable, Sendable {
@@ -26,12 +26,12 @@ package struct FigureCohort: Hashable, Sendable {
   /// The first day of the month.
   package let month: Int
   package let subscriptions: Int64
-  /// How many were paid for on the last day of the month, of the next one, and so on.
+  /// The number that was paid for on the last day of the month, of the next one, and so on.
   package let active: [Int64]
 }
 
 extension [FigureKey: FigureCounts] {
-  /// The changes of its cohort by the counts of one subscription. A grace period is not paid for.
+  /// The changes that one subscription's counts make to its cohort. A grace period is not paid for.
   package var cohort: [FigureCohort.Key: Int64] {
     guard let start = filter({ $0.value[.new] > 0 }).keys.min() else { return [:] }
     let month = CalendarDay.firstOfMonth(of: start.day)

@@ -23,7 +23,7 @@ package struct FigureSpan: Hashable, Sendable {
   /// The one product that counts; `nil` for all.
   package let product: String?
 
-  /// The most days: of a span by day, a quarter.
+  /// The most days of a span; by day, those of a quarter.
   package static func limit(_ grain: FigureGrain) -> Int { grain == .day ? 92 : 1_100 }
 
   package init(days: Range<Int>, grain: FigureGrain, product: String? = nil) {
@@ -91,7 +91,7 @@ package struct FigureSeries: Hashable, Sendable {
     }
 
     let pieces = Self.pieces(of: span)
-    // Whole months are read as such; the days of the others one by one.
+    // Whole months have rows of their own; the other periods are added up from their days.
     let whole = pieces.filter { span.grain == .month && Self.isWholeMonth($0) }
     let months = try whole.isEmpty ? [:] : sums(.month, whole[0].lowerBound..<whole[whole.count - 1].upperBound)
     let parts = pieces.filter { !whole.contains($0) }
@@ -149,7 +149,7 @@ package struct FigureSeries: Hashable, Sendable {
     CalendarDay.firstOfMonth(of: days.lowerBound) == days.lowerBound && nextMonth(days.lowerBound) == days.upperBound
   }
 
-  /// Before every day that is counted, and the first of a month.
+  /// The first day of a month before every counted day.
   private static let dayOne = CalendarDay.firstOfMonth(of: Int(Int32.min))
 
   /// A range of days as the months that come nearest to it, the days that those lack, and those to be taken back: few rows

@@ -1,7 +1,7 @@
 /// A figure that is watched: the part of a whole, over a month that is over.
 ///
-/// Days that can still change much are left out, and so is what may still come: on a day on which many subscriptions are
-/// renewed, those that are not renewed yet look as if they had ended.
+/// Days that can still change much are left out, today among them: a subscription that is renewed later in the day looks as
+/// if it had ended.
 package struct WatchedFigure: Hashable, Sendable {
   package enum Name: String, CaseIterable, Sendable {
     /// Users who pay, of those who were first heard of.

@@ -11,7 +11,7 @@ extension LedgerTables {
       """, purchase)
   }
 
-  /// Has a user counted anew who saw a variant.
+  /// Marks a user who saw a variant for recounting.
   package func noteExposures(of key: String) throws {
     try execute(
       """
@@ -20,14 +20,27 @@ extension LedgerTables {
       """, key)
   }
 
-  /// Adds to a count, a moment later: see the migration.
+  /// Adds to a count, a moment later: a row that every transaction changed would make each wait for the others.
   package func note(_ change: Int64, to tally: Tally) throws {
     try execute(
       "INSERT INTO tally_change (name, day, label, detail, change) VALUES (?, ?, ?, ?, ?)", tally.name, tally.day,
       tally.label, tally.detail, change)
   }
 
-  /// Notes that a user has another tier or status.
+  /// The counts of which one replica at a time does each.
+  package enum Count { case purchases, exposures }
+
+  /// Takes the right to a count until the commit.
+  /// - Returns: `false` while another replica has it.
+  package func take(_ count: Count) throws -> Bool {
+    guard connection.isShared else { return true }
+    return switch count {
+    case .purchases: try exists("SELECT 1 WHERE pg_try_advisory_xact_lock(1129531216)")
+    case .exposures: try exists("SELECT 1 WHERE pg_try_advisory_xact_lock(1129531217)")
+    }
+  }
+
+  /// Moves a user from the count of one tier and status to another's.
   func countSubscriber(_ former: Account.Access?, replacedBy access: Account.Access) throws {
     guard former?.tier != access.tier || former?.status != access.status else { return }
     if let former { try note(-1, to: Tally(subscriber: former)) }

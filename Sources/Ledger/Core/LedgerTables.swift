@@ -47,9 +47,6 @@ package struct LedgerTables: Sendable {
     return try first(sql) { try $0.get(0) }
   }
 
-  /// Whether other processes write the same ledger.
-  package var isShared: Bool { connection.isShared }
-
   /// Rows that the last INSERT, UPDATE or DELETE changed.
   var changesCount: Int { connection.changes }
 
