@@ -67,8 +67,12 @@ extension ServiceConfiguration.AppStore {
     do { trustedRoots = roots.isEmpty ? .apple : try TrustedRoots(files: roots) } catch {
       throw StartError(description: "app_store.roots: \(error)")
     }
+    let serverAPIKey: ServerAPIKey?
+    do { serverAPIKey = try serverAPI?.checkedKey() } catch {
+      throw StartError(description: "app_store.server_api: \(error)")
+    }
     let transport: CurlTransport
-    do { transport = try CurlTransport(configuration: transportConfiguration) } catch {
+    do { transport = try environment.makeTransport(transportConfiguration) } catch {
       throw StartError(description: "The HTTP client cannot start: \(error)")
     }
     var timing = CallTiming.live
@@ -95,9 +99,7 @@ extension ServiceConfiguration.AppStore {
         retryBudget: Self.isGuarded ? RetryBudget() : nil,
         observe: observer.note)
     }
-    if let serverAPI {
-      let key: ServerAPIKey
-      do { key = try serverAPI.checkedKey() } catch { throw StartError(description: "app_store.server_api: \(error)") }
+    if let serverAPI, let key = serverAPIKey {
       services.serverAPI = ServerAPIClient(
         transport: transport,
         configuration: ServerAPIClient.Configuration(

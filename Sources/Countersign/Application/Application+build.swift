@@ -26,7 +26,6 @@ struct CountersignApplication: Service, CustomStringConvertible {
   /// The public address, and what runs beside it.
   var application: Application<TaskPerRequest<RouterResponder<ServiceRequestContext>>>
   var ledger: Ledger
-  var transport: CurlTransport
   /// Every path with every method that it answers to.
   var routes: [ServiceRoute]
   /// The reads that are answered without a route.
@@ -50,22 +49,33 @@ struct CountersignApplication: Service, CustomStringConvertible {
 func buildApplication(
   _ configuration: ServiceConfiguration, environment: ServiceEnvironment
 ) async throws(StartError) -> CountersignApplication {
+  var closers = Closers()
+  do throws(StartError) {
+    return try await build(configuration, environment, &closers)
+  } catch {
+    await closers.close()
+    throw error
+  }
+}
+
+private func build(
+  _ configuration: ServiceConfiguration, _ environment: ServiceEnvironment, _ closers: inout Closers
+) async throws(StartError) -> CountersignApplication {
   let logger = environment.logger
   for warning in configuration.warnings {
     logger.warning("configuration", metadata: ["key": "\(warning.origin)", "finding": "\(warning.sentence)"])
   }
   let identities = try configuration.server.identities()
   let appStore = try configuration.appStoreServices(environment: environment)
+  closers.add(appStore.transport.shutdown)
   await appStore.storeClock?.begin()
   let ledgerMetrics = LedgerMetrics(environment.metrics)
   let ledger: Ledger
   do {
     ledger = try await Ledger.open(
       at: configuration.ledger.place, onFatal: environment.ledgerFailed, onCommit: ledgerMetrics.note)
-  } catch {
-    appStore.transport.shutdown()
-    throw StartError(description: error.description)
-  }
+  } catch { throw StartError(description: error.description) }
+  closers.add(ledger.close)
   if !ledger.exposures.isEmpty {
     logger.warning(
       "other users of this machine could read the ledger",
@@ -79,33 +89,24 @@ func buildApplication(
   let rules = EntitlementRules(configuration)
   let brake: DowngradeBrakeService
   let review: RulesReview
-  let writeBack: ProfileWriteBack?
-  let profileStore: ProfileStoreServices?
-  let userTokens: UserTokenServices?
-  let trials: (settings: TrialSettings, transport: CurlTransport?)
-  let webhooks: WebhookServices?
-  do throws(StartError) {
-    do throws(LedgerError) {
-      brake = try await DowngradeBrakeService.restored(
-        from: ledger, share: Double(configuration.revalidation.maxDowngrades) / 100, now: now)
-      review = try await RulesReview.restored(from: ledger, rules: rules)
-    } catch { throw StartError(description: "The ledger cannot be read: \(error)") }
-    if review.isChanged { try await configuration.compareCatalog(with: ledger, logger) }
-    profileStore = try configuration.profileStore?.services(environment: environment)
-    writeBack = profileStore.map { services in
-      ProfileWriteBack(
-        store: MeteredProfileStore(services.store, environment.metrics), ledger: ledger, deadline: services.deadline,
-        now: now, startedAt: now(),
-        jitter: environment.jitter, health: ProfileStoreHealth())
-    }
-    userTokens = try configuration.auth.jwt?.services(environment: environment)
-    trials = try configuration.trialSettings(environment: environment)
-    webhooks = try await configuration.webhookServices(ledger: ledger, environment: environment)
-  } catch {
-    await ledger.close()
-    appStore.transport.shutdown()
-    throw error
+  do throws(LedgerError) {
+    brake = try await DowngradeBrakeService.restored(
+      from: ledger, share: Double(configuration.revalidation.maxDowngrades) / 100, now: now)
+    review = try await RulesReview.restored(from: ledger, rules: rules)
+  } catch { throw StartError(description: "The ledger cannot be read: \(error)") }
+  if review.isChanged { try await configuration.compareCatalog(with: ledger, logger) }
+  let profileStore = try configuration.profileStore?.services(environment: environment)
+  if let profileStore { closers.add(profileStore.transport.shutdown) }
+  let writeBack = profileStore.map { services in
+    ProfileWriteBack(
+      store: MeteredProfileStore(services.store, environment.metrics), ledger: ledger, deadline: services.deadline,
+      now: now, startedAt: now(),
+      jitter: environment.jitter, health: ProfileStoreHealth())
   }
+  let userTokens = try configuration.auth.jwt?.services(environment: environment)
+  if let transport = userTokens?.transport { closers.add(transport.shutdown) }
+  let trials = try configuration.trialSettings(environment: environment, &closers)
+  let webhooks = try await configuration.webhookServices(ledger: ledger, environment: environment, &closers)
   let verdictMetrics = VerdictMetrics(environment.metrics)
   let validator = ReceiptValidator(
     gateway: AppStoreGateway(configuration, appStore, now: now),
@@ -148,7 +149,7 @@ func buildApplication(
     lookUp: SupportLookUp(
       ledger: ledger, serverAPI: appStore.serverAPI, appStoreHealth: appStore.health,
       bundleIDs: configuration.appStore.orderedBundleIDs, deadline: configuration.appStore.deadline),
-    ledger: ledger, rules: rules, plans: configuration.plans, trials: trials.settings,
+    ledger: ledger, rules: rules, plans: configuration.plans, trials: trials,
     webhooks: configuration.webhooks, hasProfileStore: writeBack != nil, status: status,
     dialects: configuration.dialects,
     accessTokens: accessTokenKeyring.map {
@@ -159,14 +160,7 @@ func buildApplication(
     line: AdmissionQueue(configuration), keyring: keyring, tokens: userTokens?.verifier, registry: environment.metrics,
     readinessLifetime: environment.readinessLifetime, waitingWrites: { ledger.statistics.waiting },
     certificateEnd: { identities?.current.end }, now: now)
-  var services: [any Service] = [
-    Closing { appStore.transport.shutdown() },
-    Closing { profileStore?.transport.shutdown() },
-    Closing { userTokens?.transport?.shutdown() },
-    Closing { trials.transport?.shutdown() },
-    Closing { webhooks?.shutdown() },
-    Closing { await ledger.close() },
-  ]
+  var services: [any Service] = [closers]
   services += backgroundJobs(
     validator: validator, ledger: ledger, brake: brake, review: review, clock: environment.clock, progress: runProgress,
     replica: (id: UUID().uuidString, name: ProcessInfo.processInfo.hostName), rate: configuration.revalidation.rate,
@@ -195,16 +189,9 @@ func buildApplication(
   }
   if let keySet = userTokens?.verifier.keySet { services.append(keySet) }
   let reads = router.cachedReads(logger: logger.withoutTrace)
-  let protocols: HTTPServerBuilder
-  do {
-    protocols = try configuration.server.protocols(
-      identities, ConnectionCounts(configuration.server, logger: logger), patience: environment.bodyPatience,
-      front: { ledger.isShared ? [] : [reads.makeHandler()] })
-  } catch {
-    await ledger.close()
-    appStore.transport.shutdown()
-    throw error
-  }
+  let protocols = try configuration.server.protocols(
+    identities, ConnectionCounts(configuration.server, logger: logger), patience: environment.bodyPatience,
+    front: { ledger.isShared ? [] : [reads.makeHandler()] })
   let publicRouter = router.build(servesOperators: configuration.server.admin == nil)
   let application = Application(
     responder: TaskPerRequest(publicRouter.buildResponder(), prepare: { KnownMethods.prepare(&$0, &$1) }),
@@ -220,7 +207,7 @@ func buildApplication(
     },
     logger: logger.withoutTrace)
   return CountersignApplication(
-    application: application, ledger: ledger, transport: appStore.transport,
+    application: application, ledger: ledger,
     routes: publicRouter.routes.map { ServiceRoute(path: "\($0.path)", method: $0.method.rawValue) }, reads: reads)
 }
 
@@ -230,16 +217,6 @@ extension Logger {
     var logger = self
     logger.logLevel = max(logger.logLevel, .debug)
     return logger
-  }
-}
-
-/// Closes something when the service shuts down.
-private struct Closing: Service {
-  var close: @Sendable () async -> Void
-
-  func run() async throws {
-    try? await gracefulShutdown()
-    await close()
   }
 }
 
@@ -329,7 +306,7 @@ extension ServiceConfiguration.ProfileStoreConfiguration {
     configuration.http2 = false
     configuration.threadName = "profile-store"
     let transport: CurlTransport
-    do { transport = try CurlTransport(configuration: configuration) } catch {
+    do { transport = try environment.makeTransport(configuration) } catch {
       throw StartError(description: "The HTTP client for the profile store cannot start: \(error)")
     }
     let breaker = CircuitBreaker.logging("profile_store", environment.logger)

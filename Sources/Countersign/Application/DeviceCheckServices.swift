@@ -5,24 +5,24 @@ import Resilience
 import Validation
 
 extension ServiceConfiguration {
-  /// The trials, and the client of DeviceCheck with a transport of its own, which has to be shut down.
+  /// The trials, and the client of DeviceCheck with a transport of its own.
   func trialSettings(
-    environment: ServiceEnvironment
-  ) throws(StartError) -> (settings: TrialSettings, transport: CurlTransport?) {
+    environment: ServiceEnvironment, _ closers: inout Closers
+  ) throws(StartError) -> TrialSettings {
     var settings = TrialSettings(
       terms: trials, deviceCheck: nil, requiresDeviceCheck: false,
       deadline: min(appStore.deadline, .seconds(5)),
       soleApp: appStore.orderedBundleIDs.count == 1 ? appStore.orderedBundleIDs.first : nil)
-    guard let section = deviceCheck else { return (settings, nil) }
-    let transport: CurlTransport
-    do { transport = try CurlTransport(configuration: CurlTransport.Configuration(caFile: section.caFile)) } catch {
-      throw StartError(description: "The HTTP client cannot start: \(error)")
-    }
+    guard let section = deviceCheck else { return settings }
     let configuration: DeviceCheck.Configuration
     do { configuration = try section.checkedConfiguration() } catch {
-      transport.shutdown()
       throw StartError(description: "device_check.\(error.name): \(error.sentence)")
     }
+    let transport: CurlTransport
+    do { transport = try environment.makeTransport(CurlTransport.Configuration(caFile: section.caFile)) } catch {
+      throw StartError(description: "The HTTP client cannot start: \(error)")
+    }
+    closers.add(transport.shutdown)
     var timing = CallTiming.live
     timing.date = { environment.clock.now }
     settings.deviceCheck = DeviceCheck(
@@ -32,6 +32,6 @@ extension ServiceConfiguration {
           (server, CircuitBreaker.logging("device_check_\(server.rawValue)", environment.logger))
         }))
     settings.requiresDeviceCheck = section.isRequired
-    return (settings, transport)
+    return settings
   }
 }

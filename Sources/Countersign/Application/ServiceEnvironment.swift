@@ -1,4 +1,5 @@
 import CountersignServer
+import HTTPTransport
 import Logging
 import NIOCore
 import Prometheus
@@ -14,6 +15,10 @@ struct ServiceEnvironment: Sendable {
   var jobPause: Duration = .seconds(1)
   /// Chance, for pauses: a duration between zero and its argument.
   var jitter: @Sendable (Duration) -> Duration = { $0 * Double.random(in: 0...1) }
+  /// Makes each client for outgoing HTTP.
+  var makeTransport: @Sendable (CurlTransport.Configuration) throws(CurlTransport.SetupError) -> CurlTransport = {
+    configuration throws(CurlTransport.SetupError) in try CurlTransport(configuration: configuration)
+  }
   /// The address the service listens on.
   var onListening: @Sendable (SocketAddress) async -> Void = { _ in }
   /// The operators' own address, where there is one.

@@ -23,7 +23,7 @@ extension ServiceConfiguration.Auth.JWT {
     configuration.allowedSchemes = keySetURL.lowercased().hasPrefix("http://") ? [.http] : [.https]
     configuration.threadName = "user-keys"
     let transport: CurlTransport
-    do { transport = try CurlTransport(configuration: configuration) } catch {
+    do { transport = try environment.makeTransport(configuration) } catch {
       throw StartError(description: "The HTTP client for auth.jwt.jwks_url cannot start: \(error)")
     }
     verifier.keySet = RemoteKeySet(

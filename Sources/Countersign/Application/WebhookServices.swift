@@ -6,30 +6,23 @@ import Prometheus
 import Validation
 import Webhooks
 
-/// The job that delivers events to receivers, with its clients, which have to be shut down.
+/// The job that delivers events to receivers, and their secrets.
 struct WebhookServices: Sendable {
   var deliverer: WebhookDeliverer
   var keyring: WebhookKeyring
-  var transports: [CurlTransport]
-
-  func shutdown() { for transport in transports { transport.shutdown() } }
 }
 
 extension ServiceConfiguration {
   /// - Returns: `nil` without receivers.
   func webhookServices(
-    ledger: Ledger, environment: ServiceEnvironment
+    ledger: Ledger, environment: ServiceEnvironment, _ closers: inout Closers
   ) async throws(StartError) -> WebhookServices? {
     do throws(LedgerError) {
       try await ledger.keepWebhooks(Dictionary(webhooks.map { ($0.name, $0.url) }, uniquingKeysWith: { $1 }))
     } catch { throw StartError(description: "The ledger cannot keep the receivers of webhooks: \(error)") }
     guard !webhooks.isEmpty else { return nil }
-    let transport = try Self.transport(isPrivate: false)
-    let privateTransport: CurlTransport
-    do throws(StartError) { privateTransport = try Self.transport(isPrivate: true) } catch {
-      transport.shutdown()
-      throw error
-    }
+    let transport = try Self.transport(isPrivate: false, environment, &closers)
+    let privateTransport = try Self.transport(isPrivate: true, environment, &closers)
     let keyring = WebhookKeyring(webhooks)
     let metrics = WebhookMetrics(environment.metrics)
     return WebhookServices(
@@ -38,17 +31,22 @@ extension ServiceConfiguration {
         sender: HTTPWebhookSender(transport: transport, privateTransport: privateTransport, keyring: keyring),
         ledger: ledger, logger: environment.logger, now: { environment.clock.now }, jitter: environment.jitter,
         pause: environment.jobPause, onAttempt: metrics.note),
-      keyring: keyring, transports: [transport, privateTransport])
+      keyring: keyring)
   }
 
-  private static func transport(isPrivate: Bool) throws(StartError) -> CurlTransport {
+  private static func transport(
+    isPrivate: Bool, _ environment: ServiceEnvironment, _ closers: inout Closers
+  ) throws(StartError) -> CurlTransport {
     var configuration = CurlTransport.Configuration()
     configuration.allowedSchemes = isPrivate ? [.https, .http] : [.https]
     configuration.refusesPrivateAddresses = !isPrivate
     configuration.http2 = false
     configuration.threadName = isPrivate ? "webhooks-priv" : "webhooks"
-    do { return try CurlTransport(configuration: configuration) } catch {
+    let transport: CurlTransport
+    do { transport = try environment.makeTransport(configuration) } catch {
       throw StartError(description: "The HTTP client for webhooks cannot start: \(error)")
     }
+    closers.add(transport.shutdown)
+    return transport
   }
 }
