@@ -1,74 +1,76 @@
-package import Ledger
+import Access
+import Entitlements
+import Ledger
 package import Logging
 package import ServiceLifecycle
 
-/// The jobs that the service runs beside its requests, in the order of their start.
-///
-/// - Parameters:
-///   - replica: what this process is called among those that share a ledger.
-///   - rate: how many subscriptions the jobs may ask Apple about in a second, all together.
-///   - width: how many subscriptions of a run are asked about at the same time.
-///   - eventAge: how long events are kept.
-///   - historyAge: how long histories are kept whole; `nil`: for ever.
-///   - onRemoved: called with the number of lines of the history that retention removed.
-///   - isAppleAway: whether calls to Apple are useless at the moment.
-///   - pause: how long a job rests if it has nothing to do.
-package func backgroundJobs(
-  validator: ReceiptValidator, ledger: Ledger, brake: DowngradeBrakeService, review: RulesReview,
-  clock: ServiceClock, progress: RunProgress, replica: (id: String, name: String), rate: Int, width: Int,
-  eventAge: Duration, historyAge: Duration?, onRemoved: @escaping @Sendable (_ lines: Int) -> Void,
-  isAppleAway: @escaping @Sendable () -> Bool,
-  pause: Duration, logger: Logger
-) -> [any Service] {
-  let now = validator.gateway.now
-  let check = SubscriptionCheck(validator: validator, ledger: ledger, brake: brake)
-  let pacer = Pacer(rate: rate)
-  var jobs: [any Service] = [
-    ClockWatch(clock: clock, catchUp: validator.gateway.catchUp, ledger: ledger, logger: logger, pause: pause),
-    PendingSettler(validator: validator, ledger: ledger, logger: logger, now: now, pause: pause),
-    RecheckScheduler(
-      check: check, ledger: ledger, brake: brake, logger: logger, now: now, isAppleAway: isAppleAway, pacer: pacer,
-      pause: pause),
-    RulesReviewer(
-      review: review, rules: validator.gateway.rules, ledger: ledger, brake: brake, logger: logger, now: now,
-      pause: pause),
-    Pruner(of: "notifications", olderThan: Pruner.notificationAge, logger: logger, now: now) {
-      (moment, limit) async throws(LedgerError) in
-      try await ledger.pruneNotifications(before: moment, limit: limit)
-    },
-    Pruner(of: "events", olderThan: eventAge, logger: logger, now: now) { (moment, limit) async throws(LedgerError) in
-      try await ledger.pruneChangeEvents(before: moment, limit: limit)
-    },
-    Pruner(of: "customers", olderThan: Customer.bareAge, logger: logger, now: now) {
-      (moment, limit) async throws(LedgerError) in try await ledger.pruneCustomers(before: moment, limit: limit)
-    },
-    RevenueCatFollower(check: check, ledger: ledger, logger: logger, now: now, pacer: pacer, pause: pause),
-    RevalidationRunner(
-      check: check, ledger: ledger, brake: brake, logger: logger, now: now, isAppleAway: isAppleAway, pacer: pacer,
-      width: width, progress: progress, pause: pause),
-  ]
-  if let historyAge {
-    // The batch limits the rows examined: examining is what takes time.
-    jobs.append(
-      Pruner(of: "history", olderThan: historyAge, batch: 100, logger: logger, now: now) {
+extension UseCases {
+  /// The jobs that the service runs beside its requests, in the order of their start.
+  ///
+  /// - Parameters:
+  ///   - replica: what this process is called among those that share a ledger.
+  ///   - rate: how many subscriptions the jobs may ask Apple about in a second, all together.
+  ///   - width: how many subscriptions of a run are asked about at the same time.
+  ///   - eventAge: how long events are kept.
+  ///   - historyAge: how long histories are kept whole; `nil`: for ever.
+  ///   - onRemoved: called with the number of lines of the history that retention removed.
+  ///   - isAppleAway: whether calls to Apple are useless at the moment.
+  ///   - pause: how long a job rests if it has nothing to do.
+  package func backgroundJobs(
+    replica: (id: String, name: String), rate: Int, width: Int, eventAge: Duration, historyAge: Duration?,
+    onRemoved: @escaping @Sendable (_ lines: Int) -> Void, isAppleAway: @escaping @Sendable () -> Bool,
+    pause: Duration, logger: Logger
+  ) -> [any Service] {
+    let now = now
+    let check = SubscriptionCheck(validator: validator, ledger: ledger, brake: brake)
+    let pacer = Pacer(rate: rate)
+    var jobs: [any Service] = [
+      ClockWatch(clock: clock, catchUp: validator.gateway.catchUp, ledger: ledger, logger: logger, pause: pause),
+      PendingSettler(validator: validator, ledger: ledger, logger: logger, now: now, pause: pause),
+      RecheckScheduler(
+        check: check, ledger: ledger, brake: brake, logger: logger, now: now, isAppleAway: isAppleAway, pacer: pacer,
+        pause: pause),
+      RulesReviewer(
+        review: review, rules: rules, ledger: ledger, brake: brake, logger: logger, now: now,
+        pause: pause),
+      Pruner(of: "notifications", olderThan: Pruner.notificationAge, logger: logger, now: now) {
         (moment, limit) async throws(LedgerError) in
-        let thinned = try await ledger.thinHistory(before: moment, limit: limit)
-        if thinned.removed > 0 {
-          onRemoved(thinned.removed)
-          logger.debug("history was removed by retention", metadata: ["lines": "\(thinned.removed)"])
-        }
-        return thinned.examined
-      })
+        try await ledger.pruneNotifications(before: moment, limit: limit)
+      },
+      Pruner(of: "events", olderThan: eventAge, logger: logger, now: now) { (moment, limit) async throws(LedgerError) in
+        try await ledger.pruneChangeEvents(before: moment, limit: limit)
+      },
+      Pruner(of: "customers", olderThan: Customer.bareAge, logger: logger, now: now) {
+        (moment, limit) async throws(LedgerError) in try await ledger.pruneCustomers(before: moment, limit: limit)
+      },
+      RevenueCatFollower(check: check, ledger: ledger, logger: logger, now: now, pacer: pacer, pause: pause),
+      RevalidationRunner(
+        check: check, ledger: ledger, brake: brake, logger: logger, now: now, isAppleAway: isAppleAway, pacer: pacer,
+        width: width, progress: progress, pause: pause),
+    ]
+    if let historyAge {
+      // The batch limits the rows examined: examining is what takes time.
+      jobs.append(
+        Pruner(of: "history", olderThan: historyAge, batch: 100, logger: logger, now: now) {
+          (moment, limit) async throws(LedgerError) in
+          let thinned = try await ledger.thinHistory(before: moment, limit: limit)
+          if thinned.removed > 0 {
+            onRemoved(thinned.removed)
+            logger.debug("history was removed by retention", metadata: ["lines": "\(thinned.removed)"])
+          }
+          return thinned.examined
+        })
+    }
+    if ledger.isShared {
+      jobs.append(
+        ReplicaWatch(
+          ledger: ledger, pacer: pacer, brake: brake, review: review, replica: replica.id, name: replica.name,
+          logger: logger))
+    }
+    if let writeBack = validator.writeBack {
+      jobs.append(
+        UpdateDeliverer(writeBack: writeBack, ledger: ledger, logger: logger, now: now, pause: pause))
+    }
+    return jobs
   }
-  if ledger.isShared {
-    jobs.append(
-      ReplicaWatch(
-        ledger: ledger, pacer: pacer, brake: brake, review: review, replica: replica.id, name: replica.name,
-        logger: logger))
-  }
-  if let writeBack = validator.writeBack {
-    jobs.append(
-      UpdateDeliverer(writeBack: writeBack, ledger: ledger, logger: logger, now: now, pause: pause))
-  }
-  return jobs
 }

@@ -125,22 +125,8 @@ private func build(
     },
     onOutcome: notificationMetrics.note)
   let revenueCatKeyring = configuration.revenueCat.map { RevenueCatKeyring($0.secrets) }
-  let runProgress = RunProgress()
-  let isAppleAway: @Sendable () -> Bool = {
-    appStore.recheckBreaker?.state == .open || appStore.serverAPI?.isClosed(.production) == true
-  }
-  let status = OperationalStatus(
-    appStore: appStore.health, profileStore: writeBack?.health,
-    breakers: appStore.allBreakers
-      + (profileStore.map { [(upstream: "profile_store", breaker: $0.breaker)] } ?? []),
-    brake: brake, review: review, clock: environment.clock, userKeys: userTokens?.verifier.keySet,
-    reserve: DiskReserve(share: Double(configuration.ledger.reserve) / 100) { [place = configuration.ledger.place] in
-      place.freeShareOfDisk
-    })
-  let accessTokenKeyring = configuration.auth.signing.map { AccessTokenKeyring($0.keys) }
-  let keyring = APIKeyring(configuration.auth.apiKeys, publicKeys: configuration.auth.publicKeys)
-  let router = ServiceRouter(
-    configuration.server, validator: validator, receiver: receiver,
+  let useCases = UseCases(
+    validator: validator, notifications: receiver,
     revenueCat: revenueCatKeyring.map {
       RevenueCatReceiver(
         keyring: $0, ledger: ledger, validator: validator, terms: configuration.plans.terms,
@@ -149,25 +135,38 @@ private func build(
     lookUp: SupportLookUp(
       ledger: ledger, serverAPI: appStore.serverAPI, appStoreHealth: appStore.health,
       bundleIDs: configuration.appStore.orderedBundleIDs, deadline: configuration.appStore.deadline),
-    ledger: ledger, rules: rules, plans: configuration.plans, trials: trials,
-    webhooks: configuration.webhooks, hasProfileStore: writeBack != nil, status: status,
-    dialects: configuration.dialects,
-    accessTokens: accessTokenKeyring.map {
-      AccessTokenSettings(
-        keyring: $0, issuer: configuration.auth.signing?.issuer, audience: configuration.auth.signing?.audience)
+    plans: configuration.plans, trials: trials, brake: brake, review: review, clock: environment.clock)
+  let status = OperationalStatus(
+    appStore: appStore.health, profileStore: writeBack?.health,
+    breakers: appStore.allBreakers
+      + (profileStore.map { [(upstream: "profile_store", breaker: $0.breaker)] } ?? []),
+    brake: brake, review: review, clock: environment.clock, userKeys: userTokens?.verifier.keySet,
+    reserve: DiskReserve(share: Double(configuration.ledger.reserve) / 100) { [place = configuration.ledger.place] in
+      place.freeShareOfDisk
     },
-    progress: runProgress,
-    line: AdmissionQueue(configuration), keyring: keyring, tokens: userTokens?.verifier, registry: environment.metrics,
-    readinessLifetime: environment.readinessLifetime, waitingWrites: { ledger.statistics.waiting },
-    certificateEnd: { identities?.current.end }, now: now)
+    certificateEnd: { identities?.current.end })
+  let accessTokenKeyring = configuration.auth.signing.map { AccessTokenKeyring($0.keys) }
+  let keyring = APIKeyring(configuration.auth.apiKeys, publicKeys: configuration.auth.publicKeys)
+  let router = ServiceRouter(
+    configuration.server, useCases,
+    credentials: Credentials(
+      keyring: keyring, tokens: userTokens?.verifier,
+      accessTokens: accessTokenKeyring.map {
+        AccessTokenSettings(
+          keyring: $0, issuer: configuration.auth.signing?.issuer, audience: configuration.auth.signing?.audience)
+      }),
+    webhooks: configuration.webhooks, status: status, dialects: configuration.dialects,
+    line: AdmissionQueue(configuration), registry: environment.metrics,
+    readinessLifetime: environment.readinessLifetime)
   var services: [any Service] = [closers]
-  services += backgroundJobs(
-    validator: validator, ledger: ledger, brake: brake, review: review, clock: environment.clock, progress: runProgress,
+  services += useCases.backgroundJobs(
     replica: (id: UUID().uuidString, name: ProcessInfo.processInfo.hostName), rate: configuration.revalidation.rate,
     // Callers come first: half of the calls are theirs however slow Apple gets.
     width: max(1, configuration.appStore.concurrency / 2), eventAge: configuration.events.age,
     historyAge: configuration.retention.history, onRemoved: ledgerMetrics.noteRemoved,
-    isAppleAway: isAppleAway, pause: environment.jobPause, logger: logger)
+    isAppleAway: {
+      appStore.recheckBreaker?.state == .open || appStore.serverAPI?.isClosed(.production) == true
+    }, pause: environment.jobPause, logger: logger)
   services.append(
     FigureCounter(
       terms: configuration.plans.terms, ledger: ledger, logger: logger, pause: environment.jobPause))

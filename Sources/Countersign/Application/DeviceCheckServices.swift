@@ -8,10 +8,9 @@ extension ServiceConfiguration {
   /// The trials, and the client of DeviceCheck with a transport of its own.
   func trialSettings(
     environment: ServiceEnvironment, _ closers: inout Closers
-  ) throws(StartError) -> TrialSettings {
-    var settings = TrialSettings(
-      terms: trials, deviceCheck: nil, requiresDeviceCheck: false,
-      deadline: min(appStore.deadline, .seconds(5)),
+  ) throws(StartError) -> Trials.Settings {
+    var settings = Trials.Settings(
+      terms: trials, deadline: min(appStore.deadline, .seconds(5)),
       soleApp: appStore.orderedBundleIDs.count == 1 ? appStore.orderedBundleIDs.first : nil)
     guard let section = deviceCheck else { return settings }
     let configuration: DeviceCheck.Configuration

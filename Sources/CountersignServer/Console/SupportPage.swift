@@ -14,6 +14,11 @@ struct SupportPage: Sendable {
     "form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'", "trusted-types 'none'",
   ].joined(separator: "; ")
 
+  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
+    router.serve("/support", [.get: page])
+    router.serve("/support/{file}", [.get: file])
+  }
+
   func page(_ request: Request, _ context: ServiceRequestContext) -> Response {
     // The page names its files relative to itself, so that a proxy may put it under a prefix.
     if request.uri.path.hasSuffix("/") {

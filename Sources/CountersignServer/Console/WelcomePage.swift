@@ -18,6 +18,11 @@ struct WelcomePage: Sendable {
 
     """
 
+  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
+    router.serve("/", [.get: welcome])
+    router.serve("/problems/{code}", [.get: problem])
+  }
+
   func welcome(_ request: Request, _ context: ServiceRequestContext) -> Response { Self.response(Self.text) }
 
   /// The section of the reference on one code.

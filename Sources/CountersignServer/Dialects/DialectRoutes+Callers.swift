@@ -25,11 +25,11 @@ extension DialectRoutes.Common {
   ) async throws -> ValidatedEntitlement {
     let submission = ReceiptSubmission(
       user: user, proof: proof, requestID: context.requestID, isVouchedFor: isVouchedFor, app: app)
-    let answer = try await validator.validate(submission, in: line, context)
+    let answer = try await useCases.validator.validate(submission, in: line, context)
     guard answer.isPending else { return answer }
     // The access given meanwhile may be that of another purchase of the user's.
     guard answer.entitlement.isProvisional, case .receipt(let receipt) = proof,
-      answer.entitlement.originalTransactionID.map(validator.purchases(in: receipt).contains) == true
+      answer.entitlement.originalTransactionID.map(useCases.validator.purchases(in: receipt).contains) == true
     else {
       throw Problem(
         .appStoreUnavailable, "The purchase is kept, and Apple cannot be asked about it now; post it again.")
@@ -39,8 +39,8 @@ extension DialectRoutes.Common {
 
   /// The known purchases of a user, at the stores that count for the user.
   func evidence(of user: UserID, _ context: ServiceRequestContext) async throws -> [SubscriptionEvidence] {
-    let profile = try await context.reading { () throws(LedgerError) in try await ledger.profile(of: user) }
-    return (profile?.evidence ?? []).filter { reader.rules.accepts($0.key.environment, for: user) }
+    let profile = try await context.reading { () throws(LedgerError) in try await useCases.ledger.profile(of: user) }
+    return (profile?.evidence ?? []).filter { useCases.reader.rules.accepts($0.key.environment, for: user) }
   }
 
   /// The verdict on one purchase of a user's by itself.
@@ -54,7 +54,7 @@ extension DialectRoutes.Common {
     {
       return deciding
     }
-    return reader.rules.evaluate(user, [evidence], at: now())
+    return useCases.reader.rules.evaluate(user, [evidence], at: now())
   }
 }
 

@@ -7,13 +7,9 @@ import struct FoundationEssentials.Date
 
 /// The routes of the dialects that are switched on, and the form of their problems.
 struct DialectRoutes: Sendable {
-  /// The use cases of the native routes, which every dialect is made of.
+  /// The parts of the native routes, which every dialect is made of.
   struct Common: Sendable {
-    var validator: ReceiptValidator
-    var inspector: PurchaseInspector
-    var ledger: Ledger
-    var reader: StandingReader
-    var plans: Plans
+    var useCases: UseCases
     var budgets: BodyBudgets
     var line: AdmissionQueue
     var limits: RequestLimits
@@ -21,11 +17,10 @@ struct DialectRoutes: Sendable {
     var access: AccessController
     var trials: TrialsController
     var ledgerCheck: LedgerCheck
-    /// Whether RevenueCat's webhooks are taken in.
-    var takesRevenueCat: Bool
     /// Bytes of the largest request body.
     var maxBody: Int
-    var now: @Sendable () -> Date
+
+    var now: @Sendable () -> Date { useCases.now }
   }
 
   /// The page on which customers of a store manage their subscriptions; nobody else can end one.
@@ -39,8 +34,6 @@ struct DialectRoutes: Sendable {
     default: nil
     }
   }
-
-  typealias Handler = @Sendable (Request, ServiceRequestContext) async throws -> Response
 
   /// Registers a path. An open one asks for no credential before its handler runs.
   typealias Registration = (

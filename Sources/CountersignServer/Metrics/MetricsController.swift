@@ -1,4 +1,5 @@
 import Access
+import AppStore
 import Entitlements
 import Figures
 import HTTPTypes
@@ -21,17 +22,17 @@ struct MetricsController: Sendable {
   var status: OperationalStatus
   /// The counters.
   var registry: PrometheusRegistry
-  /// Writes that wait for the ledger.
-  var waitingWrites: @Sendable () -> Int
   /// The receivers of events.
   var webhooks: [WebhookEndpoint] = []
-  /// Validations that wait for their turn.
-  var isDeviceCheckKeyRejected: @Sendable () -> Bool
+  var deviceCheck: DeviceCheck?
   var bodyBytes: @Sendable () -> Int
+  /// Validations that wait for their turn.
   var waitingValidations: @Sendable () -> Int
-  /// When the server's certificate ends; `nil` without one.
-  var certificateEnd: @Sendable () -> Date? = { nil }
   var now: @Sendable () -> Date
+
+  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
+    router.serve("/metrics", [.get: metrics])
+  }
 
   func metrics(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let now = now()
@@ -41,14 +42,14 @@ struct MetricsController: Sendable {
     if let backlog = finding.backlog { add(backlog, to: &page, now) }
     // A read that fails leaves its metrics out.
     try? await addReads(to: &page, now)
-    page.add(.ledgerWaitingWrites, Double(waitingWrites()))
+    page.add(.ledgerWaitingWrites, Double(ledger.statistics.waiting))
     if let free = status.reserve.freeShare() { page.add(.ledgerDiskFree, free) }
     if ledger.isShared {
       let statistics = ledger.statistics
       page.add(.ledgerConflicts, Double(statistics.conflicts))
       page.add(.ledgerLostConnections, Double(statistics.lostConnections))
     }
-    page.add(.deviceCheckKeyRejected, isDeviceCheckKeyRejected() ? 1 : 0)
+    page.add(.deviceCheckKeyRejected, deviceCheck?.state == .keyRefused ? 1 : 0)
     page.add(.bodyBytes, Double(bodyBytes()))
     page.add(.waitingValidations, Double(waitingValidations()))
     for (upstream, breaker) in status.breakers {
@@ -64,7 +65,7 @@ struct MetricsController: Sendable {
     page.add(.downgradeBrakeEngaged, status.brake.isEngaged ? 1 : 0)
     page.add(.withheldByRules, Double(status.review.withheld))
     page.add(.clockSkew, status.clock.skew ?? 0)
-    page.add(.tlsCertificateExpiry, certificateEnd()?.timeIntervalSince1970)
+    page.add(.tlsCertificateExpiry, status.certificateEnd()?.timeIntervalSince1970)
     page.add(.buildInfo, 1, ("version", BuildInformation.version), ("swift", BuildInformation.swift))
     let process = ProcessStatistics.current()
     page.add(.processCPU, process.cpuSeconds)

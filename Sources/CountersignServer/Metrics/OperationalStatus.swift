@@ -2,6 +2,8 @@ package import Resilience
 package import Tokens
 package import Validation
 
+package import struct FoundationEssentials.Date
+
 /// The parts of the service whose state `/readyz` and `/metrics` show.
 package struct OperationalStatus: Sendable {
   package var appStore: AppStoreHealth
@@ -15,11 +17,14 @@ package struct OperationalStatus: Sendable {
   /// `nil` where users' tokens are not checked by published keys.
   package var userKeys: RemoteKeySet?
   package var reserve: DiskReserve
+  /// When the server's certificate ends; `nil` without one.
+  package var certificateEnd: @Sendable () -> Date?
 
   package init(
     appStore: AppStoreHealth, profileStore: ProfileStoreHealth? = nil,
     breakers: [(upstream: String, breaker: CircuitBreaker)], brake: DowngradeBrakeService, review: RulesReview,
-    clock: ServiceClock, userKeys: RemoteKeySet? = nil, reserve: DiskReserve
+    clock: ServiceClock, userKeys: RemoteKeySet? = nil, reserve: DiskReserve,
+    certificateEnd: @escaping @Sendable () -> Date? = { nil }
   ) {
     self.appStore = appStore
     self.profileStore = profileStore
@@ -29,5 +34,6 @@ package struct OperationalStatus: Sendable {
     self.clock = clock
     self.userKeys = userKeys
     self.reserve = reserve
+    self.certificateEnd = certificateEnd
   }
 }

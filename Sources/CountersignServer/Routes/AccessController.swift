@@ -27,6 +27,11 @@ struct AccessController: Sendable {
     answers.value(for: user).flatMap { $0.validity.holds(at: now, usage.generation(of: user)) ? $0 : nil }
   }
 
+  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
+    router.serve("/v1/profiles/{user_id}/access", [.get: overview])
+    router.serve("/v1/profiles/{user_id}/features/{feature}", [.get: feature])
+  }
+
   func overview(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let user = try context.requireUserInPath()
     let now = now()

@@ -6,24 +6,10 @@ import Hummingbird
 import Ledger
 import Logging
 import NIOCore
-package import Tokens
+import Tokens
 import Validation
 
 import struct FoundationEssentials.Date
-
-/// The settings of access tokens.
-package struct AccessTokenSettings: Sendable {
-  package var keyring: AccessTokenKeyring
-  /// `iss` and `aud` of the tokens; `nil`: they have none.
-  package var issuer: String?
-  package var audience: String?
-
-  package init(keyring: AccessTokenKeyring, issuer: String? = nil, audience: String? = nil) {
-    self.keyring = keyring
-    self.issuer = issuer
-    self.audience = audience
-  }
-}
 
 /// `GET /v1/profiles/me/token` and `GET /.well-known/jwks.json`: what a user may do, signed, and the keys to check it with.
 struct AccessTokenController: Sendable {
@@ -31,6 +17,13 @@ struct AccessTokenController: Sendable {
   var usage: FeatureUsage
   var rules: EntitlementRules
   var now: @Sendable () -> Date
+
+  func addRoutes(
+    to router: some RouterMethods<ServiceRequestContext>, authenticated: some RouterMethods<ServiceRequestContext>
+  ) {
+    router.serve("/.well-known/jwks.json", [.get: keys])
+    authenticated.serve("/v1/profiles/{user_id}/token", [.get: token])
+  }
 
   /// Tokens are for users themselves: a server asks for what it needs to know.
   func token(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {

@@ -7,6 +7,10 @@ struct BrakeController: Sendable {
   var brake: DowngradeBrakeService
   var review: RulesReview
 
+  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
+    router.serve("/v1/brake", [.get: state, .delete: release])
+  }
+
   func state(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.service, .support)
     return response

@@ -29,6 +29,10 @@ struct EventsController: Sendable {
   /// The pause between two looks while a reader waits: commits of this process end it at once.
   static let look: Duration = .seconds(5)
 
+  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
+    router.serve("/v1/events", [.get: list, .post: report])
+  }
+
   // MARK: GET
 
   func list(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {

@@ -10,6 +10,10 @@ struct ExperimentsController: Sendable {
   /// The experiments of the catalog.
   var experiments: [Experiment]
 
+  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
+    router.serve("/v1/experiments", [.get: list])
+  }
+
   func list(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.service, .support)
     let (from, to) = (try request.day("from"), try request.day("to"))

@@ -14,6 +14,10 @@ struct FiguresController: Sendable {
   /// The days of a span that is not named.
   static let usual = 30
 
+  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
+    router.serve("/v1/figures", [.get: figures])
+  }
+
   func figures(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.service, .support)
     let span = try span(of: request)

@@ -17,6 +17,11 @@ struct GrantsController: Sendable {
   /// The length of a grant: from a minute to a century.
   static let length: ClosedRange<Duration> = .seconds(60) ... .seconds(36_525 * 86_400)
 
+  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
+    router.serve("/v1/profiles/{user_id}/grants", [.get: list, .post: give])
+    router.serve("/v1/profiles/{user_id}/grants/{grant_id}", [.delete: end])
+  }
+
   func give(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireCaller(.support, .service)
     let user = try context.checkedUserInPath()

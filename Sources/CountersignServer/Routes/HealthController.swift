@@ -13,6 +13,19 @@ struct HealthController: Sendable {
   var operations: OperationalStatus
   var now: @Sendable () -> Date
 
+  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
+    router.serve("/livez", [.get: live])
+  }
+
+  /// For supervisors and load balancers.
+  func addReadiness(to router: some RouterMethods<ServiceRequestContext>) {
+    router.serve("/readyz", [.get: ready])
+  }
+
+  func addStatus(to router: some RouterMethods<ServiceRequestContext>) {
+    router.serve("/v1/status", [.get: status])
+  }
+
   /// The process answers. It says nothing about what the process depends on: a restart would not mend that.
   func live(_ request: Request, _ context: ServiceRequestContext) -> Response {
     JSONBody.response(Liveness())

@@ -13,6 +13,10 @@ struct NotificationsController: Sendable {
   private let body = RequestBytes(limit: BodyBudgets.notificationLimit)
   var budgets: BodyBudgets
 
+  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
+    router.serve("/v1/notifications/app-store", [.post: receive])
+  }
+
   func receive(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let posted = try await body.collect(request, budgets.notification(from: context.clientAddress))
     defer { withExtendedLifetime(posted.loan) {} }

@@ -4,6 +4,10 @@ import NIOCore
 
 /// `GET /openapi.yaml`: the contract of this version, as it lies in the source beside this file.
 struct OpenAPIController: Sendable {
+  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
+    router.serve("/openapi.yaml", [.get: document])
+  }
+
   func document(_ request: Request, _ context: ServiceRequestContext) -> Response {
     Response(
       status: .ok,

@@ -17,6 +17,10 @@ struct PlansController: Sendable {
     headers = [.eTag: tag, .cacheControl: "public, max-age=300", .contentType: "application/json"]
   }
 
+  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
+    router.serve("/v1/plans", [.get: plans])
+  }
+
   func plans(_ request: Request, _ context: ServiceRequestContext) -> Response {
     CachedAnswer.response(body, tag, headers, to: request)
   }

@@ -19,6 +19,10 @@ struct PrivacyController: Sendable {
   var reader: StandingReader
   var now: @Sendable () -> Date
 
+  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
+    router.serve("/v1/profiles/{user_id}/export", [.get: export])
+  }
+
   // MARK: DELETE /v1/profiles/{user_id}
 
   func erase(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {

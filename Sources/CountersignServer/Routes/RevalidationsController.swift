@@ -23,6 +23,11 @@ package struct RevalidationsController: Sendable {
   /// The most subscriptions of one run; also where no limit is given.
   package static let limit = 1...100_000
 
+  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
+    router.serve("/v1/revalidations", [.get: list, .post: start])
+    router.serve("/v1/revalidations/{run_id}", [.get: run])
+  }
+
   func start(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.service)
     let key = try request.headers.idempotencyKey()

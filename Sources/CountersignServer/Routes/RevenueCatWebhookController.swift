@@ -20,6 +20,10 @@ struct RevenueCatWebhookController: Sendable {
 
   private static let signature = HTTPField.Name("X-RevenueCat-Webhook-Signature")
 
+  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
+    router.serve("/v1/notifications/revenuecat", [.post: receive])
+  }
+
   func receive(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let authorization = request.headers[.authorization]
     let signature = Self.signature.flatMap { request.headers[$0] }

@@ -18,6 +18,15 @@ struct SupportController: Sendable {
   var budget: ByteBudget
   var now: @Sendable () -> Date
 
+  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
+    router.serve("/v1/lookup/{id}", [.get: find])
+    router.serve("/v1/profiles/{user_id}/history", [.get: history])
+    router.serve("/v1/profiles/{user_id}/revalidation", [.post: revalidate])
+    router.serve("/v1/transactions/{original_transaction_id}", [.get: transaction])
+    router.serve("/v1/transactions/{original_transaction_id}/transfer", [.post: transfer])
+    router.serve("/v1/notifications/refused", [.get: refusedNotifications])
+  }
+
   // MARK: GET /v1/lookup/{id}
 
   func find(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {

@@ -18,10 +18,17 @@ struct TrialsController: Sendable {
   var operatorBody = JSONRequestBody(limit: BodyBudgets.supportLimit)
   var budgets: BodyBudgets
   var limits: RequestLimits
-  /// The app that the service is for, where it is one alone.
-  var soleApp: BundleID?
   var metrics: TrialMetrics
   var now: @Sendable () -> Date
+
+  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
+    router.serve("/v1/profiles/{user_id}/trials", [.get: list])
+    router.serve("/v1/trials", [.get: page, .post: start])
+    router.serve("/v1/trials/import", [.post: importTrials])
+    router.serve("/v1/trials/{device_id}", [.get: trial, .patch: amend])
+    router.serve("/v1/trials/{device_id}/sessions", [.post: useSession])
+    router.serve("/v1/devices/{device_id}", [.put: register])
+  }
 
   func start(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireUserOrAppOr(.service)
@@ -69,7 +76,7 @@ struct TrialsController: Sendable {
   func device(
     _ id: DeviceID, by caller: Caller, _ information: DeviceInformation?, _ pushToken: String?
   ) -> Device {
-    var app = soleApp
+    var app = trials.settings.soleApp
     if case .app(let key) = caller { app = key.bundleID }
     return Device(
       id: id, app: app, model: information?.model, iosVersion: information?.iosVersion,

@@ -21,6 +21,11 @@ struct UsageController: Sendable {
   /// The numbers of things that may exist.
   static let counts = 0...1_000_000_000
 
+  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
+    router.serve("/v1/profiles/{user_id}/usage/{feature}", [.post: consume, .put: setCount])
+    router.serve("/v1/profiles/{user_id}/usage/{feature}/{key}", [.delete: giveBack])
+  }
+
   func consume(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let (user, feature) = (try context.requireUserInPath(), try usage.plans.feature(in: context))
     guard feature.kind == .meter else {

@@ -23,6 +23,10 @@ struct ValidationsController: Sendable {
     }
   }
 
+  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
+    router.serve("/v1/validations", [.post: validate])
+  }
+
   func validate(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireUserOr(.service, .support)
     let loan = budgets.validation(by: caller)

@@ -15,6 +15,12 @@ struct WebhooksController: Sendable {
 
   static let limit = 100
 
+  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
+    router.serve("/v1/webhooks", [.get: list])
+    router.serve("/v1/webhooks/dead", [.get: deadLetters])
+    router.serve("/v1/webhooks/redeliver", [.post: redeliver])
+  }
+
   func list(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.support, .service)
     var webhooks: [WebhookResponse] = []

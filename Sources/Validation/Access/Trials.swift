@@ -8,27 +8,44 @@ package import struct FoundationEssentials.Date
 
 /// Trials of the app's own: once per device, user and store account, by our clock alone.
 package struct Trials: Sendable {
-  package let terms: [TrialTerms]
+  /// The trials that a service offers, and Apple's memory of devices.
+  package struct Settings: Sendable {
+    package var terms: [TrialTerms]
+    /// `nil` where it is not configured.
+    package var deviceCheck: DeviceCheck?
+    /// Whether nobody begins while Apple is away.
+    package var requiresDeviceCheck: Bool
+    /// The time limit of a call to Apple.
+    package var deadline: Duration
+    /// The app that the service is for, where it is one alone.
+    package var soleApp: BundleID?
+
+    package init(
+      terms: [TrialTerms], deviceCheck: DeviceCheck? = nil, requiresDeviceCheck: Bool = false, deadline: Duration,
+      soleApp: BundleID?
+    ) {
+      self.terms = terms
+      self.deviceCheck = deviceCheck
+      self.requiresDeviceCheck = requiresDeviceCheck
+      self.deadline = deadline
+      self.soleApp = soleApp
+    }
+  }
+
+  package let settings: Settings
   private let validator: ReceiptValidator
   private let ledger: Ledger
-  /// Apple's memory of devices; `nil` where it is not configured.
-  private let deviceCheck: DeviceCheck?
-  /// Whether nobody begins while Apple is away.
-  private let requiresDeviceCheck: Bool
-  /// The time limit of a call to Apple.
-  private let deadline: Duration
 
-  package init(
-    terms: [TrialTerms], validator: ReceiptValidator, ledger: Ledger, deviceCheck: DeviceCheck?,
-    requiresDeviceCheck: Bool, deadline: Duration
-  ) {
-    self.terms = terms
+  package init(_ settings: Settings, validator: ReceiptValidator, ledger: Ledger) {
+    self.settings = settings
     self.validator = validator
     self.ledger = ledger
-    self.deviceCheck = deviceCheck
-    self.requiresDeviceCheck = requiresDeviceCheck
-    self.deadline = deadline
   }
+
+  package var terms: [TrialTerms] { settings.terms }
+  private var deviceCheck: DeviceCheck? { settings.deviceCheck }
+  private var requiresDeviceCheck: Bool { settings.requiresDeviceCheck }
+  private var deadline: Duration { settings.deadline }
 
   /// The tokens of a device that an app sends along: each is for one request to Apple.
   package struct DeviceTokens: Sendable {

@@ -54,7 +54,7 @@ struct OpenIAPController: Sendable {
     guard let user = try await user(of: transaction, in: jws, context) else {
       let question = PurchaseInspector.Question(jws, app: app, requestID: context.requestID)
       let evidence = try await common.line.validation(of: context) { _ throws(ValidationError) in
-        try await common.inspector.inspect(question, logger: context.logger)
+        try await common.useCases.inspector.inspect(question, logger: context.logger)
       }
       return answer(about: transaction, evidence, of: UserID(""), deciding: nil)
     }
@@ -69,11 +69,13 @@ struct OpenIAPController: Sendable {
   ) async throws -> UserID? {
     if case .user(let user) = context.caller { return user }
     let named = try await context.validating { () throws(ValidationError) in
-      try await common.inspector.userNamed(by: transaction)
+      try await common.useCases.inspector.userNamed(by: transaction)
     }
     if let named, case .app = context.caller {
       // Anybody can write a user into what nobody signed, which counts for nobody.
-      try await context.validating { () throws(ValidationError) in try await common.inspector.requireProof(of: jws) }
+      try await context.validating { () throws(ValidationError) in
+        try await common.useCases.inspector.requireProof(of: jws)
+      }
       try common.limits.admit(namedByApp: named, context)
     }
     return named
@@ -89,7 +91,7 @@ struct OpenIAPController: Sendable {
     else { return OpenIAPAnswer(state: .unknown, productID: transaction.productID) }
     return OpenIAPAnswer(
       transaction, evidence, common.verdict(on: evidence, of: user, deciding: deciding),
-      kind: common.reader.rules.catalog.products[transaction.productID]?.kind, at: common.now())
+      kind: common.useCases.reader.rules.catalog.products[transaction.productID]?.kind, at: common.now())
   }
 
   static let errors = DialectErrors(
@@ -112,7 +114,7 @@ extension DialectRoutes.Common {
   /// The transaction in a member of the body, unproven.
   /// - Throws: a problem: 400 that names the member, where it has something else of Apple's.
   func transaction(in text: String, named member: String) throws(Problem) -> Purchase {
-    do throws(ValidationError) { return try inspector.transaction(in: text) } catch {
+    do throws(ValidationError) { return try useCases.inspector.transaction(in: text) } catch {
       guard case .unsupportedReceipt(let detail) = error else { throw Problem(error) }
       throw Problem(.malformedRequest, "'\(member)' has to be a signed transaction (JWS). \(detail)")
     }

@@ -19,7 +19,7 @@ struct OpenIAPKitController: Sendable {
   init(_ common: DialectRoutes.Common) {
     self.common = common
     body = JSONRequestBody(limit: common.maxBody)
-    catalog = OpenIAPProducts(common.reader.rules.catalog, common.plans, at: common.now())
+    catalog = OpenIAPProducts(common.useCases.reader.rules.catalog, common.useCases.plans, at: common.now())
   }
 
   func add(_ route: DialectRoutes.Registration) {

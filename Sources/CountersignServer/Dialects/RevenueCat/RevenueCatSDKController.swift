@@ -29,9 +29,9 @@ struct RevenueCatSDKController: Sendable {
     self.common = common
     self.isEnabled = isEnabled
     receipt = JSONRequestBody(limit: common.maxBody, requiresPlainNames: false)
-    offerings = JSONBody.encode(RevenueCatOfferings(common.plans))
+    offerings = JSONBody.encode(RevenueCatOfferings(common.useCases.plans))
     mapping = JSONBody.encode(
-      ProductEntitlementMapping(common.reader.rules.catalog, scope: common.plans.entitlements))
+      ProductEntitlementMapping(common.useCases.reader.rules.catalog, scope: common.useCases.plans.entitlements))
   }
 
   func add(_ route: DialectRoutes.Registration) {
@@ -99,7 +99,7 @@ struct RevenueCatSDKController: Sendable {
     try await admitNewcomer(id, caller, context)
     let isNew = try await admitNewcomer(user, caller, context)
     let outcome = try await context.reading { () throws(LedgerError) in
-      try await common.validator.join(id, to: user, requestID: context.requestID)
+      try await common.useCases.validator.join(id, to: user, requestID: context.requestID)
     }
     if outcome == .joined { context.logger.info("an anonymous customer signed in", metadata: ["user_id": "\(user)"]) }
     return isNew
@@ -131,7 +131,7 @@ struct RevenueCatSDKController: Sendable {
   ) async throws -> [String] {
     let sound = attributes.filter { PostedAttribute.problem($0.key, $0.value) == nil }.mapValues(\.kept)
     return try await context.reading { () throws(LedgerError) in
-      try await common.ledger.keep(sound, of: id, at: common.now())
+      try await common.useCases.ledger.keep(sound, of: id, at: common.now())
     }
   }
 
@@ -201,7 +201,7 @@ struct RevenueCatSDKController: Sendable {
     if let token = body.value.fetchToken {
       let user = try await user(named: id, context)
       isAnothers = try await context.validating { () throws(ValidationError) in
-        try await common.validator.isAnothers(token, than: user)
+        try await common.useCases.validator.isAnothers(token, than: user)
       }
     }
     return Self.response(JSONBody.encode(["is_purchase_allowed_by_restore_behavior": !isAnothers]))
@@ -212,7 +212,8 @@ struct RevenueCatSDKController: Sendable {
   private func introEligibility(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let (id, _) = try await customer(in: context)
     let body = try await receipt.decode(PostedProducts.self, from: request, common.loan(for: context))
-    let profile = try await context.reading { () throws(LedgerError) in try await common.ledger.profile(of: id) }
+    let profile = try await context.reading { () throws(LedgerError) in try await common.useCases.ledger.profile(of: id)
+    }
     let purchases = (profile?.evidence ?? []).flatMap(\.purchases)
     let groups = Set(purchases.filter { $0.isTrial || $0.isIntroductoryOffer }.compactMap(\.subscriptionGroupID))
     let used = Set(
@@ -245,7 +246,7 @@ struct RevenueCatSDKController: Sendable {
     let products = request.uri.queryParameters[values: "id"].prefix(1_000).map { ProductID(String($0)) }
     let currency = try request.parameter("currency")
     return Self.response(
-      JSONBody.encode(WebProducts(products, in: currency, common.reader.rules.catalog, common.plans)))
+      JSONBody.encode(WebProducts(products, in: currency, common.useCases.reader.rules.catalog, common.useCases.plans)))
   }
 
   // MARK: Parts
@@ -271,13 +272,13 @@ struct RevenueCatSDKController: Sendable {
   private func admitNewcomer(
     _ id: UserID, _ caller: Caller, _ context: ServiceRequestContext
   ) async throws(Problem) -> Bool {
-    let isKnown = try await context.reading { () throws(LedgerError) in try await common.ledger.knows(id) }
+    let isKnown = try await context.reading { () throws(LedgerError) in try await common.useCases.ledger.knows(id) }
     if !isKnown { try common.limits.admitNewcomer(by: caller, from: context.clientAddress) }
     return !isKnown
   }
 
   private func user(named id: UserID, _ context: ServiceRequestContext) async throws(Problem) -> UserID {
-    try await context.reading { () throws(LedgerError) in try await common.ledger.user(named: id) }
+    try await context.reading { () throws(LedgerError) in try await common.useCases.ledger.user(named: id) }
   }
 
   /// - Parameters:
@@ -287,21 +288,25 @@ struct RevenueCatSDKController: Sendable {
     of id: UserID, _ context: ServiceRequestContext, status: HTTPResponse.Status? = nil, at moment: Date? = nil
   ) async throws -> Response {
     let (customer, isNew) = try await context.reading { () throws(LedgerError) in
-      try await common.ledger.meet(id, at: common.now())
+      try await common.useCases.ledger.meet(id, at: common.now())
     }
     let now = moment ?? common.now()
     let (profile, troubles) = try await context.reading { () throws(LedgerError) in
-      (try await common.ledger.profile(of: customer.user), try await common.ledger.troubles(of: customer.user))
+      (
+        try await common.useCases.ledger.profile(of: customer.user),
+        try await common.useCases.ledger.troubles(of: customer.user)
+      )
     }
     let info = CustomerInfo(
-      customer, profile, troubles, rules: common.reader.rules, scope: common.plans.entitlements, at: now)
+      customer, profile, troubles, rules: common.useCases.reader.rules, scope: common.useCases.plans.entitlements,
+      at: now)
     return Self.response(JSONBody.encode(info), status: status ?? (isNew ? .created : .ok), at: now)
   }
 
   /// A handler whose answer depends on nothing but that the caller is known.
   private func known(
     _ body: @escaping @Sendable (ServiceRequestContext) -> ByteBuffer
-  ) -> DialectRoutes.Handler {
+  ) -> Handler {
     { _, context in
       _ = try context.requireAppOr(.service)
       return Self.response(body(context))
@@ -309,7 +314,7 @@ struct RevenueCatSDKController: Sendable {
   }
 
   /// A handler whose errors have RevenueCat's form.
-  private func answering(_ handler: @escaping DialectRoutes.Handler) -> DialectRoutes.Handler {
+  private func answering(_ handler: @escaping Handler) -> Handler {
     { request, context in
       do { return try await handler(request, context) } catch let error as RevenueCatError {
         return error.response(path: request.uri.path)

@@ -23,15 +23,15 @@ struct SubscriptionsAPIController: Sendable {
 
   init(_ common: DialectRoutes.Common) {
     self.common = common
-    let names = SubscriptionsAPIFeatures(common.plans.features)
+    let names = SubscriptionsAPIFeatures(common.useCases.plans.features)
     self.names = names
     purchaseBody = JSONRequestBody(limit: common.maxBody)
-    let catalog = common.reader.rules.catalog
-    let plans = common.plans.plans.map { SubscriptionsAPIPlan($0, common.plans, catalog) }
-    planBodies = Dictionary(zip(common.plans.plans.map(\.tier), plans)) { first, _ in first }
+    let catalog = common.useCases.reader.rules.catalog
+    let plans = common.useCases.plans.plans.map { SubscriptionsAPIPlan($0, common.useCases.plans, catalog) }
+    planBodies = Dictionary(zip(common.useCases.plans.plans.map(\.tier), plans)) { first, _ in first }
     plansBody = JSONBody.encode(
       SubscriptionsAPIPlans(
-        plans: zip(common.plans.plans, plans).map { plan, body in
+        plans: zip(common.useCases.plans.plans, plans).map { plan, body in
           SubscriptionsAPIPlans.Plan(plan: body, features: names.limits(of: plan.tier))
         }))
     plansTag = CachedAnswer.tag(of: plansBody)
@@ -169,7 +169,7 @@ struct SubscriptionsAPIController: Sendable {
 
   private func standing(of user: UserID, _ context: ServiceRequestContext) async throws(Problem) -> Entitlement {
     try await context.reading { () throws(LedgerError) in
-      try await common.reader.standing(of: user, at: common.now()).entitlement
+      try await common.useCases.reader.standing(of: user, at: common.now()).entitlement
     }
   }
 
@@ -204,7 +204,7 @@ struct SubscriptionsAPIController: Sendable {
     let device = try await device(posted.deviceId, of: user, for: terms, context)
     let tokens = try TrialsController.tokens(posted.deviceToken, posted.secondDeviceToken, posted.development)
     let (_, isNew) = try await common.trials.begin(
-      terms, for: user, on: Device(id: device, app: common.trials.soleApp), tokens: tokens, context)
+      terms, for: user, on: Device(id: device, app: common.trials.trials.settings.soleApp), tokens: tokens, context)
     return Self.response(
       try await answer(
         about: user, try await standing(of: user, context), context,
@@ -219,7 +219,7 @@ struct SubscriptionsAPIController: Sendable {
     guard terms.oncePer.contains(.user) else {
       throw Problem(.malformedRequest, "'deviceId' is missing: this trial is once per device.")
     }
-    let own = try await context.reading { () throws(LedgerError) in try await common.ledger.trial(of: user) }
+    let own = try await context.reading { () throws(LedgerError) in try await common.useCases.ledger.trial(of: user) }
     return own?.device ?? DeviceID(UUID().uuidString)
   }
 
@@ -228,9 +228,11 @@ struct SubscriptionsAPIController: Sendable {
   private func answer(
     about user: UserID, _ entitlement: Entitlement, _ context: ServiceRequestContext, message: String? = nil
   ) async throws(Problem) -> SubscriptionsAPIAnswer {
-    let profile = try await context.reading { () throws(LedgerError) in try await common.ledger.profile(of: user) }
+    let profile = try await context.reading { () throws(LedgerError) in
+      try await common.useCases.ledger.profile(of: user)
+    }
     return SubscriptionsAPIAnswer(
-      message: message, subscription: SubscriptionsAPISubscription(entitlement, profile, common.plans),
+      message: message, subscription: SubscriptionsAPISubscription(entitlement, profile, common.useCases.plans),
       plan: planBodies[entitlement.tier] ?? SubscriptionsAPIPlan(unlisted: entitlement.tier),
       limits: names.limits(of: entitlement.tier), entitlement, at: common.now())
   }

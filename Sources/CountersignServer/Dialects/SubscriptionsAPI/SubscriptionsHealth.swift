@@ -17,20 +17,20 @@ struct SubscriptionsHealth: Sendable {
 
   init(_ common: DialectRoutes.Common) {
     self.common = common
-    counts = RecentValue(lifetime: Self.lifetime) { try? await common.ledger.userCounts(at: common.now()) }
+    counts = RecentValue(lifetime: Self.lifetime) { try? await common.useCases.ledger.userCounts(at: common.now()) }
   }
 
   func health(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.service, .support)
     let isConnected = await common.ledgerCheck.finding().error == nil
     let counts = await isConnected ? counts.value() : nil
-    let catalog = common.reader.rules.catalog
+    let catalog = common.useCases.reader.rules.catalog
     let arePlansConfigured = catalog.products.contains { catalog.rank(of: $0.value.tier) > 0 }
     let answer = SubscriptionsHealthAnswer(
       healthy: isConnected && arePlansConfigured,
       checks: SubscriptionsHealthAnswer.Checks(
         database: isConnected ? "connected" : "unavailable",
-        revenuecatWebhook: common.takesRevenueCat
+        revenuecatWebhook: (common.useCases.revenueCat != nil)
           ? counts.map { Self.words(for: $0.newestRevenueCatReport, at: common.now()) } : nil,
         appStoreNotifications: counts.map { Self.words(for: $0.newestNotification, at: common.now()) },
         plansConfigured: arePlansConfigured),

@@ -64,7 +64,7 @@ struct VerifyReceiptController: Sendable {
     let app = try app(presenting: posted.password, context)
     let question = PurchaseInspector.Question(posted.receipt ?? "", app: app, requestID: context.requestID)
     let bytes = try await common.line.validation(of: context) { _ throws(ValidationError) in
-      try await common.inspector.verifyReceiptAnswer(
+      try await common.useCases.inspector.verifyReceiptAnswer(
         to: question, excludesOldTransactions: posted.excludesOldTransactions?.value ?? false, logger: context.logger)
     }
     return Response(
