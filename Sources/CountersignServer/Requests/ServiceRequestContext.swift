@@ -34,11 +34,11 @@ package struct ServiceRequestContext: RequestContext {
 
   /// The ledger's answer, or a 503 problem: a guess in its place could let through, or lock out, anybody.
   func reading<Value>(_ operation: () async throws(LedgerError) -> Value) async throws(Problem) -> Value {
-    do { return try await operation() } catch { throw unreadable(error) }
+    do { return try await operation() } catch { throw unavailable(error) }
   }
 
-  /// The problem of a read that failed. Its cause is in the log.
-  func unreadable(_ cause: LedgerError) -> Problem {
+  /// The problem of a ledger that failed. Its cause is in the log.
+  func unavailable(_ cause: LedgerError) -> Problem {
     logLedgerTrouble(cause)
     return Problem(.ledgerUnavailable, "The ledger is unavailable now; try again.")
   }

@@ -33,7 +33,7 @@ struct GrantsController: Sendable {
     let endsAt = try Self.end(posted, from: now)
     let note = try posted.note.map(NoteText.checked)
     guard note != nil || caller.role == .service else { throw NoteText.missing }
-    let outcome = try await attempt(context) { () throws(ValidationError) in
+    let outcome = try await context.validating { () throws(ValidationError) in
       try await grants.give(
         kind, tier, to: user, from: now, until: endsAt, author: caller.name, note: note,
         requestID: context.requestID, idempotencyKey: key, logger: context.logger)
@@ -51,7 +51,7 @@ struct GrantsController: Sendable {
   func list(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.support, .service)
     let user = try context.checkedUserInPath()
-    let records = try await attempt(context) { () throws(ValidationError) in try await grants.list(of: user) }
+    let records = try await context.validating { () throws(ValidationError) in try await grants.list(of: user) }
     return JSONBody.uncached(GrantsResponse(grants: records.map(GrantResponse.init)))
   }
 
@@ -69,7 +69,7 @@ struct GrantsController: Sendable {
     guard why != nil || caller.role == .service else { throw NoteText.missing }
     let note = Note(
       author: caller.name, text: why ?? "A grant was ended.", requestID: context.requestID, recordedAt: now())
-    let outcome = try await attempt(context) { () throws(ValidationError) in
+    let outcome = try await context.validating { () throws(ValidationError) in
       try await grants.end(id, of: user, note: note, logger: context.logger)
     }
     switch outcome {
@@ -111,15 +111,6 @@ struct GrantsController: Sendable {
       return end
     case (nil, nil), (.some, .some):
       throw Problem(.malformedRequest, "Say when it ends: either 'ends_at' or 'for'.")
-    }
-  }
-
-  private func attempt<Value>(
-    _ context: ServiceRequestContext, _ operation: () async throws(ValidationError) -> Value
-  ) async throws(Problem) -> Value {
-    do throws(ValidationError) { return try await operation() } catch {
-      if case .ledgerUnavailable(let cause) = error { context.logLedgerTrouble(cause) }
-      throw Problem(error)
     }
   }
 }

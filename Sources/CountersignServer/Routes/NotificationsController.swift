@@ -29,9 +29,7 @@ struct NotificationsController: Sendable {
         NotificationResponse(outcome: reception.outcome.rawValue, notificationUUID: reception.uuid))
     } catch {
       switch error {
-      case .ledgerUnavailable(let cause):
-        context.logLedgerTrouble(cause)
-        throw Problem(.ledgerUnavailable, "The notification could not be recorded; send it again.")
+      case .ledgerUnavailable(let cause): throw context.unavailable(cause)
       case .tooManyUnproven:
         throw Problem(
           .rateLimited, "Too much comes here that Apple did not sign, and this is no more of Apple's; it was not kept.",

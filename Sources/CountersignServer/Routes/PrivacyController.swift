@@ -28,13 +28,10 @@ struct PrivacyController: Sendable {
   func erase(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireCaller(.support, .service)
     let user = try Self.user(context)
-    do throws(ValidationError) {
-      let outcome = try await erasure.erase(user, author: caller.name, logger: context.logger)
-      return JSONBody.uncached(ErasureResponse(user, outcome))
-    } catch {
-      if case .ledgerUnavailable(let cause) = error { context.logLedgerTrouble(cause) }
-      throw Problem(.ledgerUnavailable, "The erasure could not be finished; repeat it.")
+    let outcome = try await context.reading { () throws(LedgerError) in
+      try await erasure.erase(user, author: caller.name, logger: context.logger)
     }
+    return JSONBody.uncached(ErasureResponse(user, outcome))
   }
 
   /// The user in the path, by an ID of this service or of RevenueCat's SDKs, which may have other signs.

@@ -33,16 +33,12 @@ package struct RevalidationsController: Sendable {
     let key = try request.headers.idempotencyKey()
     let posted = try await body.decode(RevalidationRequestBody.self, from: request, budget.loan()).value
     let order = try posted.order()
-    let start: RunStart
-    do throws(LedgerError) {
-      if posted.request.isDryRun == true {
-        let due = try await ledger.countDue(order, at: now())
-        return JSONBody.response(RunReport(counting: due, order))
-      }
-      start = try await ledger.startRun(order, key: key, at: now())
-    } catch {
-      context.logLedgerTrouble(error)
-      throw Problem(.ledgerUnavailable, "The run could not be recorded, so none is started; try again.")
+    if posted.request.isDryRun == true {
+      let due = try await context.reading { () throws(LedgerError) in try await ledger.countDue(order, at: now()) }
+      return JSONBody.response(RunReport(counting: due, order))
+    }
+    let start = try await context.reading { () throws(LedgerError) in
+      try await ledger.startRun(order, key: key, at: now())
     }
     switch start {
     case .started(let run):

@@ -44,9 +44,7 @@ struct RevenueCatWebhookController: Sendable {
       switch error {
       case .notAuthentic: throw Self.notAuthentic
       case .unreadable(let cause): throw Problem(.malformedRequest, cause.sentence)
-      case .ledgerUnavailable(let cause):
-        context.logLedgerTrouble(cause)
-        throw Problem(.ledgerUnavailable, "The event could not be recorded; send it again.")
+      case .ledgerUnavailable(let cause): throw context.unavailable(cause)
       }
     }
   }

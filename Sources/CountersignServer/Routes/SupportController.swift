@@ -39,7 +39,7 @@ struct SupportController: Sendable {
     let found: SupportLookUp.Found
     do throws(ValidationError) { found = try await lookUp.find(id, logger: context.logger) } catch {
       switch error {
-      case .ledgerUnavailable(let cause): throw context.unreadable(cause)
+      case .ledgerUnavailable(let cause): throw context.unavailable(cause)
       case .overloaded: throw Problem(.overloaded, "Too many look-ups are under way; try again.")
       default: throw Problem(error)
       }
@@ -146,18 +146,17 @@ struct SupportController: Sendable {
     let note = note(of: caller, text, context)
     let creates = posted.value.create ?? false
     let purchase: OwnedPurchase?
-    do throws(ValidationError) {
-      purchase =
-        if let key {
-          try await transfer.transfer(key, to: user, creates: creates, note: note, logger: context.logger)
-        } else {
-          try await transfer.claim(
+    do throws(Problem) {
+      purchase = try await context.validating { () throws(ValidationError) in
+        guard let key else {
+          return try await transfer.claim(
             id, in: environment, for: user, creates: creates, note: note, logger: context.logger)
         }
+        return try await transfer.transfer(key, to: user, creates: creates, note: note, logger: context.logger)
+      }
     } catch {
-      if case .ledgerUnavailable(let cause) = error { context.logLedgerTrouble(cause) }
-      if case .unknownTransaction = error { throw Self.neverSeen }
-      throw Problem(error)
+      // Support cannot post the purchase, which the usual sentence asks for.
+      throw error.code == .unknownTransaction ? Self.neverSeen : error
     }
     guard let purchase else {
       throw Problem(

@@ -106,9 +106,7 @@ struct TrialsController: Sendable {
         logger: context.logger)
     } catch {
       switch error {
-      case .ledgerUnavailable(let cause):
-        context.logLedgerTrouble(cause)
-        throw Problem(.ledgerUnavailable, "The trial could not be recorded, so it has not begun; try again.")
+      case .ledgerUnavailable(let cause): throw context.unavailable(cause)
       case .tokenMissing: throw Problem(.malformedRequest, "'device_token' is missing: send a token of DCDevice.")
       case .tokenRefused:
         throw Problem(.deviceTokenRefused, "Apple does not take the device token; send a fresh one of this device.")

@@ -27,17 +27,15 @@ package struct UserErasure: Sendable {
   /// Erases a user. Durable when it returns; a second call finds nothing more to do.
   ///
   /// - Parameter author: the name of the key that asked, for the log, which does not name the user.
-  /// - Throws: `ledgerUnavailable`: repeat it. What was done before that is done.
-  package func erase(_ user: UserID, author: String, logger: Logger) async throws(ValidationError) -> Outcome {
+  /// - Throws: an error of the ledger: repeat it. What was done before that is done.
+  package func erase(_ user: UserID, author: String, logger: Logger) async throws(LedgerError) -> Outcome {
     let context = validator.evaluationContext
     let reset = validator.writeBack.map { _ in context.evaluate(user, [], [], context.evaluatedAt) }
-    let report = try await consult(
-      await ledger.erase(
-        Erasure(
-          user: user, reset: reset, recordedAt: context.recordedAt, rowsClaimedUntil: validator.rowsClaim)))
+    let report = try await ledger.erase(
+      Erasure(user: user, reset: reset, recordedAt: context.recordedAt, rowsClaimedUntil: validator.rowsClaim))
     let write: ProfileWrite =
       if report.resetsRow { await validator.write(report.user, .waiting, logger: logger) } else { .none }
-    try await consult(await ledger.removeTraces())
+    try await ledger.removeTraces()
     logger.notice(
       "a user was erased",
       metadata: [
