@@ -67,7 +67,7 @@ extension UseCases {
           ledger: ledger, pacer: pacer, brake: brake, review: review, replica: replica.id, name: replica.name,
           logger: logger))
     }
-    if let writeBack = validator.writeBack {
+    if let writeBack = validator.verdicts.writeBack {
       jobs.append(
         UpdateDeliverer(writeBack: writeBack, ledger: ledger, logger: logger, now: now, pause: pause))
     }

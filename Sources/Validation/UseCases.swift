@@ -34,20 +34,19 @@ package struct UseCases: Sendable {
     lookUp: SupportLookUp, plans: Plans, trials: Trials.Settings, brake: DowngradeBrakeService, review: RulesReview,
     clock: ServiceClock
   ) {
-    let ledger = validator.ledger
+    let (ledger, verdicts) = (validator.ledger, validator.verdicts)
     self.ledger = ledger
-    rules = validator.rules
+    rules = verdicts.rules
     self.clock = clock
     self.validator = validator
-    inspector = PurchaseInspector(
-      validator: validator, ledger: ledger, accountTokenIsUserID: validator.accountTokenIsUserID)
+    inspector = PurchaseInspector(validator: validator, ledger: ledger)
     self.notifications = notifications
     self.revenueCat = revenueCat
-    reader = StandingReader(ledger: ledger, rules: rules, hasProfileStore: validator.writeBack != nil)
+    reader = StandingReader(ledger: ledger, rules: rules, hasProfileStore: verdicts.writeBack != nil)
     usage = FeatureUsage(plans: plans, reader: reader)
-    self.trials = Trials(trials, validator: validator, ledger: ledger)
-    grants = AccessGrants(validator: validator, ledger: ledger)
-    erasure = UserErasure(validator: validator, ledger: ledger)
+    self.trials = Trials(trials, verdicts: verdicts, ledger: ledger)
+    grants = AccessGrants(verdicts: verdicts, ledger: ledger)
+    erasure = UserErasure(verdicts: verdicts, ledger: ledger)
     self.lookUp = lookUp
     revalidation = UserRevalidation(validator: validator, ledger: ledger)
     transfer = PurchaseTransfer(validator: validator, ledger: ledger)

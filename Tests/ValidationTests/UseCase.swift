@@ -73,11 +73,14 @@ struct UseCase: Sendable {
     let rows = PostgRESTProfileStore(
       .init(url: "https://rows.invalid", key: Secret("key")), transport: transport)
     validator = ReceiptValidator(
-      gateway: gateway, ledger: ledger, ownership: ownership, provisional: provisional,
-      writeBack: hasProfileStore
-        ? ProfileWriteBack(
-          store: rows, ledger: ledger, deadline: .seconds(30), now: { Self.start }, startedAt: Self.start,
-          jitter: { _ in .zero }, health: ProfileStoreHealth()) : nil)
+      gateway: gateway, ledger: ledger,
+      verdicts: VerdictContext(
+        rules: rules, now: { Self.start },
+        writeBack: hasProfileStore
+          ? ProfileWriteBack(
+            store: rows, ledger: ledger, deadline: .seconds(30), now: { Self.start }, startedAt: Self.start,
+            jitter: { _ in .zero }, health: ProfileStoreHealth()) : nil), ownership: ownership,
+      provisional: provisional)
   }
 
   func receipt(

@@ -111,15 +111,15 @@ private func build(
   let validator = ReceiptValidator(
     gateway: AppStoreGateway(configuration, appStore, now: now),
     ledger: ledger,
+    verdicts: VerdictContext(
+      rules: rules, now: now, accountTokenIsUserID: configuration.policy.appAccountToken == .userID,
+      writeBack: writeBack),
     ownership: configuration.policy.ownership,
     provisional: configuration.policy.provisional,
-    accountTokenIsUserID: configuration.policy.appAccountToken == .userID,
-    writeBack: writeBack,
     onVerdict: verdictMetrics.note)
   let notificationMetrics = NotificationMetrics(environment.metrics)
   let receiver = NotificationReceiver(
     signedData: appStore.signedData, ledger: ledger, validator: validator,
-    accountTokenIsUserID: configuration.policy.appAccountToken == .userID,
     isOurPassword: { [secret = configuration.appStore.sharedSecret] notification in
       secret.map(notification.hasPassword) ?? false
     },

@@ -33,12 +33,12 @@ package struct Trials: Sendable {
   }
 
   package let settings: Settings
-  private let validator: ReceiptValidator
+  private let verdicts: VerdictContext
   private let ledger: Ledger
 
-  package init(_ settings: Settings, validator: ReceiptValidator, ledger: Ledger) {
+  package init(_ settings: Settings, verdicts: VerdictContext, ledger: Ledger) {
     self.settings = settings
-    self.validator = validator
+    self.verdicts = verdicts
     self.ledger = ledger
   }
 
@@ -92,7 +92,7 @@ package struct Trials: Sendable {
   ) async throws(StartError) -> TrialStartOutcome {
     var start = TrialStart(
       terms, user: user, device: device, author: author, requestID: requestID,
-      evaluationContext: validator.evaluationContext, rowsClaimedUntil: validator.rowsClaim)
+      evaluationContext: verdicts.evaluationContext, rowsClaimedUntil: verdicts.rowsClaim)
     start.isCovered = try await consult(await isCovered(user, by: terms.tier), or: StartError.ledgerUnavailable)
     var other: Bool?
     if let deviceCheck, terms.oncePer.contains(.device), !start.isCovered, try await !isKnown(terms, user, device) {
@@ -108,19 +108,19 @@ package struct Trials: Sendable {
       if isRefused, requiresDeviceCheck {
         // A worthless token would otherwise buy a trial that Apple never hears of.
         try await consult(
-          await ledger.withdraw(record, requestID: requestID, validator.evaluationContext),
+          await ledger.withdraw(record, requestID: requestID, verdicts.evaluationContext),
           or: StartError.ledgerUnavailable)
         throw .tokenRefused
       }
       logger.notice(
         "a trial began",
         metadata: ["user_id": "\(record.user)", "trial": "\(record.name)", "ends_at": "\(record.endsAt.rfc3339)"])
-      _ = await validator.write(record.user, .waiting, logger: logger)
+      _ = await verdicts.write(record.user, .waiting, logger: logger)
     case .known(let record): await settle(record, on: device.id, tokens, bit1: other, logger)
     case .taken(let record):
       await settle(record, on: device.id, tokens, bit1: other, logger)
       logger.notice("a device's trial became a user's", metadata: ["user_id": "\(record.user)"])
-      _ = await validator.write(record.user, .waiting, logger: logger)
+      _ = await verdicts.write(record.user, .waiting, logger: logger)
     case .notNeeded: break
     case .used(let key):
       logger.notice("a second trial was refused", metadata: ["user_id": "\(user)", "once_per": "\(key.rawValue)"])
@@ -132,15 +132,15 @@ package struct Trials: Sendable {
   private func isKnown(_ terms: TrialTerms, _ user: UserID, _ device: Device) async throws(StartError) -> Bool {
     try await consult(
       await ledger.hasTrial(
-        user, on: device, onAnyDevice: terms.oncePer.contains(.user), at: validator.evaluationContext.recordedAt),
+        user, on: device, onAnyDevice: terms.oncePer.contains(.user), at: verdicts.evaluationContext.recordedAt),
       or: StartError.ledgerUnavailable)
   }
 
   /// Whether what a user has gives a tier or a higher one.
   private func isCovered(_ user: UserID, by tier: Tier) async throws(LedgerError) -> Bool {
-    let rules = validator.rules
+    let rules = verdicts.rules
     let profile = try await ledger.profile(of: user)
-    let standing = rules.standing(of: user, profile, at: validator.evaluationContext.evaluatedAt)
+    let standing = rules.standing(of: user, profile, at: verdicts.evaluationContext.evaluatedAt)
     // What was given counts as what was bought does.
     return standing.status != .expired && rules.catalog.rank(of: standing.tier) >= rules.catalog.rank(of: tier)
   }
@@ -151,7 +151,7 @@ package struct Trials: Sendable {
   ) async throws(LedgerError) -> TrialStartOutcome {
     var start = TrialStart(
       terms, user: user, device: Device(id: device), owesBit: deviceCheck != nil && terms.oncePer.contains(.device),
-      author: author, requestID: requestID, evaluationContext: validator.evaluationContext)
+      author: author, requestID: requestID, evaluationContext: verdicts.evaluationContext)
     start.former = former
     return try await ledger.start(start)
   }
@@ -168,11 +168,11 @@ package struct Trials: Sendable {
     let amended = try await ledger.amend(
       TrialAmendment(
         device: device, user: user, endsAt: endsAt, sessionsTotal: sessionsTotal, note: note,
-        evaluationContext: validator.evaluationContext, rowsClaimedUntil: validator.rowsClaim))
+        evaluationContext: verdicts.evaluationContext, rowsClaimedUntil: verdicts.rowsClaim))
     guard let amended else { return nil }
     logger.notice(
       "a trial was changed", metadata: ["user_id": "\(amended.user)", "ends_at": "\(amended.endsAt.rfc3339)"])
-    _ = await validator.write(amended.user, .waiting, logger: logger)
+    _ = await verdicts.write(amended.user, .waiting, logger: logger)
     return amended
   }
 
@@ -267,7 +267,7 @@ package struct Trials: Sendable {
     after cursor: GivenPeriod.ID, isRunning: Bool, limit: Int
   ) async throws(LedgerError) -> (trials: [TrialWithState], next: GivenPeriod.ID?) {
     let records = try await ledger.trials(
-      after: cursor, runningAt: isRunning ? validator.evaluationContext.evaluatedAt : nil, limit: limit)
+      after: cursor, runningAt: isRunning ? verdicts.evaluationContext.evaluatedAt : nil, limit: limit)
     var found: [TrialWithState] = []
     for record in records {
       let seen = try await seen(record)
@@ -295,7 +295,7 @@ package struct Trials: Sendable {
   }
 
   private func state(of record: TrialRecord) -> State {
-    if record.isRunning(at: validator.evaluationContext.evaluatedAt) { return .running }
+    if record.isRunning(at: verdicts.evaluationContext.evaluatedAt) { return .running }
     return record.sessionsRemaining == 0 ? .usedUp : .over
   }
 
@@ -305,9 +305,9 @@ package struct Trials: Sendable {
     logger: Logger
   ) async throws(LedgerError) -> TrialSessionOutcome {
     let outcome = try await ledger.countSession(
-      of: user, on: device, idempotencyKey: idempotencyKey, requestID: requestID, validator.evaluationContext)
+      of: user, on: device, idempotencyKey: idempotencyKey, requestID: requestID, verdicts.evaluationContext)
     if case .counted(let record) = outcome {
-      if record.isEndedEarly { _ = await validator.write(record.user, .waiting, logger: logger) }
+      if record.isEndedEarly { _ = await verdicts.write(record.user, .waiting, logger: logger) }
       await settle(record, on: device, tokens, bit1: nil, logger)
     }
     return outcome
@@ -321,15 +321,15 @@ package struct Trials: Sendable {
     of user: UserID, on device: Device, sessionsUsed: Int?, requestID: String, logger: Logger
   ) async throws(LedgerError) -> TrialRecord? {
     var known = try await ledger.trial(on: device.id, of: user)
-    let context = validator.evaluationContext
+    let context = verdicts.evaluationContext
     if known == nil, try await ledger.hasTrial(user, on: device, onAnyDevice: true, at: context.recordedAt) {
       try await arrive(device, of: user, requestID: requestID, logger: logger)
       known = try await ledger.trial(on: device.id, of: user)
     }
     guard let known, let sessionsUsed, sessionsUsed > known.sessionsUsed else { return known }
     let record = try await ledger.raiseSessions(
-      of: known, to: sessionsUsed, requestID: requestID, validator.evaluationContext)
-    if record.isEndedEarly, !known.isEndedEarly { _ = await validator.write(user, .waiting, logger: logger) }
+      of: known, to: sessionsUsed, requestID: requestID, verdicts.evaluationContext)
+    if record.isEndedEarly, !known.isEndedEarly { _ = await verdicts.write(user, .waiting, logger: logger) }
     return record
   }
 
@@ -344,9 +344,9 @@ package struct Trials: Sendable {
   }
 
   private func arrive(_ device: Device, of user: UserID, requestID: String, logger: Logger) async throws(LedgerError) {
-    guard try await ledger.keep(device, of: user, requestID: requestID, validator.evaluationContext) else { return }
+    guard try await ledger.keep(device, of: user, requestID: requestID, verdicts.evaluationContext) else { return }
     logger.notice("a device's trial became a user's", metadata: ["user_id": "\(user)"])
-    _ = await validator.write(user, .waiting, logger: logger)
+    _ = await verdicts.write(user, .waiting, logger: logger)
   }
 
   /// The user whose trial was begun on a device.

@@ -60,8 +60,6 @@ package struct NotificationReceiver: Sendable {
   var signedData: SignedDataVerifier
   var ledger: Ledger
   var validator: ReceiptValidator
-  /// Whether a purchase's `appAccountToken` is the ID of a user, known or not (`policy.app_account_token`).
-  package let accountTokenIsUserID: Bool
   /// Whether a password is our shared secret; compared in constant time.
   var isOurPassword: @Sendable (NotificationV1) -> Bool
   var onOutcome: @Sendable (_ version: Int, Outcome) -> Void = { _, _ in }
@@ -71,19 +69,19 @@ package struct NotificationReceiver: Sendable {
   var wrongPasswords = Occasional(most: 20, every: .seconds(60))
 
   package init(
-    signedData: SignedDataVerifier, ledger: Ledger, validator: ReceiptValidator, accountTokenIsUserID: Bool,
+    signedData: SignedDataVerifier, ledger: Ledger, validator: ReceiptValidator,
     isOurPassword: @escaping @Sendable (NotificationV1) -> Bool,
     onOutcome: @escaping @Sendable (_ version: Int, Outcome) -> Void = { _, _ in }
   ) {
     self.signedData = signedData
     self.ledger = ledger
     self.validator = validator
-    self.accountTokenIsUserID = accountTokenIsUserID
     self.isOurPassword = isOurPassword
     self.onOutcome = onOutcome
   }
 
   private var gateway: AppStoreGateway { validator.gateway }
+  private var verdicts: VerdictContext { validator.verdicts }
 
   /// Records a posted notification, or refuses it.
   package func receive(_ body: [UInt8], logger: Logger) async throws(Failure) -> Reception {
@@ -137,9 +135,9 @@ package struct NotificationReceiver: Sendable {
   }
 
   private func verify(_ payload: String) async throws(SignedDataError) -> VerifiedNotification {
-    do throws(SignedDataError) { return try signedData.notification(payload, now: gateway.now()) } catch {
+    do throws(SignedDataError) { return try signedData.notification(payload, now: verdicts.now()) } catch {
       guard case .notAuthentic(.createdInFuture) = error, await gateway.catchUp() else { throw error }
-      return try signedData.notification(payload, now: gateway.now())
+      return try signedData.notification(payload, now: verdicts.now())
     }
   }
 
@@ -156,17 +154,17 @@ package struct NotificationReceiver: Sendable {
 
   private func entry(of verified: VerifiedNotification, _ payload: String) -> NotificationEntry {
     let notification = verified.notification
-    let now = gateway.now()
+    let now = verdicts.now()
     let history = verified.history()
     let evidence = history?.evidence() ?? []
     return NotificationEntry(
       uuid: notification.uuid ?? Self.uuid(ofPayload: payload), type: notification.type, subtype: notification.subtype,
       environment: verified.environment, bundleID: verified.bundleID, signedAt: verified.signedDate, receivedAt: now,
       payload: payload, evidence: evidence, proof: proof(of: verified), claimant: claimant(of: evidence),
-      makesClaimant: accountTokenIsUserID,
-      evaluatedAt: max(history?.evaluatedAt ?? now, now), evaluate: validator.evaluationContext.evaluate,
-      nextCheck: validator.nextCheck,
-      rowsClaimedUntil: validator.rowsClaim)
+      makesClaimant: verdicts.accountTokenIsUserID,
+      evaluatedAt: max(history?.evaluatedAt ?? now, now), evaluate: verdicts.evaluate,
+      nextCheck: verdicts.nextCheck,
+      rowsClaimedUntil: verdicts.rowsClaim)
   }
 
   /// What takes the place of a UUID that Apple did not give: the digest of the payload, which is the same when it is signed
@@ -201,7 +199,7 @@ package struct NotificationReceiver: Sendable {
     case .noted: return Reception(outcome: .noted)
     case .recorded(let user, let recorded):
       validator.onVerdict(recorded.entitlement)
-      _ = await validator.write(user, recorded.write, recorded.update, after: recorded.losers, logger: logger)
+      _ = await verdicts.write(user, recorded.write, recorded.update, after: recorded.losers, logger: logger)
       return Reception(outcome: .recorded)
     }
   }
@@ -215,7 +213,7 @@ package struct NotificationReceiver: Sendable {
     guard try await !consult(await ledger.hasRefused(text), or: Failure.ledgerUnavailable) else { return reception }
     guard isSigned || unproven.admit() else { throw .tooManyUnproven }
     let refused = RefusedNotification(
-      problem: problem, payload: text, isSigned: isSigned, receivedAt: gateway.now())
+      problem: problem, payload: text, isSigned: isSigned, receivedAt: verdicts.now())
     try await consult(await ledger.noteRefused(refused), or: Failure.ledgerUnavailable)
     logger.warning(
       "a notification was refused", metadata: ["outcome": "\(outcome.rawValue)", "problem": "\(problem)"])
@@ -238,7 +236,7 @@ package struct NotificationReceiver: Sendable {
       logger.warning("a notification of version 1 is about an app that this service does not serve")
       return Reception(outcome: .refused)
     }
-    let now = gateway.now()
+    let now = verdicts.now()
     var due: Int
     do throws(LedgerError) {
       due = try await ledger.recheckSoon(notification.originalTransactionIDs, at: now)
@@ -247,7 +245,7 @@ package struct NotificationReceiver: Sendable {
       _ = try await ledger.take(
         NotificationEntry(
           uuid: "v1-\(digest.hex)", type: notification.type, bundleID: notification.bundleID, receivedAt: now,
-          payload: "", evaluatedAt: now, evaluate: validator.evaluationContext.evaluate))
+          payload: "", evaluatedAt: now, evaluate: verdicts.evaluate))
     } catch { throw .ledgerUnavailable(error) }
     logger.info(
       "notification",

@@ -13,13 +13,10 @@ import struct FoundationEssentials.Date
 package struct PurchaseInspector: Sendable {
   private let validator: ReceiptValidator
   private let ledger: Ledger
-  /// Whether a purchase's `appAccountToken` is the ID of a user, known or not (`policy.app_account_token`).
-  private let accountTokenIsUserID: Bool
 
-  package init(validator: ReceiptValidator, ledger: Ledger, accountTokenIsUserID: Bool) {
+  package init(validator: ReceiptValidator, ledger: Ledger) {
     self.validator = validator
     self.ledger = ledger
-    self.accountTokenIsUserID = accountTokenIsUserID
   }
 
   private var gateway: AppStoreGateway { validator.gateway }
@@ -64,7 +61,7 @@ package struct PurchaseInspector: Sendable {
     guard purchase.ownership == .purchased, let token = purchase.appAccountToken, let user = UserID(valid: token),
       user.accountToken != nil
     else { return nil }
-    if accountTokenIsUserID { return user }
+    if validator.verdicts.accountTokenIsUserID { return user }
     return try await consult(await ledger.isKnown(user)) ? user : nil
   }
 
@@ -111,7 +108,8 @@ package struct PurchaseInspector: Sendable {
   ) async throws(ValidationError) {
     var keys: [UserID: Set<SubscriptionKey>] = [:]
     for item in evidence.prefix(Self.limit) {
-      guard let user = try await user(of: item), validator.rules.accepts(item.key.environment, for: user) else {
+      guard let user = try await user(of: item), validator.verdicts.rules.accepts(item.key.environment, for: user)
+      else {
         continue
       }
       keys[user, default: []].insert(item.key)
@@ -125,7 +123,8 @@ package struct PurchaseInspector: Sendable {
       do throws(ValidationError) {
         let recorded = try await validator.record(evidence, accepted, reference, for: submission, .request)
         validator.onVerdict(recorded.entitlement)
-        _ = await validator.write(user, recorded.write, recorded.update, after: recorded.losers, logger: logger)
+        _ = await validator.verdicts.write(
+          user, recorded.write, recorded.update, after: recorded.losers, logger: logger)
       } catch {
         // The purchase has become another user's since it was looked up.
         guard case .ownedByAnotherUser = error else { throw error }

@@ -6,7 +6,7 @@ package import Ledger
 extension ReceiptValidator {
   /// Joins an anonymous customer to the user who signed in.
   package func join(_ id: UserID, to user: UserID, requestID: String) async throws(LedgerError) -> JoinOutcome {
-    try await ledger.join(id, to: user, requestID: requestID, evaluationContext)
+    try await ledger.join(id, to: user, requestID: requestID, verdicts.evaluationContext)
   }
 
   /// Whether `validate` would refuse a receipt to a user as another's, by what the receipt itself says. Apple is not asked,
@@ -14,15 +14,15 @@ extension ReceiptValidator {
   package func isAnothers(_ receipt: String, than user: UserID) async throws(ValidationError) -> Bool {
     let decoded = try gateway.decode(receipt)
     let evidence =
-      gateway.unrequiredProof(of: decoded).history(evaluatedAt: gateway.now())?.evidence()
+      gateway.unrequiredProof(of: decoded).history(evaluatedAt: verdicts.now())?.evidence()
       ?? PurchaseHistory(
-        environment: .production, source: .signature, evidenceTime: gateway.now(), evaluatedAt: gateway.now(),
+        environment: .production, source: .signature, evidenceTime: verdicts.now(), evaluatedAt: verdicts.now(),
         purchases: decoded.purchases
       ).evidence()
     guard !evidence.isEmpty else { return false }
     return try await consult(
       await ledger.isAnothers(
-        evidence, contested: contestedKeys(evidence), than: user, ownership: ownership, evaluationContext))
+        evidence, contested: contestedKeys(evidence), than: user, ownership: ownership, verdicts.evaluationContext))
   }
 
   /// The purchases that a receipt claims, unproven; none where it cannot be read.

@@ -60,7 +60,7 @@ extension ReceiptValidator {
   ) async throws(ValidationError) -> ValidatedEntitlement {
     // A purchase that is signed for another app does not wait for Apple.
     if let bundleID = proof.bundleID, !gateway.apps.contains(bundleID) { throw .wrongApp(appleStatus: nil) }
-    let evaluationContext = evaluationContext
+    let evaluationContext = verdicts.evaluationContext
     let pending = PendingReceipt(
       user: submission.user, base64: receipt.base64, requestID: submission.requestID,
       receivedAt: evaluationContext.recordedAt)
@@ -80,8 +80,8 @@ extension ReceiptValidator {
     let profile = try await profile(of: submission.user)
     var answer = standing(of: submission.user, profile)
     answer.isPending = true
-    if isBeingWritten(submission.user) { onWait() }
-    if let profile { answer.write = await write(submission.user, profile.write, logger: logger) }
+    if verdicts.isBeingWritten(submission.user) { onWait() }
+    if let profile { answer.write = await verdicts.write(submission.user, profile.write, logger: logger) }
     return answer
   }
 
@@ -94,7 +94,7 @@ extension ReceiptValidator {
       rules.accepts(history.environment, for: user)
     else { return [] }
     let others = Set(
-      history.evidence().filter { $0.namesAnother(than: user, tokensAreUserIDs: accountTokenIsUserID) }
+      history.evidence().filter { $0.namesAnother(than: user, tokensAreUserIDs: verdicts.accountTokenIsUserID) }
         .map(\.key))
     return history.provisionalEvidence(at: now, until: now.advanced(by: provisional), catalog: rules.catalog)
       .filter { !others.contains($0.key) }
@@ -102,10 +102,10 @@ extension ReceiptValidator {
 
   /// The standing of a user now, without an answer from Apple.
   func standing(of user: UserID, _ profile: LedgerProfile?) -> ValidatedEntitlement {
-    var entitlement = rules.standing(of: user, profile, at: gateway.now())
+    var entitlement = rules.standing(of: user, profile, at: verdicts.now())
     entitlement.isStale = !entitlement.isProvisional
     let write: ProfileWrite =
-      if writeBack != nil, user.mayHaveRow, let profile {
+      if verdicts.writeBack != nil, user.mayHaveRow, let profile {
         ProfileWrite(profile.write).adjusted(forShown: entitlement, recorded: profile.entitlement)
       } else { .none }
     return ValidatedEntitlement(user: user, entitlement: entitlement, isFromLedger: true, write: write)
@@ -118,7 +118,7 @@ extension ReceiptValidator {
     private func endAccess(
       _ receipt: SubmittedReceipt, _ proof: LocalProof, of submission: ReceiptSubmission
     ) async throws(ValidationError) -> ValidatedEntitlement {
-      let now = gateway.now()
+      let now = verdicts.now()
       let accepted = AppStoreGateway.AcceptedAnswer(
         history: PurchaseHistory(
           environment: .production, source: .verifyReceipt, evidenceTime: now, evaluatedAt: now, purchases: [],

@@ -11,14 +11,11 @@ import struct FoundationEssentials.Date
 package final class ReceiptValidator: Sendable {
   let gateway: AppStoreGateway
   let ledger: Ledger
+  let verdicts: VerdictContext
   let ownership: OwnershipPolicy
   /// How long a new purchase counts on its signature alone while Apple cannot be asked (`policy.provisional`); zero:
   /// not at all.
   let provisional: Duration
-  /// Whether a purchase's `appAccountToken` is the ID of a user, known or not (`policy.app_account_token`).
-  let accountTokenIsUserID: Bool
-  /// `nil` without a profile store.
-  let writeBack: ProfileWriteBack?
   /// The look-ups of unknown IDs. Users can invent IDs, and each costs calls to both stores, of the few that Apple
   /// allows: a few at once delay no purchase, and one for each user keeps no other user out.
   let lookUps = ConcurrencyLimit<UserID>(limit: 4)
@@ -26,20 +23,19 @@ package final class ReceiptValidator: Sendable {
   let onVerdict: @Sendable (Entitlement) -> Void
 
   package init(
-    gateway: AppStoreGateway, ledger: Ledger, ownership: OwnershipPolicy, provisional: Duration,
-    accountTokenIsUserID: Bool = false, writeBack: ProfileWriteBack? = nil,
+    gateway: AppStoreGateway, ledger: Ledger, verdicts: VerdictContext, ownership: OwnershipPolicy,
+    provisional: Duration,
     onVerdict: @escaping @Sendable (Entitlement) -> Void = { _ in }
   ) {
     self.gateway = gateway
     self.ledger = ledger
+    self.verdicts = verdicts
     self.ownership = ownership
     self.provisional = provisional
-    self.accountTokenIsUserID = accountTokenIsUserID
-    self.writeBack = writeBack
     self.onVerdict = onVerdict
   }
 
-  var rules: EntitlementRules { gateway.rules }
+  var rules: EntitlementRules { verdicts.rules }
 
   /// The reason of a validation, and its consequences.
   package enum ValidationMode: Sendable {
@@ -146,35 +142,13 @@ package final class ReceiptValidator: Sendable {
         "Apple names no end of a subscription: if it does not renew, the catalog needs kind: non_renewing and period",
         metadata: ["product": "\(recorded.entitlement.productID?.rawValue ?? "")"])
     }
-    if isBeingWritten(submission.user) { onWait() }
-    let write = await write(submission.user, recorded.write, recorded.update, after: recorded.losers, logger: logger)
+    if verdicts.isBeingWritten(submission.user) { onWait() }
+    let write = await verdicts.write(
+      submission.user, recorded.write, recorded.update, after: recorded.losers, logger: logger)
     return ValidatedEntitlement(
       user: submission.user, entitlement: recorded.entitlement, isFromLedger: accepted.isReused, write: write,
       evaluatedAt: accepted.evaluatedAt)
   }
-
-  /// The time until which a new verdict's rows are claimed: `write` may take as long for a loser's row as for the
-  /// user's own. With more than one loser, which is rare, the deliverer may come in between.
-  var rowsClaim: Date? { writeBack.map { gateway.now().advanced(by: $0.deadline * 2) } }
-
-  /// Updates the app's own rows, those of losers first: a unique column may allow only one row to name the purchase.
-  func write(
-    _ user: UserID, _ state: ProfileWriteState, _ update: WaitingUpdate? = nil, after losers: [UserID] = [],
-    logger: Logger
-  ) async -> ProfileWrite {
-    guard let writeBack else { return .none }
-    for loser in losers where loser.mayHaveRow { _ = await writeBack.write(loser, logger: logger) }
-    guard user.mayHaveRow else { return .none }
-    // Also a missing row is tried: the app may have made it after the purchase.
-    guard state != .written else { return .committed }
-    switch await writeBack.write(user, recorded: update, logger: logger) {
-    case .settled(let state): return ProfileWrite(state)
-    case .refused, .failed: return .queued
-    }
-  }
-
-  /// Whether another task is writing the app's row of a user.
-  func isBeingWritten(_ user: UserID) -> Bool { writeBack?.rowLocks.isLocked(user) ?? false }
 
   /// Resolves a submission: the receipt sent, the one stored, or a purchase by its ID.
   func reference(of submission: ReceiptSubmission) async throws(ValidationError) -> PurchaseReference {
@@ -282,7 +256,7 @@ package final class ReceiptValidator: Sendable {
 
   /// The signed purchases that the Server API's answer leaves out, as it does with consumables.
   private func unmentioned(by history: PurchaseHistory, _ reference: PurchaseReference) -> [SubscriptionEvidence] {
-    guard history.source == .serverAPI, var proven = reference.proof.history(evaluatedAt: gateway.now()) else {
+    guard history.source == .serverAPI, var proven = reference.proof.history(evaluatedAt: verdicts.now()) else {
       return []
     }
     proven.coverage = .partial(since: nil)
@@ -303,7 +277,7 @@ package final class ReceiptValidator: Sendable {
       let receipt = reference.receipt,
       let original = history.originalPurchase
         ?? (history.source == .serverAPI
-          ? reference.proof.history(evaluatedAt: gateway.now())?.originalPurchase : nil)
+          ? reference.proof.history(evaluatedAt: verdicts.now())?.originalPurchase : nil)
     else { return [] }
     func key(_ id: OriginalTransactionID) -> SubscriptionKey {
       SubscriptionKey(environment: history.environment, originalTransactionID: id)
@@ -361,10 +335,10 @@ package final class ReceiptValidator: Sendable {
       // An ID proves nothing: the rest of its kept receipt moves to nobody.
       ownership: submission.proof.originalTransactionID == nil && submission.isPresented ? ownership : .keep,
       evaluatedAt: accepted.evaluatedAt,
-      recordedAt: gateway.now(),
+      recordedAt: verdicts.now(),
       requestID: submission.requestID,
-      evaluate: evaluate,
-      nextCheck: nextCheck,
+      evaluate: verdicts.evaluate,
+      nextCheck: verdicts.nextCheck,
       approves: mode.approves)
     if case .app(let app) = reference.receipt?.content {
       entry.sharedOctets = app.sharedOctets
@@ -378,11 +352,11 @@ package final class ReceiptValidator: Sendable {
     entry.keepsReceipts = accepted.source != .verifyReceipt
     entry.isByID = submission.proof.originalTransactionID != nil
     entry.keysNamingOthers = Set(evidence.filter { $0.namesAnother(than: submission.user) }.map(\.key))
-    entry.tokensAreUserIDs = accountTokenIsUserID
+    entry.tokensAreUserIDs = verdicts.accountTokenIsUserID
     entry.pendingID = mode.pendingID
     entry.runItem = mode.runItem
     entry.note = submission.note
-    entry.rowsClaimedUntil = rowsClaim
+    entry.rowsClaimedUntil = verdicts.rowsClaim
     switch try await consult(await ledger.record(entry)) {
     case .recorded(let recorded): return recorded
     case .ownedByAnotherUser: throw .ownedByAnotherUser
@@ -396,20 +370,6 @@ package final class ReceiptValidator: Sendable {
     let catalogued = evidence.filter(rules.isCatalogued)
     // Of the app itself nobody is robbed while it gives nothing.
     return Set((catalogued.isEmpty ? evidence.filter { !$0.key.isOfApp } : catalogued).map(\.key))
-  }
-
-  /// The next check of a purchase: Apple is asked then, or if that is impossible, holds that are over end.
-  var nextCheck: NextCheck { { [rules] evidence, now in rules.nextCheck(of: evidence, at: now) } }
-
-  private var evaluate: Evaluator {
-    { [rules] user, evidence, given, now in rules.evaluate(user, evidence, given: given, at: now) }
-  }
-
-  /// The context for verdicts without an answer of Apple's.
-  var evaluationContext: EvaluationContext {
-    let now = gateway.now()
-    return EvaluationContext(
-      evaluatedAt: now, recordedAt: now, tokensAreUserIDs: accountTokenIsUserID, evaluate: evaluate)
   }
 
   /// The user's standing after Apple was asked about everything of theirs.
@@ -426,10 +386,10 @@ package final class ReceiptValidator: Sendable {
       answer.entitlement = profile.entitlement
       answer.isFromLedger = false
     } else if !isWanting {
-      answer.entitlement = rules.standing(of: user, profile, at: gateway.now())
+      answer.entitlement = rules.standing(of: user, profile, at: verdicts.now())
     }
     if let profile {
-      answer.write = await write(user, profile.write, logger: logger)
+      answer.write = await verdicts.write(user, profile.write, logger: logger)
         .adjusted(forShown: answer.entitlement, recorded: profile.entitlement)
     }
     return answer
@@ -440,7 +400,7 @@ package final class ReceiptValidator: Sendable {
     guard case .kept(_, let receipt) = submission.proof else { return }
     _ = try await consult(
       await ledger.reevaluate(
-        submission.user, receipt: receipt.base64, requestID: submission.requestID, evaluationContext,
+        submission.user, receipt: receipt.base64, requestID: submission.requestID, verdicts.evaluationContext,
         approves: { _, _ in true }))
   }
 

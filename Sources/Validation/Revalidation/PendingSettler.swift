@@ -40,6 +40,8 @@ struct PendingSettler: Service {
   /// The pause after a sweep without failure.
   var pause: Duration = .seconds(1)
 
+  private var verdicts: VerdictContext { validator.verdicts }
+
   static let longestPause: Duration = .seconds(10)
   /// The pauses before a pending receipt is tried again: 10 s after the first failure, doubling, at most six hours.
   static let retry = Backoff(base: .seconds(10), cap: .seconds(6 * 3600))
@@ -69,9 +71,9 @@ struct PendingSettler: Service {
   /// Tries the receipts that are due.
   func sweep(afterFailure: Bool) async -> Outcome {
     do throws(LedgerError) {
-      let ended = try await ledger.endProvisional(validator.evaluationContext)
+      let ended = try await ledger.endProvisional(verdicts.evaluationContext)
       if ended > 0 { logger.notice("provisional grants are over", metadata: ["grants": .stringConvertible(ended)]) }
-      let over = try await ledger.endOverdueGiven(validator.evaluationContext)
+      let over = try await ledger.endOverdueGiven(verdicts.evaluationContext)
       if over > 0 { logger.notice("given periods are over", metadata: ["periods": .stringConvertible(over)]) }
       let due = try await ledger.pendingReceipts(dueAt: now(), limit: Self.batch)
       guard let first = due.first else { return .done }
@@ -126,9 +128,9 @@ struct PendingSettler: Service {
     }
     let next = now().advanced(by: Self.retry.ceiling(after: receipt.attempts))
     if isSettled {
-      try await ledger.settlePending(receipt.id, validator.evaluationContext)
+      try await ledger.settlePending(receipt.id, verdicts.evaluationContext)
     } else if isRejected {
-      try await ledger.refusePending(receipt.id, retryAt: next, validator.evaluationContext)
+      try await ledger.refusePending(receipt.id, retryAt: next, verdicts.evaluationContext)
     } else {
       try await ledger.retryPending(receipt.id, at: next)
     }

@@ -40,7 +40,7 @@ struct RecheckScheduler: Service {
   /// Schedules checks that were impossible before, for want of a key for instance.
   private func scheduleMissing() async {
     do throws(LedgerError) {
-      let count = try await ledger.scheduleMissing(check.validator.nextCheck, at: now(), limit: 500)
+      let count = try await ledger.scheduleMissing(check.validator.verdicts.nextCheck, at: now(), limit: 500)
       if count > 0 {
         logger.notice("Apple answers about subscriptions again", metadata: ["subscriptions": .stringConvertible(count)])
       }
@@ -74,7 +74,7 @@ struct RecheckScheduler: Service {
 
   /// Ends holds that are over, without claiming a check: once Apple is back, everything due is asked about.
   private func endHolds() async -> Int {
-    let hold = check.validator.gateway.rules.policy.outageHold
+    let hold = check.validator.verdicts.rules.policy.outageHold
     let overdue: [UserID]
     do throws(LedgerError) {
       overdue = try await ledger.usersOverdue(since: now().advanced(by: .zero - hold), limit: Self.batch)

@@ -9,6 +9,8 @@ struct SubscriptionCheck: Sendable {
   var ledger: Ledger
   var brake: DowngradeBrakeService
 
+  private var verdicts: VerdictContext { validator.verdicts }
+
   enum Outcome: Hashable, Sendable {
     /// Apple's answer is recorded and settles the item of a run.
     case recorded
@@ -34,7 +36,7 @@ struct SubscriptionCheck: Sendable {
     let submission = ReceiptSubmission(user: owner, proof: .kept(key, receipt), requestID: requestID)
     do throws(ValidationError) {
       _ = try await validator.validate(
-        submission, .recheck(approves: brake.approval(of: validator.gateway.rules), settling: item), logger: logger)
+        submission, .recheck(approves: brake.approval(of: verdicts.rules), settling: item), logger: logger)
       return .recorded
     } catch {
       switch error {
@@ -64,8 +66,8 @@ struct SubscriptionCheck: Sendable {
   /// Brings the app's own row to what a read says by time alone, while Apple cannot be asked or no source can answer:
   /// an ended state is held for a while (`policy.outage_hold`), and is unproven then.
   func followTime(of user: UserID, requestID: String, logger: Logger) async -> Outcome {
-    let rules = validator.gateway.rules
-    let evaluationContext = validator.evaluationContext
+    let rules = verdicts.rules
+    let evaluationContext = verdicts.evaluationContext
     let now = evaluationContext.evaluatedAt
     let successor: Reevaluation.Successor = { evidence, given, recorded, now in
       let verdict = rules.evaluate(user, evidence, given: given, at: now)
@@ -102,8 +104,8 @@ struct SubscriptionCheck: Sendable {
     do throws(LedgerError) {
       let before = try await ledger.profile(of: owner)?.version
       let isAdmitted = try await ledger.reevaluate(
-        owner, receipt: receipt.base64, requestID: requestID, validator.evaluationContext,
-        approves: brake.approval(of: validator.gateway.rules))
+        owner, receipt: receipt.base64, requestID: requestID, verdicts.evaluationContext,
+        approves: brake.approval(of: verdicts.rules))
       guard isAdmitted else {
         await brake.announce(logger)
         return .heldBack

@@ -39,7 +39,7 @@ struct RevenueCatFollower: Service {
         case .hint(let hint):
           guard await pacer.turn() else { return 0 }
           await RevenueCatHintCheck(validator: check.validator, ledger: ledger).ask(about: hint, logger: logger)
-        case .over(let key): try await ledger.settleReport(key, upTo: now(), check.validator.evaluationContext)
+        case .over(let key): try await ledger.settleReport(key, upTo: now(), check.validator.verdicts.evaluationContext)
         }
       }
       return turns.count + reports.count
@@ -50,7 +50,7 @@ struct RevenueCatFollower: Service {
   }
 
   private func follow(_ turn: RevenueCatTurn) async throws(LedgerError) {
-    let rules = check.validator.gateway.rules
+    let rules = check.validator.verdicts.rules
     // Read before the verdict: what time brings meanwhile is due at the next look.
     let moment = now()
     switch await check.followTime(of: turn.owner, requestID: "store-time", logger: logger) {

@@ -10,15 +10,17 @@ struct RevenueCatHintCheck: Sendable {
   var validator: ReceiptValidator
   var ledger: Ledger
 
+  private var verdicts: VerdictContext { validator.verdicts }
+
   /// How long Apple is asked again and again.
   static let patience: Duration = .seconds(30 * 86_400)
 
   /// Asks Apple. Its answer is recorded for the owner of the purchase, or for the user whom RevenueCat names. Until there
   /// is one, the hint stays, and may raise that user's tier for a while.
   func ask(about hint: RevenueCatHint, logger: Logger) async {
-    let now = validator.gateway.now()
+    let now = verdicts.now()
     do throws(LedgerError) {
-      guard validator.gateway.rules.accepts(hint.key.environment, for: hint.user),
+      guard verdicts.rules.accepts(hint.key.environment, for: hint.user),
         now < hint.reportedAt.advanced(by: Self.patience)
       else { return try await settle(hint) }
       do throws(ValidationError) {
@@ -60,12 +62,12 @@ struct RevenueCatHintCheck: Sendable {
   }
 
   private func settle(_ hint: RevenueCatHint) async throws(LedgerError) {
-    try await ledger.settleReport(hint.key, upTo: hint.at, validator.evaluationContext)
+    try await ledger.settleReport(hint.key, upTo: hint.at, verdicts.evaluationContext)
   }
 
   private func postpone(_ hint: RevenueCatHint, until due: Date, _ logger: Logger) async throws(LedgerError) {
-    try await ledger.postponeReport(hint.key, for: validator.provisional, until: due, validator.evaluationContext)
-    _ = await validator.write(hint.user, .waiting, logger: logger)
+    try await ledger.postponeReport(hint.key, for: validator.provisional, until: due, verdicts.evaluationContext)
+    _ = await verdicts.write(hint.user, .waiting, logger: logger)
   }
 
   /// One minute, then twice as long each time, up to an hour.

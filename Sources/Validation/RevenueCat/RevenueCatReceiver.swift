@@ -67,6 +67,8 @@ package struct RevenueCatReceiver: Sendable {
     self.onOutcome = onOutcome
   }
 
+  private var verdicts: VerdictContext { validator.verdicts }
+
   /// Whether the headers may belong to an event of RevenueCat's, whatever the body is.
   package func mayCome(authorization: String?, signature: String?, logger: Logger) async -> Bool {
     guard keyring.current.mayProve(authorization: authorization, signature: signature) else {
@@ -81,7 +83,7 @@ package struct RevenueCatReceiver: Sendable {
     onOutcome(.refused)
     guard unproven.admit() else { return }
     logger.warning("an event without RevenueCat's proof is refused")
-    let now = validator.gateway.now()
+    let now = verdicts.now()
     // Without a note nothing is lost: the log has it.
     try? await ledger.noteRefused(
       RefusedNotification(
@@ -93,7 +95,7 @@ package struct RevenueCatReceiver: Sendable {
   package func receive(
     _ body: [UInt8], authorization: String?, signature: String?, logger: Logger
   ) async throws(Failure) -> Reception {
-    let now = validator.gateway.now()
+    let now = verdicts.now()
     guard keyring.current.prove(body, authorization: authorization, signature: signature, now: now) else {
       await refuse(logger)
       throw .notAuthentic
@@ -120,12 +122,12 @@ package struct RevenueCatReceiver: Sendable {
   }
 
   private func report(of event: RevenueCatEvent, _ payload: String) -> RevenueCatReport {
-    let rules = validator.gateway.rules
+    let rules = verdicts.rules
     var report = RevenueCatReport(
       id: event.id, type: event.type, store: event.store, environment: event.environment, at: event.at,
-      payload: payload, content: content(of: event), evaluationContext: validator.evaluationContext,
+      payload: payload, content: content(of: event), evaluationContext: verdicts.evaluationContext,
       nextTurn: { evidence, now in rules.nextTurn(of: evidence, after: now) }, provisional: validator.provisional,
-      rowsClaimedUntil: validator.rowsClaim)
+      rowsClaimedUntil: verdicts.rowsClaim)
     report.users = event.users
     return report
   }
@@ -160,7 +162,7 @@ package struct RevenueCatReceiver: Sendable {
     let names = [product, ProductID(String(product.rawValue.prefix { $0 != ":" }))]
     if let period = names.lazy.compactMap({ terms[$0]?.period }).first {
       event.expiresAt = period.end(from: begin)
-    } else if names.contains(where: { validator.gateway.rules.catalog.products[$0]?.kind == .lifetime }) {
+    } else if names.contains(where: { verdicts.rules.catalog.products[$0]?.kind == .lifetime }) {
       event.change = .single
     }
   }
@@ -173,7 +175,7 @@ package struct RevenueCatReceiver: Sendable {
       await RevenueCatHintCheck(validator: validator, ledger: ledger).ask(about: hint, logger: logger)
       return .hint
     case .recorded(let owner, let losers, let isForAnother):
-      _ = await validator.write(owner, .waiting, after: losers, logger: logger)
+      _ = await verdicts.write(owner, .waiting, after: losers, logger: logger)
       return isForAnother ? .recordedForOwner : .recorded
     }
   }

@@ -6,11 +6,11 @@ package import struct FoundationEssentials.Date
 
 /// Periods of access that support or the app's server gives: recorded, evaluated, and written to the app's row.
 package struct AccessGrants: Sendable {
-  var validator: ReceiptValidator
+  var verdicts: VerdictContext
   var ledger: Ledger
 
-  package init(validator: ReceiptValidator, ledger: Ledger) {
-    self.validator = validator
+  package init(verdicts: VerdictContext, ledger: Ledger) {
+    self.verdicts = verdicts
     self.ledger = ledger
   }
 
@@ -26,8 +26,8 @@ package struct AccessGrants: Sendable {
       await ledger.give(
         Giving(
           user: user, kind: kind, tier: tier, startsAt: startsAt, endsAt: endsAt, author: author, note: note,
-          requestID: requestID, idempotencyKey: idempotencyKey, evaluationContext: validator.evaluationContext,
-          rowsClaimedUntil: validator.rowsClaim)))
+          requestID: requestID, idempotencyKey: idempotencyKey, evaluationContext: verdicts.evaluationContext,
+          rowsClaimedUntil: verdicts.rowsClaim)))
     if case .given(let record) = outcome {
       logger.notice(
         "access was given",
@@ -35,7 +35,7 @@ package struct AccessGrants: Sendable {
           "user_id": "\(record.user)", "tier": "\(tier)", "kind": "\(kind.rawValue)",
           "ends_at": "\(record.endsAt.rfc3339)",
         ])
-      _ = await validator.write(record.user, .waiting, logger: logger)
+      _ = await verdicts.write(record.user, .waiting, logger: logger)
     }
     return outcome
   }
@@ -44,10 +44,10 @@ package struct AccessGrants: Sendable {
   package func end(
     _ id: GivenPeriod.ID, of user: UserID, note: Note, logger: Logger
   ) async throws(ValidationError) -> EndingOutcome {
-    let outcome = try await consult(await ledger.endGiven(id, of: user, note: note, validator.evaluationContext))
+    let outcome = try await consult(await ledger.endGiven(id, of: user, note: note, verdicts.evaluationContext))
     if case .ended(let record) = outcome {
       logger.notice("given access was ended", metadata: ["user_id": "\(record.user)", "tier": "\(record.period.tier)"])
-      _ = await validator.write(record.user, .waiting, logger: logger)
+      _ = await verdicts.write(record.user, .waiting, logger: logger)
     }
     return outcome
   }

@@ -13,6 +13,8 @@ package struct PurchaseTransfer: Sendable {
     self.ledger = ledger
   }
 
+  private var verdicts: VerdictContext { validator.verdicts }
+
   /// Transfers a purchase. If it is this user's already, nothing is written.
   ///
   /// - Parameter creates: whether the user may be one who was never seen: most of those are typing errors.
@@ -23,8 +25,8 @@ package struct PurchaseTransfer: Sendable {
   ) async throws(ValidationError) -> OwnedPurchase? {
     guard try await mayHave(user, creates) else { return nil }
     let transfer = Transfer(
-      key: key, to: user, note: note, evaluationContext: validator.evaluationContext,
-      rowsClaimedUntil: validator.rowsClaim)
+      key: key, to: user, note: note, evaluationContext: verdicts.evaluationContext,
+      rowsClaimedUntil: verdicts.rowsClaim)
     let outcome = try await consult(await ledger.transfer(transfer))
     switch outcome {
     case .unknown: throw .unknownTransaction
@@ -37,7 +39,7 @@ package struct PurchaseTransfer: Sendable {
           "original_transaction_id": "\(key.originalTransactionID)",
         ])
       // The loser's row first: a unique column may allow only one row to name the purchase.
-      _ = await validator.write(user, .waiting, after: [loser], logger: logger)
+      _ = await verdicts.write(user, .waiting, after: [loser], logger: logger)
     }
     let purchases = try await consult(await ledger.ownedPurchases(key.originalTransactionID))
     guard let purchase = purchases.first(where: { $0.evidence.key == key }) else { throw .unknownTransaction }

@@ -9,11 +9,11 @@ package import Logging
 /// The row gets what a user has who never bought. While the store is away the outbox alone keeps the ID, until the row is
 /// reset.
 package struct UserErasure: Sendable {
-  var validator: ReceiptValidator
+  var verdicts: VerdictContext
   var ledger: Ledger
 
-  package init(validator: ReceiptValidator, ledger: Ledger) {
-    self.validator = validator
+  package init(verdicts: VerdictContext, ledger: Ledger) {
+    self.verdicts = verdicts
     self.ledger = ledger
   }
 
@@ -29,12 +29,12 @@ package struct UserErasure: Sendable {
   /// - Parameter author: the name of the key that asked, for the log, which does not name the user.
   /// - Throws: an error of the ledger: repeat it. What was done before that is done.
   package func erase(_ user: UserID, author: String, logger: Logger) async throws(LedgerError) -> Outcome {
-    let context = validator.evaluationContext
-    let reset = validator.writeBack.map { _ in context.evaluate(user, [], [], context.evaluatedAt) }
+    let context = verdicts.evaluationContext
+    let reset = verdicts.writeBack.map { _ in context.evaluate(user, [], [], context.evaluatedAt) }
     let report = try await ledger.erase(
-      Erasure(user: user, reset: reset, recordedAt: context.recordedAt, rowsClaimedUntil: validator.rowsClaim))
+      Erasure(user: user, reset: reset, recordedAt: context.recordedAt, rowsClaimedUntil: verdicts.rowsClaim))
     let write: ProfileWrite =
-      if report.resetsRow { await validator.write(report.user, .waiting, logger: logger) } else { .none }
+      if report.resetsRow { await verdicts.write(report.user, .waiting, logger: logger) } else { .none }
     try await ledger.removeTraces()
     logger.notice(
       "a user was erased",

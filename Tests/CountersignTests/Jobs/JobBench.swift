@@ -38,7 +38,8 @@ struct JobBench: Sendable {
       appStore: appStore, ledger: ledger,
       validator: ReceiptValidator(
         gateway: AppStoreGateway(configuration, appStore, now: clock), ledger: ledger,
-        ownership: configuration.policy.ownership, provisional: configuration.policy.provisional, writeBack: nil),
+        verdicts: VerdictContext(rules: EntitlementRules(configuration), now: clock),
+        ownership: configuration.policy.ownership, provisional: configuration.policy.provisional),
       brake: try await DowngradeBrakeService.restored(
         from: ledger, share: Double(configuration.revalidation.maxDowngrades) / 100, now: clock),
       log: log, now: clock)

@@ -50,8 +50,9 @@ import Testing
         var bench = bench
         let validator = bench.validator
         bench.validator = ReceiptValidator(
-          gateway: validator.gateway, ledger: validator.ledger, ownership: validator.ownership,
-          provisional: validator.provisional, writeBack: writeBack)
+          gateway: validator.gateway, ledger: validator.ledger,
+          verdicts: VerdictContext(rules: validator.rules, now: bench.now, writeBack: writeBack),
+          ownership: validator.ownership, provisional: validator.provisional)
         let deliverer = UpdateDeliverer(
           writeBack: writeBack, ledger: bench.ledger, logger: bench.log.logger, now: { clock.date })
         try await bench.validate(try simulated.simulator.issueReceipt(.renewing, subscriber: 1).receiptData)
