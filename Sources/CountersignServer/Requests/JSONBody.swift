@@ -31,12 +31,6 @@ package enum JSONBody {
     return ByteBuffer(bytes: bytes)
   }
 
-  static func write(_ figures: FiguresResponse) -> ByteBuffer {
-    var bytes = JSONWriter.object(capacity: 64 * 1024, figures.writeMembers)
-    bytes.append(lineEnd)
-    return ByteBuffer(bytes: bytes)
-  }
-
   static func response(_ value: some Encodable, status: HTTPResponse.Status = .ok) -> Response {
     response(encode(value), status)
   }
@@ -44,8 +38,6 @@ package enum JSONBody {
   static func response(_ entitlement: EntitlementResponse, status: HTTPResponse.Status = .ok) -> Response {
     response(write(entitlement), status)
   }
-
-  static func response(_ figures: FiguresResponse) -> Response { response(write(figures), .ok) }
 
   /// An answer that no cache may keep.
   static func uncached(_ value: some Encodable, status: HTTPResponse.Status = .ok) -> Response {

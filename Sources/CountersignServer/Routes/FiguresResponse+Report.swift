@@ -3,7 +3,6 @@ import CountersignAPI
 import Entitlements
 import Figures
 import FoundationEssentials
-import JSON
 import Ledger
 
 extension FiguresResponse {
@@ -54,127 +53,6 @@ extension FiguresResponse {
   }
 
   static func rounded(_ ratio: Double) -> Double { (ratio * 10_000).rounded() / 10_000 }
-}
-
-extension FiguresResponse {
-  /// The same bytes as the encoder's, whose containers and sorted keys took a third of the time of a page.
-  func writeMembers(to json: inout JSONWriter) {
-    json.member("active_before", activeBefore)
-    json.member("churn", ratio: churn)
-    json.array("cohorts") { json in
-      for cohort in cohorts {
-        json.object { json in
-          json.array("active") { json in for number in cohort.active { json.value(number) } }
-          json.member("month", cohort.month)
-          json.member("subscriptions", cohort.subscriptions)
-        }
-      }
-    }
-    json.member("conversion", ratio: conversion)
-    json.array("cycles") { json in
-      for cycle in cycles {
-        json.object { json in
-          json.member("active", cycle.active)
-          json.member(cycle.money)
-          json.member("period", cycle.period)
-        }
-      }
-    }
-    json.array("near_limits") { json in
-      for limit in nearLimits {
-        json.object { json in
-          json.member("feature", limit.feature)
-          json.member("tier", limit.tier)
-          json.member("users", limit.users)
-        }
-      }
-    }
-    json.member("paywall_conversion", ratio: paywallConversion)
-    json.member("pending", Int64(pending))
-    json.array("periods") { json in
-      for period in periods { json.object(period.writeMembers) }
-    }
-    json.array("products") { json in
-      for product in products {
-        json.object { json in
-          json.member("active", product.active)
-          json.member(product.money)
-          json.member("period", product.period)
-          json.member("product_id", product.productID)
-        }
-      }
-    }
-    json.member("refund_rate", ratio: refundRate)
-    json.array("subscribers") { json in
-      for subscribers in subscribers {
-        json.object { json in
-          json.member("status", subscribers.status)
-          json.member("tier", subscribers.tier)
-          json.member("users", subscribers.users)
-        }
-      }
-    }
-    json.member("trial_conversion", ratio: trialConversion)
-    json.member("webhook_success", ratio: webhookSuccess)
-    json.array("webhooks") { json in
-      for webhook in webhooks {
-        json.object { json in
-          json.member("attempts", webhook.attempts)
-          json.member("delivered", webhook.delivered)
-          json.member("webhook", webhook.webhook)
-        }
-      }
-    }
-  }
-}
-
-extension FiguresResponse.Period {
-  fileprivate func writeMembers(to json: inout JSONWriter) {
-    json.member("active", active)
-    json.member("conversions", conversions)
-    json.member("ended", ended)
-    json.member("existing", existing)
-    json.member("from", from)
-    json.member("grace", grace)
-    json.member(money)
-    json.member("new", new)
-    json.member("payments", payments)
-    json.member("purchasers", purchasers)
-    json.member("refunded_payments", refundedPayments)
-    json.member("resubscribed", resubscribed)
-    json.member("to", to)
-    json.member("trial_conversions", trialConversions)
-    json.member("trial_starts", trialStarts)
-    json.member("trials", trials)
-    json.member("trials_pending", trialsPending)
-    json.member("users", users)
-    json.member("viewers", viewers)
-  }
-}
-
-extension JSONWriter {
-  fileprivate mutating func member(_ money: [FiguresResponse.Money]) {
-    array("money") { json in
-      for money in money {
-        json.object { json in
-          json.member("arr", money.arr)
-          json.member("currency", money.currency)
-          json.member("existing_mrr", money.existingMRR)
-          json.member("mrr", money.mrr)
-          json.member("new_mrr", money.newMRR)
-          json.member("refunds", money.refunds)
-          json.member("revenue", money.revenue)
-        }
-      }
-    }
-  }
-
-  /// - Parameter ratio: with four digits; `nil` is written as `null`.
-  fileprivate mutating func member(_ name: String, ratio: Double?) {
-    guard let ratio else { return member(name, raw: "null") }
-    let text = "\(ratio)"
-    member(name, raw: text.hasSuffix(".0") ? String(text.dropLast(2)) : text)
-  }
 }
 
 extension FiguresResponse.Period {
