@@ -1,4 +1,4 @@
-package import Entitlements
+import Entitlements
 package import Ledger
 import Logging
 package import Profiles
@@ -6,50 +6,6 @@ import Resilience
 import Synchronization
 
 package import struct FoundationEssentials.Date
-
-/// The state of a user's row in the app's own table, for callers.
-package enum ProfileWrite: String, Hashable, Sendable, CaseIterable {
-  /// A reader of the row sees the verdict now.
-  case committed
-  /// The verdict is recorded, and the row will follow: the store is slow or away, or its row is newer than the ledger.
-  case queued
-  /// The store has no such row.
-  case missing
-  /// No store is configured.
-  case none
-
-  package init(_ state: ProfileWriteState) {
-    self =
-      switch state {
-      case .waiting: .queued
-      case .written: .committed
-      case .missing: .missing
-      }
-  }
-
-  /// The state for a caller who is shown another verdict. The row has the recorded one; if time or the rules have moved
-  /// on, it will follow.
-  package func adjusted(forShown shown: Entitlement, recorded: Entitlement) -> ProfileWrite {
-    self == .committed && shown.profileRow != recorded.profileRow ? .queued : self
-  }
-}
-
-/// The part of a verdict that the app's row has.
-struct ProfileRow: Hashable, Sendable {
-  var tier: Tier
-  var status: SubscriptionStatus
-  /// The end of access, past or future: an app can compare it with its own clock.
-  var expiresAt: Date?
-  var originalTransactionID: OriginalTransactionID?
-}
-
-extension Entitlement {
-  var profileRow: ProfileRow {
-    ProfileRow(
-      tier: tier, status: status, expiresAt: accessUntil ?? (status == .expired ? expiresAt : nil),
-      originalTransactionID: originalTransactionID)
-  }
-}
 
 /// Writes the newest verdicts to the app's own rows.
 ///
@@ -219,102 +175,8 @@ package struct ProfileWriteBack: Sendable {
   }
 }
 
-/// The schedule of failed updates: for ever, with full jitter below a ceiling that doubles.
-///
-///     failures   1     2     3     4      5      6      7 …
-///     ceiling    2 s   4 s   8 s   16 s   32 s   64 s   2 min
-enum UpdateSchedule {
-  static let backoff = Backoff(base: .seconds(2), cap: .seconds(120))
-  /// The pause after a refusal: another update or a repair of the table may change it.
-  static let refusal: Duration = .seconds(30)
-  /// The pause after a refusal that only a person can fix.
-  static let misconfiguration: Duration = .seconds(30)
-
-  /// The time after which a write without an answer is carried out, or never will be: no gateway and no lock waits
-  /// longer.
-  static let confirmation: Duration = .seconds(60)
-
-  /// The tolerance for versions ahead of our clock: clocks differ by less.
-  static let clockTolerance: Duration = .seconds(3600)
-
-  /// The pauses before a row that is missing, or newer than the ledger, is tried again: a minute, doubling, a day at
-  /// most.
-  static let look = Backoff(base: .seconds(60), cap: .seconds(86_400))
-}
-
 extension ProfileStoreTrouble {
   /// The trouble of an update that waits for a newer verdict.
   static let newerRow = ProfileStoreTrouble(
     code: "newer_row", sentence: "The profile is of a newer verdict than the ledger's")
-}
-
-extension ProfileUpdate {
-  package init(_ update: WaitingUpdate) {
-    let row = update.entitlement.profileRow
-    self.init(
-      user: update.user, version: update.version, tier: row.tier, status: row.status, expiresAt: row.expiresAt,
-      originalTransactionID: row.originalTransactionID)
-  }
-}
-
-/// The last known state of the profile store, for operators.
-package final class ProfileStoreHealth: Sendable {
-  /// The state of the store.
-  package enum State: Hashable, Sendable {
-    case unknown
-    case ok
-    case unavailable(code: String)
-    case misconfigured(code: String)
-  }
-
-  private struct Observation {
-    var state = State.unknown
-    /// Whether the key saw no row at the last check. Rows that are hidden from it look missing.
-    var seesNoRow = false
-    /// The user whose row alone failed recently.
-    var suspect: UserID?
-  }
-
-  /// Guards the last observation.
-  private let last = Mutex(Observation())
-
-  package init() {}
-
-  package var state: State {
-    last.withLock { last in
-      guard case .ok = last.state, last.seesNoRow else { return last.state }
-      return .misconfigured(code: ProfileStoreTrouble.noRowsVisible)
-    }
-  }
-
-  func note(_ check: ProfileStoreCheck) {
-    last.withLock { last in
-      switch check {
-      case .ok: last = Observation(state: .ok)
-      case .misconfigured(let trouble) where trouble.isAboutHiddenRows: last = Observation(state: .ok, seesNoRow: true)
-      case .misconfigured(let trouble): last.state = .misconfigured(code: trouble.code)
-      case .unavailable(let trouble): last.state = .unavailable(code: trouble.code)
-      }
-    }
-  }
-
-  func note(_ outcome: ProfileWriteOutcome, of user: UserID) {
-    last.withLock { last in
-      switch outcome {
-      case .applied, .superseded: last = Observation(state: .ok)
-      case .noSuchProfile, .refused: last.state = .ok
-      // The database reports it before it checks our permission.
-      case .impossibleUserID: if case .unavailable = last.state { last.state = .ok }
-      case .misconfigured(let trouble): last.state = .misconfigured(code: trouble.code)
-      case .unavailable(let trouble, _) where trouble.code == GuardedProfileStore.refusal: break
-      // A locked row does not make the store unavailable; a second user's failure does.
-      case .unavailable(let trouble, _) where trouble.mayBeOneRows && last.suspect ?? user == user:
-        last.suspect = user
-        if last.state != .ok { last.state = .unavailable(code: trouble.code) }
-      // An unknown column may become known within a minute. If the check at the start reported it, it stays reported.
-      case .unavailable(let trouble, _) where last.state == .misconfigured(code: trouble.code): break
-      case .unavailable(let trouble, _): last.state = .unavailable(code: trouble.code)
-      }
-    }
-  }
 }

@@ -1,0 +1,106 @@
+package import AppStore
+package import CoreMetrics
+import Entitlements
+import HTTPTransport
+
+/// Counts and times the calls to Apple.
+package final class AppStoreMetrics: Sendable {
+  private struct Endpoint: Hashable {
+    var name: String
+    var environment: StoreEnvironment
+    var labels: [(String, String)] { [("endpoint", name), ("environment", environment.rawValue)] }
+  }
+
+  private struct Call: Hashable {
+    var endpoint: Endpoint
+    var status: String
+  }
+
+  private let calls: Handles<Call, Counter>
+  private let durations: Handles<Endpoint, Timer>
+
+  package init(_ factory: any MetricsFactory) {
+    calls = Handles { Counter(.appStoreRequests, $0.endpoint.labels + [("status", $0.status)], in: factory) }
+    durations = Handles { Timer(.appStoreRequestDuration, $0.labels, in: factory) }
+  }
+
+  package func note(_ attempt: VerifyReceiptAttempt) {
+    note(
+      Endpoint(name: "verify_receipt", environment: attempt.environment), attempt.outcome.label, attempt.duration)
+  }
+
+  package func note(_ attempt: ServerAPIAttempt) {
+    note(
+      Endpoint(name: attempt.endpoint.metricName, environment: attempt.environment), attempt.outcome.label,
+      attempt.duration)
+  }
+
+  private func note(_ endpoint: Endpoint, _ status: String, _ duration: Duration) {
+    calls[Call(endpoint: endpoint, status: status)].increment()
+    durations[endpoint].record(duration)
+  }
+}
+
+extension ServerAPIEndpoint {
+  fileprivate var metricName: String {
+    switch self {
+    case .statuses: "subscription_statuses"
+    case .transaction: "transaction_info"
+    case .history: "transaction_history"
+    case .order: "order_lookup"
+    }
+  }
+}
+
+/// How a call to Apple ended, as a label: one of some thirty words, whatever Apple answers.
+extension VerifyReceiptAttempt.Outcome {
+  var label: String {
+    switch self {
+    case .status(let status) where status == 0 || (21000...21010).contains(status): "\(status)"
+    case .status(let status) where (21100...21199).contains(status): "21100-21199"
+    case .status: "unknown"
+    case .http(let status): httpLabel(status)
+    case .malformed: "malformed"
+    case .transport(let error): error.label
+    }
+  }
+}
+
+extension ServerAPIAttempt.Outcome {
+  /// The documented codes that our calls can meet; all others share one label.
+  private static let codes: Set<Int> = [
+    4_000_006, 4_000_008, 4_040_001, 4_040_002, 4_040_003, 4_040_004, 4_040_005, 4_040_006, 4_040_010, 4_290_000,
+    5_000_000, 5_000_001,
+  ]
+
+  var label: String {
+    switch self {
+    case .answered: "200"
+    case .error(_, let code): Self.codes.contains(code) ? "\(code)" : "unknown"
+    case .http(let status): httpLabel(status)
+    case .malformed, .refused: "malformed"
+    case .transport(let error): error.label
+    }
+  }
+}
+
+private func httpLabel(_ status: Int) -> String {
+  status == 429 ? "http_429" : "http_\(min(max(status / 100, 1), 9))xx"
+}
+
+extension TransportError {
+  fileprivate var label: String {
+    switch self {
+    case .resolve: "resolve"
+    case .connect: "connect"
+    case .tls: "tls"
+    case .timedOut: "timed_out"
+    case .tooLarge: "too_large"
+    case .reset: "reset"
+    case .protocolViolation: "protocol"
+    case .overloaded: "overloaded"
+    case .cancelled: "cancelled"
+    case .shutDown, .invalidRequest, .other: "other"
+    }
+  }
+}
