@@ -54,7 +54,7 @@ package struct ServiceRouter {
   let limits: RequestLimits
   /// What a request to the public address has to pass.
   let checks: [any RequestCheck]
-  let dialects: DialectRoutes
+  let dialects: [any DialectController]
   /// Whether the public address speaks TLS by itself.
   let speaksTLS: Bool
   /// Origins of the pages that may call from a browser.
@@ -115,9 +115,9 @@ package struct ServiceRouter {
       bodyBytes: { budgets.validationBytes }, waitingValidations: { line.waiting }, now: now)
     // The limit also counts requests for paths that do not exist.
     checks = Self.everywhere + [AddressLimitCheck(limits: limits)]
-    self.dialects = DialectRoutes(
-      enabled: dialects,
-      common: DialectRoutes.Common(
+    self.dialects = Dialect.controllers(
+      of: dialects,
+      DialectParts(
         useCases: useCases, budgets: budgets, line: line, limits: limits, keyring: credentials.keyring, access: access,
         trials: trials, ledgerCheck: check, maxBody: settings.maxBody))
     speaksTLS = settings.tls != nil
@@ -157,9 +157,7 @@ package struct ServiceRouter {
     grants.addRoutes(to: authenticated)
     brake.addRoutes(to: authenticated)
     health.addStatus(to: authenticated)
-    dialects.add { isOpen, path, handlers in
-      if isOpen { router.serve(path, handlers) } else { authenticated.serve(path, handlers) }
-    }
+    for dialect in dialects { dialect.addRoutes(to: router, authenticated: authenticated) }
     return router
   }
 
@@ -181,7 +179,7 @@ package struct ServiceRouter {
     router.add(middleware: RequestIDMiddleware(headers: CommonHeaders(speaksTLS: speaksTLS)))
     router.add(middleware: AccessLogMiddleware(metrics: httpMetrics))
     if let crossOrigin { router.add(middleware: crossOrigin) }
-    router.add(middleware: ProblemMiddleware(dialects: dialects.errors))
+    router.add(middleware: ProblemMiddleware(dialects: dialects.map(\.errors)))
     router.add(middleware: RequestCheckMiddleware(checks: checks, crossOrigin: crossOrigin))
     return router
   }
@@ -189,8 +187,9 @@ package struct ServiceRouter {
   private static let everywhere: [any RequestCheck] = [HostCheck(), ExactPathCheck()]
 
   private var crossOrigin: CrossOriginMiddleware? {
-    dialects.hasPages || !pageOrigins.isEmpty
-      ? CrossOriginMiddleware(isForAll: dialects.isForPages, origins: pageOrigins) : nil
+    guard dialects.contains(where: \.hasPages) || !pageOrigins.isEmpty else { return nil }
+    return CrossOriginMiddleware(
+      isForAll: { [dialects] path in dialects.contains { $0.isForPages(path) } }, origins: pageOrigins)
   }
 
   private var authentication: AuthenticationMiddleware {

@@ -6,19 +6,21 @@ import Validation
 ///
 /// The plugin reads nothing but HTTP 200, and keeps each 200 for two minutes, refusals too. So a verdict is 200 and a
 /// refusal 200 with `ok: false`; whatever may pass is a 5xx, and is asked again.
-struct CordovaController: Sendable {
+struct CordovaController: DialectController {
   static let path = "/v1/validate"
 
-  private let common: DialectRoutes.Common
+  private let common: DialectParts
   private let body: JSONRequestBody
 
-  init(_ common: DialectRoutes.Common) {
+  init(_ common: DialectParts) {
     self.common = common
     body = JSONRequestBody(limit: common.maxBody)
   }
 
-  func add(_ route: DialectRoutes.Registration) {
-    route(false, RouterPath(Self.path), [.post: validate])
+  func addRoutes(
+    to router: some RouterMethods<ServiceRequestContext>, authenticated: some RouterMethods<ServiceRequestContext>
+  ) {
+    authenticated.serve(RouterPath(Self.path), [.post: validate])
   }
 
   /// The plugin's body, without the members that nothing here depends on: `device`, `offers`, `products`.
@@ -109,6 +111,12 @@ struct CordovaController: Sendable {
         "This service validates purchases of the App Store alone; set the validator on iOS.")
     }
   }
+
+  var hasPages: Bool { true }
+
+  func isForPages(_ path: String) -> Bool { path == Self.path }
+
+  var errors: DialectErrors { Self.errors }
 
   static let errors = DialectErrors(
     covers: { $0 == path },

@@ -7,19 +7,24 @@ import Validation
 ///
 /// The body names no user. It is the token's, if the app sends the user's token as the key; else the one whom the app named
 /// at the purchase; else the purchase is verified, and is nobody's.
-struct OpenIAPController: Sendable {
+struct OpenIAPController: DialectController {
   static let path = "/v1/purchase/verify"
 
-  private let common: DialectRoutes.Common
+  private let common: DialectParts
+  private let kit: OpenIAPKitController
   private let body: JSONRequestBody
 
-  init(_ common: DialectRoutes.Common) {
+  init(_ common: DialectParts) {
     self.common = common
+    kit = OpenIAPKitController(common)
     body = JSONRequestBody(limit: common.maxBody)
   }
 
-  func add(_ route: DialectRoutes.Registration) {
-    route(false, RouterPath(Self.path), [.post: verify])
+  func addRoutes(
+    to router: some RouterMethods<ServiceRequestContext>, authenticated: some RouterMethods<ServiceRequestContext>
+  ) {
+    authenticated.serve(RouterPath(Self.path), [.post: verify])
+    kit.addRoutes(to: router)
   }
 
   /// `includeClientPayload` is for a catalog that IAPKit keeps and this service does not.
@@ -94,6 +99,8 @@ struct OpenIAPController: Sendable {
       kind: common.useCases.reader.rules.catalog.products[transaction.productID]?.kind, at: common.now())
   }
 
+  var errors: DialectErrors { Self.errors }
+
   static let errors = DialectErrors(
     covers: { $0 == path || OpenIAPKitController.covers($0) },
     response: { problem, path, _ in
@@ -110,7 +117,7 @@ struct OpenIAPController: Sendable {
     })
 }
 
-extension DialectRoutes.Common {
+extension DialectParts {
   /// The transaction in a member of the body, unproven.
   /// - Throws: a problem: 400 that names the member, where it has something else of Apple's.
   func transaction(in text: String, named member: String) throws(Problem) -> Purchase {

@@ -16,7 +16,7 @@ struct OpenIAPUserState {
   var ended: OpenIAPSubscription?
 
   /// - Throws: a problem where the ledger is away.
-  init(of user: UserID, _ common: DialectRoutes.Common, _ context: ServiceRequestContext) async throws(Problem) {
+  init(of user: UserID, _ common: DialectParts, _ context: ServiceRequestContext) async throws(Problem) {
     let owner = try await context.reading { () throws(LedgerError) in try await common.useCases.ledger.user(named: user)
     }
     let profile = try await context.reading { () throws(LedgerError) in

@@ -12,22 +12,22 @@ struct OpenIAPKitController: Sendable {
   private static let subscriptions = "/v1/subscriptions/"
   private static let products = "/v1/products/"
 
-  private let common: DialectRoutes.Common
+  private let common: DialectParts
   private let body: JSONRequestBody
   private let catalog: OpenIAPProducts
 
-  init(_ common: DialectRoutes.Common) {
+  init(_ common: DialectParts) {
     self.common = common
     body = JSONRequestBody(limit: common.maxBody)
     catalog = OpenIAPProducts(common.useCases.reader.rules.catalog, common.useCases.plans, at: common.now())
   }
 
-  func add(_ route: DialectRoutes.Registration) {
+  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
     // The credential is in the path.
-    route(true, "/v1/subscriptions/status/{api_key}", [.get: status])
-    route(true, "/v1/subscriptions/entitlements/{api_key}", [.get: entitlements])
-    route(true, "/v1/subscriptions/bind-user/{api_key}", [.post: bindUser])
-    route(true, "/v1/products/{api_key}", [.get: products])
+    router.serve("/v1/subscriptions/status/{api_key}", [.get: status])
+    router.serve("/v1/subscriptions/entitlements/{api_key}", [.get: entitlements])
+    router.serve("/v1/subscriptions/bind-user/{api_key}", [.post: bindUser])
+    router.serve("/v1/products/{api_key}", [.get: products])
   }
 
   static func covers(_ path: String) -> Bool { path.hasPrefix(subscriptions) || path.hasPrefix(products) }

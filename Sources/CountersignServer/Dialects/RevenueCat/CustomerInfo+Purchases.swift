@@ -46,7 +46,7 @@ extension CustomerInfo {
     let deciding = verdict.originalTransactionID.map { $0.store ?? "app_store" }
     subscriber.managementURL =
       (deciding.map { stores.contains($0) ? [$0] : stores } ?? stores)
-      .compactMap(DialectRoutes.managementURL).first
+      .compactMap(DialectParts.managementURL).first
     subscriber.entitlements = Self.former(rows, rules.catalog, at: now)
     let running = rules.running(customer.user, evidence, at: now)
     subscriber.add(verdict, running, rows, given: profile?.given ?? [], scope, rules, at: now)

@@ -15,17 +15,17 @@ import Validation
 ///
 /// The key in the app is public, and names no user: whoever has an app user ID reads what it names. What a call may
 /// change is what a receipt proves, whom an anonymous ID turns out to be, and attributes.
-struct RevenueCatSDKController: Sendable {
+struct RevenueCatSDKController: DialectController {
   static let receiptsPath = "/v1/receipts"
 
-  private let common: DialectRoutes.Common
+  private let common: DialectParts
   private let isEnabled: Bool
   private let receipt: JSONRequestBody
   private let small = JSONRequestBody(limit: 256 * 1024, requiresPlainNames: false)
   private let offerings: ByteBuffer
   private let mapping: ByteBuffer
 
-  init(_ common: DialectRoutes.Common, isEnabled: Bool) {
+  init(_ common: DialectParts, isEnabled: Bool) {
     self.common = common
     self.isEnabled = isEnabled
     receipt = JSONRequestBody(limit: common.maxBody, requiresPlainNames: false)
@@ -34,35 +34,38 @@ struct RevenueCatSDKController: Sendable {
       ProductEntitlementMapping(common.useCases.reader.rules.catalog, scope: common.useCases.plans.entitlements))
   }
 
-  func add(_ route: DialectRoutes.Registration) {
+  func addRoutes(
+    to router: some RouterMethods<ServiceRequestContext>, authenticated: some RouterMethods<ServiceRequestContext>
+  ) {
     guard isEnabled else {
       // A 404 would make an SDK that still calls throw its purchases away.
-      route(true, "/v1/receipts", [.post: { _, _ in throw Self.switchedOff }])
+      router.serve("/v1/receipts", [.post: { _, _ in throw Self.switchedOff }])
       return
     }
-    route(true, "/v1/health", [.get: { _, _ in Self.nothing }])
-    route(false, "/v1/receipts", [.post: answering(postReceipt)])
-    route(false, "/v1/subscribers/identify", [.post: answering(identify)])
-    route(true, "/v1/subscribers/redeem_purchase", [.post: { _, _ in throw Self.notOffered }])
-    route(false, "/v1/subscribers/{app_user_id}", [.get: answering(subscriber)])
-    route(false, "/v1/subscribers/{app_user_id}/offerings", [.get: answering(known { _ in offerings })])
-    route(false, "/v1/subscribers/{app_user_id}/alias", [.post: answering(alias)])
-    route(false, "/v1/subscribers/{app_user_id}/attributes", [.post: answering(setAttributes)])
-    route(false, "/v1/subscribers/{app_user_id}/restore/eligibility", [.post: answering(restoreEligibility)])
-    route(false, "/v1/subscribers/{app_user_id}/intro_eligibility", [.post: answering(introEligibility)])
-    route(
-      false, "/v1/subscribers/{app_user_id}/virtual_currencies",
+    router.serve("/v1/health", [.get: { _, _ in Self.nothing }])
+    authenticated.serve("/v1/receipts", [.post: answering(postReceipt)])
+    authenticated.serve("/v1/subscribers/identify", [.post: answering(identify)])
+    router.serve("/v1/subscribers/redeem_purchase", [.post: { _, _ in throw Self.notOffered }])
+    authenticated.serve("/v1/subscribers/{app_user_id}", [.get: answering(subscriber)])
+    authenticated.serve("/v1/subscribers/{app_user_id}/offerings", [.get: answering(known { _ in offerings })])
+    authenticated.serve("/v1/subscribers/{app_user_id}/alias", [.post: answering(alias)])
+    authenticated.serve("/v1/subscribers/{app_user_id}/attributes", [.post: answering(setAttributes)])
+    authenticated.serve("/v1/subscribers/{app_user_id}/restore/eligibility", [.post: answering(restoreEligibility)])
+    authenticated.serve("/v1/subscribers/{app_user_id}/intro_eligibility", [.post: answering(introEligibility)])
+    authenticated.serve(
+      "/v1/subscribers/{app_user_id}/virtual_currencies",
       [.get: answering(known { _ in JSONBody.encode(["virtual_currencies": [String: Int]()]) })])
-    route(
-      false, "/v1/subscribers/{app_user_id}/health_report_availability",
+    authenticated.serve(
+      "/v1/subscribers/{app_user_id}/health_report_availability",
       [.get: answering(known { _ in JSONBody.encode(["report_logs": false]) })])
     for ending in ["attribution", "adservices_attribution"] {
-      route(false, "/v1/subscribers/{app_user_id}/\(ending)", [.post: answering(known { _ in Self.emptyObject })])
+      authenticated.serve(
+        "/v1/subscribers/{app_user_id}/\(ending)", [.post: answering(known { _ in Self.emptyObject })])
     }
-    route(false, "/rcbilling/v1/subscribers/{app_user_id}/products", [.get: answering(webProducts)])
-    route(false, "/v1/product_entitlement_mapping", [.get: answering(known { _ in mapping })])
-    route(false, "/v1/offers", [.post: answering(offers)])
-    route(false, "/v1/diagnostics", [.post: answering(known { _ in Self.emptyObject })])
+    authenticated.serve("/rcbilling/v1/subscribers/{app_user_id}/products", [.get: answering(webProducts)])
+    authenticated.serve("/v1/product_entitlement_mapping", [.get: answering(known { _ in mapping })])
+    authenticated.serve("/v1/offers", [.post: answering(offers)])
+    authenticated.serve("/v1/diagnostics", [.post: answering(known { _ in Self.emptyObject })])
   }
 
   // MARK: Customers
@@ -344,9 +347,13 @@ struct RevenueCatSDKController: Sendable {
   /// The native path that takes the telemetry of SDKs as well.
   static let telemetryPath = "/v1/events"
 
-  static func errors(isEnabled: Bool) -> DialectErrors {
+  var hasPages: Bool { isEnabled }
+
+  func isForPages(_ path: String) -> Bool { isEnabled && (Self.isOurs(path) || path == Self.telemetryPath) }
+
+  var errors: DialectErrors {
     DialectErrors(
-      covers: { path in path == receiptsPath || isEnabled && isOurs(path) },
+      covers: { [isEnabled] path in path == Self.receiptsPath || isEnabled && Self.isOurs(path) },
       response: { problem, path, _ in RevenueCatError(problem).response(path: path) })
   }
 

@@ -11,8 +11,8 @@ import struct FoundationEssentials.UUID
 
 /// `/api/subscriptions/…`: plans, limits, purchases and trials in the words of an app that had a backend of its own for
 /// them. What such a backend took from the app unproven is proven here, or taken from nobody.
-struct SubscriptionsAPIController: Sendable {
-  private let common: DialectRoutes.Common
+struct SubscriptionsAPIController: DialectController {
+  private let common: DialectParts
   private let names: SubscriptionsAPIFeatures
   private let purchaseBody: JSONRequestBody
   private let trialBody = JSONRequestBody(limit: BodyBudgets.trialLimit)
@@ -21,7 +21,7 @@ struct SubscriptionsAPIController: Sendable {
   private let plansTag: String
   private let health: SubscriptionsHealth
 
-  init(_ common: DialectRoutes.Common) {
+  init(_ common: DialectParts) {
     self.common = common
     let names = SubscriptionsAPIFeatures(common.useCases.plans.features)
     self.names = names
@@ -38,18 +38,22 @@ struct SubscriptionsAPIController: Sendable {
     health = SubscriptionsHealth(common)
   }
 
-  func add(_ route: DialectRoutes.Registration) {
-    route(true, "/api/subscriptions/plans", [.get: plans])
-    route(false, "/api/subscriptions/current", [.get: current])
-    route(false, "/api/subscriptions/limits", [.get: limits])
-    route(false, "/api/subscriptions/check/{resource}", [.get: check])
-    route(false, "/api/subscriptions/feature/{feature}", [.get: feature])
-    route(false, "/api/subscriptions/verify", [.post: verify])
-    route(false, "/api/subscriptions/restore", [.post: restore])
-    route(false, "/api/subscriptions/start-trial", [.post: startTrial])
-    route(false, "/api/subscriptions/cancel", [.post: cancel])
-    route(false, "/api/health/subscriptions", [.get: health.health])
+  func addRoutes(
+    to router: some RouterMethods<ServiceRequestContext>, authenticated: some RouterMethods<ServiceRequestContext>
+  ) {
+    router.serve("/api/subscriptions/plans", [.get: plans])
+    authenticated.serve("/api/subscriptions/current", [.get: current])
+    authenticated.serve("/api/subscriptions/limits", [.get: limits])
+    authenticated.serve("/api/subscriptions/check/{resource}", [.get: check])
+    authenticated.serve("/api/subscriptions/feature/{feature}", [.get: feature])
+    authenticated.serve("/api/subscriptions/verify", [.post: verify])
+    authenticated.serve("/api/subscriptions/restore", [.post: restore])
+    authenticated.serve("/api/subscriptions/start-trial", [.post: startTrial])
+    authenticated.serve("/api/subscriptions/cancel", [.post: cancel])
+    authenticated.serve("/api/health/subscriptions", [.get: health.health])
   }
+
+  var errors: DialectErrors { Self.errors }
 
   static let errors = SuccessError.errors(at: "/api/subscriptions", "/api/health/subscriptions")
 
@@ -181,7 +185,7 @@ struct SubscriptionsAPIController: Sendable {
   private func cancel(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let user = try context.requireUser()
     let entitlement = try await standing(of: user, context)
-    let page = DialectRoutes.managementURL(of: entitlement.originalTransactionID?.store ?? "app_store")
+    let page = DialectParts.managementURL(of: entitlement.originalTransactionID?.store ?? "app_store")
     var answer = try await answer(
       about: user, entitlement, context,
       message: "Only the customer can cancel, in the store\(page == nil ? "" : ": open 'managementUrl'").")

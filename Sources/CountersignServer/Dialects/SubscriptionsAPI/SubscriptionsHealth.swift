@@ -12,10 +12,10 @@ struct SubscriptionsHealth: Sendable {
   /// The lifetime of the counts: the users are counted one by one.
   static let lifetime = Duration.seconds(60)
 
-  private let common: DialectRoutes.Common
+  private let common: DialectParts
   private let counts: RecentValue<UserCounts?>
 
-  init(_ common: DialectRoutes.Common) {
+  init(_ common: DialectParts) {
     self.common = common
     counts = RecentValue(lifetime: Self.lifetime) { try? await common.useCases.ledger.userCounts(at: common.now()) }
   }

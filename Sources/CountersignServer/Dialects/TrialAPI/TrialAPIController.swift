@@ -10,7 +10,7 @@ import struct FoundationEssentials.Date
 
 /// `/api/trial/…`: trials as an app knows them that keeps their state in the keychain and has it verified. The user is
 /// the token's, or with the public key of an app the device, and the clock is ours.
-struct TrialAPIController: Sendable {
+struct TrialAPIController: DialectController {
   /// Calls of one user, of all three routes together; with a public key, of one device at one address.
   static let callsPerMinute = 10
 
@@ -20,17 +20,21 @@ struct TrialAPIController: Sendable {
   private let calls = RateLimiter(rate: callsPerMinute, per: .seconds(60))
   private let now: @Sendable () -> Date
 
-  init(_ common: DialectRoutes.Common) {
+  init(_ common: DialectParts) {
     trials = common.trials
     budgets = common.budgets
     now = common.now
   }
 
-  func add(_ route: DialectRoutes.Registration) {
-    route(false, "/api/trial/verify", [.post: verify])
-    route(false, "/api/trial/start", [.post: start])
-    route(false, "/api/trial/session", [.post: useSession])
+  func addRoutes(
+    to router: some RouterMethods<ServiceRequestContext>, authenticated: some RouterMethods<ServiceRequestContext>
+  ) {
+    authenticated.serve("/api/trial/verify", [.post: verify])
+    authenticated.serve("/api/trial/start", [.post: start])
+    authenticated.serve("/api/trial/session", [.post: useSession])
   }
+
+  var errors: DialectErrors { Self.errors }
 
   static let errors = SuccessError.errors(at: "/api/trial")
 

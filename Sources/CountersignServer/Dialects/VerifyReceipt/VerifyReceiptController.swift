@@ -10,21 +10,23 @@ import Validation
 /// is a key of ours and authenticates the caller; Apple is asked with `app_store.shared_secret`.
 ///
 /// https://developer.apple.com/documentation/appstorereceipts/verifyreceipt
-struct VerifyReceiptController: Sendable {
+struct VerifyReceiptController: DialectController {
   static let path = "/verifyReceipt"
 
-  private let common: DialectRoutes.Common
+  private let common: DialectParts
   private let body: JSONRequestBody
 
-  init(_ common: DialectRoutes.Common) {
+  init(_ common: DialectParts) {
     self.common = common
     // Apple does not look at the type, and URLSession's is that of a form.
     body = JSONRequestBody(limit: common.maxBody, requiresMediaType: false)
   }
 
-  func add(_ route: DialectRoutes.Registration) {
+  func addRoutes(
+    to router: some RouterMethods<ServiceRequestContext>, authenticated: some RouterMethods<ServiceRequestContext>
+  ) {
     // The credential is in the body.
-    route(true, RouterPath(Self.path), [.post: verify])
+    router.serve(RouterPath(Self.path), [.post: verify])
   }
 
   /// https://developer.apple.com/documentation/appstorereceipts/requestbody
@@ -89,6 +91,8 @@ struct VerifyReceiptController: Sendable {
 
   /// Apple's statuses for what is no answer of Apple's. What is our own trouble is never one that makes an app drop the
   /// receipt.
+  var errors: DialectErrors { Self.errors }
+
   static let errors = DialectErrors(
     covers: { $0 == path },
     response: { problem, _, _ in

@@ -4,8 +4,40 @@ import Ledger
 import Resilience
 import Validation
 
+import struct FoundationEssentials.Date
+
+/// The parts of the native routes, which every dialect is made of.
+struct DialectParts: Sendable {
+  var useCases: UseCases
+  var budgets: BodyBudgets
+  var line: AdmissionQueue
+  var limits: RequestLimits
+  var keyring: APIKeyring
+  var access: AccessController
+  var trials: TrialsController
+  var ledgerCheck: LedgerCheck
+  /// Bytes of the largest request body.
+  var maxBody: Int
+
+  var now: @Sendable () -> Date { useCases.now }
+}
+
+extension DialectParts {
+  /// The page on which customers of a store manage their subscriptions; nobody else can end one.
+  ///
+  /// https://support.apple.com/118223, https://support.google.com/googleplay/answer/7018481
+  /// - Parameter store: as RevenueCat names it.
+  static func managementURL(of store: String) -> String? {
+    switch store {
+    case "app_store", "mac_app_store": "https://apps.apple.com/account/subscriptions"
+    case "play_store": "https://play.google.com/store/account/subscriptions"
+    default: nil
+    }
+  }
+}
+
 /// Steps that the dialects share.
-extension DialectRoutes.Common {
+extension DialectParts {
   /// An empty loan for the body of a purchase.
   func loan(for context: ServiceRequestContext) -> ByteBudget.Loan {
     switch context.caller {

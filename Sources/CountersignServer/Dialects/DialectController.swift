@@ -1,0 +1,41 @@
+import Hummingbird
+
+/// The routes of a dialect, the form of its problems, and its paths for pages.
+protocol DialectController: Sendable {
+  /// - Parameter router: for paths that ask for no credential before their handler runs.
+  func addRoutes(
+    to router: some RouterMethods<ServiceRequestContext>, authenticated: some RouterMethods<ServiceRequestContext>)
+
+  /// The form of problems on the dialect's paths.
+  var errors: DialectErrors { get }
+
+  /// Whether pages may call some paths: an SDK for the web, an app in a web view.
+  var hasPages: Bool { get }
+
+  /// Whether pages may call a path.
+  func isForPages(_ path: String) -> Bool
+}
+
+extension DialectController {
+  var hasPages: Bool { false }
+
+  func isForPages(_ path: String) -> Bool { false }
+}
+
+extension Dialect {
+  /// The controllers of the dialects that are spoken. RevenueCat's is always there: its clients lose purchases by a 404.
+  static func controllers(of spoken: Set<Dialect>, _ parts: DialectParts) -> [any DialectController] {
+    allCases.compactMap { dialect in
+      let isSpoken = spoken.contains(dialect)
+      return switch dialect {
+      case .revenuecat: RevenueCatSDKController(parts, isEnabled: isSpoken)
+      case _ where !isSpoken: nil
+      case .cordova: CordovaController(parts)
+      case .openiap: OpenIAPController(parts)
+      case .verifyReceipt: VerifyReceiptController(parts)
+      case .subscriptionsAPI: SubscriptionsAPIController(parts)
+      case .trialAPI: TrialAPIController(parts)
+      }
+    }
+  }
+}
