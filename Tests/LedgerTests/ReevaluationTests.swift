@@ -15,10 +15,14 @@ import Testing
   }
 
   private static func reevaluation(
-    at seconds: Double, approves: @escaping Approval = { _, _ in true },
-    successor: @escaping Reevaluation.Successor
-  ) -> Reevaluation {
-    Reevaluation(evaluatedAt: at(seconds), recordedAt: at(seconds), successor: successor, approves: approves)
+    of user: UserID, _ requestID: String = "r", at seconds: Double,
+    withholds: @escaping Withholding = { _, _, _, _, _ in false }, approves: @escaping Approval = { _, _ in true },
+    by evaluate: @escaping Evaluator = rules
+  ) -> Reevaluate {
+    Reevaluate(
+      user, requestID: requestID,
+      EvaluationContext(evaluatedAt: at(seconds), recordedAt: at(seconds), evaluate: evaluate), withholds: withholds,
+      approves: approves)
   }
 
   @Test func `users come in pages, each once, with all that is known of them`() async throws {
@@ -42,14 +46,15 @@ import Testing
       try await ledger.settleUpdate(
         of: "u1", version: try #require(try await ledger.waitingUpdate(of: "u1")).version, isDoubtful: false,
         confirmingAt: nil)
-      let outcome = try await ledger.reevaluate(
-        "u1", requestID: "rules-1",
-        Self.reevaluation(at: 5) { evidence, _, recorded, now in
-          #expect(evidence.count == 1 && now == at(5))
-          var verdict = recorded
-          verdict.tier = "premium"
-          return verdict
-        })
+      let outcome = try await ledger.run(
+        Self.reevaluation(
+          of: "u1", "rules-1", at: 5,
+          by: { user, evidence, given, now in
+            #expect(evidence.count == 1 && now == at(5))
+            var verdict = rules(user, evidence, given, now)
+            verdict.tier = "premium"
+            return verdict
+          }))
       #expect(outcome == .recorded)
       let history = try await ledger.wholeHistory(of: "u1")
       #expect(history.map(\.requestID) == ["rules-1", "request"])
@@ -66,20 +71,24 @@ import Testing
   {
     try await Scratch.withLedger { ledger, _ in
       try await Self.record(1...1, in: ledger)
-      let none = Self.reevaluation(at: 5) { _, _, _, _ in nil }
-      #expect(try await ledger.reevaluate("u1", requestID: "r", none) == .unchanged)
-      let same = Self.reevaluation(at: 5) { evidence, given, _, now in rules("u1", evidence, given, now) }
-      #expect(try await ledger.reevaluate("u1", requestID: "r", same) == .unchanged)
-      let lower = Self.reevaluation(
-        at: 5,
-        approves: { before, after in
-          #expect(before?.tier == "pro" && after.tier == "free")
-          return false
-        },
-        successor: { _, _, recorded, _ in .none(tier: "free", reason: .noPurchases, explanation: recorded.explanation) }
-      )
-      #expect(try await ledger.reevaluate("u1", requestID: "r", lower) == .heldBack)
-      #expect(try await ledger.reevaluate("nobody", requestID: "r", lower) == .unchanged)
+      let lower: Evaluator = { user, _, given, now in rules(user, [], given, now) }
+      let withheld = Self.reevaluation(
+        of: "u1", at: 5,
+        withholds: { verdict, _, _, recorded, _ in verdict.tier == "free" && recorded.tier == "pro" },
+        approves: { _, _ in
+          Issue.record("nothing is to be approved")
+          return true
+        }, by: lower)
+      #expect(try await ledger.run(withheld) == .unchanged)
+      #expect(try await ledger.run(Self.reevaluation(of: "u1", at: 5)) == .unchanged)
+      let approves: Approval = { before, after in
+        #expect(before?.tier == "pro" && after.tier == "free")
+        return false
+      }
+      #expect(
+        try await ledger.run(Self.reevaluation(of: "u1", at: 5, approves: approves, by: lower)) == .heldBack)
+      #expect(
+        try await ledger.run(Self.reevaluation(of: "nobody", at: 5, approves: approves, by: lower)) == .unchanged)
       #expect(try await ledger.wholeHistory(of: "u1").count == 1)
     }
   }
@@ -91,8 +100,7 @@ import Testing
       #expect(try await ledger.usersOverdue(since: at(99), limit: 9).isEmpty)
       #expect(try await ledger.usersOverdue(since: at(400), limit: 9) == ["u1", "u2", "u4"])
       #expect(try await ledger.usersOverdue(since: at(400), limit: 2) == ["u1", "u2"])
-      let ended = Self.reevaluation(at: 1e6) { evidence, given, _, now in rules("u1", evidence, given, now) }
-      #expect(try await ledger.reevaluate("u1", requestID: "r", ended) == .recorded)
+      #expect(try await ledger.run(Self.reevaluation(of: "u1", at: 1e6)) == .recorded)
       #expect(try await ledger.profile(of: "u1")?.entitlement.reason == .unproven)
       #expect(try await ledger.usersOverdue(since: at(400), limit: 9) == ["u2", "u4"])
     }
@@ -113,10 +121,7 @@ import Testing
       #expect(await LedgerInspection.accessGiven(at: .file(scratch.path + "-none")) == nil)
       // Those whose access has ended count until they are judged anew.
       for number in [1, 2, 4, 5, 7] {
-        let ended = Self.reevaluation(at: 1e6) { evidence, given, _, now in
-          rules(UserID("u\(number)"), evidence, given, now)
-        }
-        #expect(try await ledger.reevaluate(UserID("u\(number)"), requestID: "r", ended) == .recorded)
+        #expect(try await ledger.run(Self.reevaluation(of: UserID("u\(number)"), at: 1e6)) == .recorded)
       }
       #expect(try await ledger.accessGiven().map(\.product) == [forever])
     }

@@ -7,30 +7,13 @@ package struct UserProfile: Sendable {
   package var profile: LedgerProfile
 }
 
-/// How a user is reevaluated. Pure; it runs inside the ledger's transaction.
-package struct Reevaluation: Sendable {
-  /// The verdict that replaces the recorded one; `nil` if that stands.
-  package typealias Successor =
-    @Sendable (
-      _ evidence: [SubscriptionEvidence], _ given: [GivenPeriod], _ recorded: Entitlement, _ now: Date
-    ) -> Entitlement?
-
-  /// The evaluation time.
-  package var evaluatedAt: Date
-  /// Our own clock, for the record only.
-  package var recordedAt: Date
-  package var successor: Successor
-  package var approves: Approval
-
-  package init(
-    evaluatedAt: Date, recordedAt: Date, successor: @escaping Successor, approves: @escaping Approval = { _, _ in true }
-  ) {
-    self.evaluatedAt = evaluatedAt
-    self.recordedAt = recordedAt
-    self.successor = successor
-    self.approves = approves
-  }
-}
+/// Whether the recorded verdict stands, though the rules say another one by now. Pure; it runs inside the ledger's
+/// transaction.
+package typealias Withholding =
+  @Sendable (
+    _ verdict: Entitlement, _ evidence: [SubscriptionEvidence], _ given: [GivenPeriod], _ recorded: Entitlement,
+    _ now: Date
+  ) -> Bool
 
 /// The result of a reevaluation.
 package enum ReevaluationOutcome: Hashable, Sendable {

@@ -8,6 +8,9 @@ internal import struct FoundationEssentials.Date
 /// One transaction holds all of them, so every verdict reaches the app, and every change those who listen.
 struct VerdictWriter {
   let tables: LedgerTables
+  let evaluate: Evaluator
+  /// The evaluation time, unless evidence of the user is newer.
+  let evaluatedAt: Date
   let head: LedgerTables.EventHead
   /// The receipt behind the verdict; `nil` where there is none.
   let digest: ReceiptDigest?
@@ -17,9 +20,9 @@ struct VerdictWriter {
   var rowsDueAt: Int64 = 0
 
   /// Reevaluates a user over all evidence, and stores the verdict.
-  func reevaluate(_ account: inout Account, by evaluate: Evaluator, at moment: Date) throws {
+  func reevaluate(_ account: inout Account) throws {
     let evidence = try tables.evidence(of: account)
-    let (user, moment) = (account.user, Self.moment(of: evidence, notBefore: moment))
+    let (user, moment) = (account.user, Self.moment(of: evidence, notBefore: evaluatedAt))
     let verdict = evaluate(user, evidence, account.given, moment)
     _ = try save(verdict, of: &account, after: try tables.profile(of: account)?.entitlement) { _ in
       evaluate(user, evidence, [], moment)
@@ -27,43 +30,28 @@ struct VerdictWriter {
   }
 
   /// As `reevaluate`, but writes nothing if the verdict is unchanged.
-  /// - Returns: whether the verdict was approved or is unchanged.
   @discardableResult func reevaluateIfChanged(
-    _ user: UserID, by evaluate: Evaluator, at moment: Date, approves: Approval = { _, _ in true }
-  ) throws -> Bool {
-    var account = try tables.knownOrNewAccount(of: user)
-    return try reevaluateIfChanged(&account, by: evaluate, at: moment, approves: approves)
-  }
-
-  @discardableResult func reevaluateIfChanged(
-    _ account: inout Account, by evaluate: Evaluator, at moment: Date, approves: Approval = { _, _ in true }
-  ) throws -> Bool {
-    let evidence = try tables.evidence(of: account)
-    let (user, moment) = (account.user, Self.moment(of: evidence, notBefore: moment))
-    let verdict = evaluate(user, evidence, account.given, moment)
-    let before = try tables.profile(of: account)?.entitlement
-    if let before, Self.isSame(verdict, before, by: \.apartFromMoment) { return true }
-    guard approves(before, verdict) else { return false }
-    _ = try save(verdict, of: &account, after: before) { _ in evaluate(user, evidence, [], moment) }
-    return true
-  }
-
-  /// As `reevaluateIfChanged`, for a verdict that need not come of the evidence alone.
-  func reevaluate(
-    _ user: UserID, by successor: Reevaluation.Successor, at moment: Date, approves: Approval
+    _ account: inout Account, withholds: Withholding = { _, _, _, _, _ in false },
+    approves: Approval = { _, _ in true }
   ) throws -> ReevaluationOutcome {
-    guard var account = try tables.account(of: user), let before = try tables.profile(of: account)?.entitlement
-    else { return .unchanged }
     let evidence = try tables.evidence(of: account)
-    let moment = Self.moment(of: evidence, notBefore: moment)
-    guard let verdict = successor(evidence, account.given, before, moment),
-      !Self.isSame(verdict, before, by: \.apartFromMoment)
-    else { return .unchanged }
-    guard approves(before, verdict) else { return .heldBack }
-    _ = try save(verdict, of: &account, after: before) { bought in
-      bought.flatMap { successor(evidence, [], $0, moment) ?? $0 }
+    let (user, moment) = (account.user, Self.moment(of: evidence, notBefore: evaluatedAt))
+    func verdict(_ given: [GivenPeriod], after recorded: Entitlement?) -> Entitlement {
+      let verdict = evaluate(user, evidence, given, moment)
+      guard let recorded, withholds(verdict, evidence, given, recorded, moment) else { return verdict }
+      return recorded
     }
+    let before = try tables.profile(of: account)?.entitlement
+    let after = verdict(account.given, after: before)
+    if let before, Self.isSame(after, before, by: \.apartFromMoment) { return .unchanged }
+    guard approves(before, after) else { return .heldBack }
+    _ = try save(after, of: &account, after: before) { verdict([], after: $0) }
     return .recorded
+  }
+
+  func reevaluateIfChanged(_ user: UserID) throws {
+    var account = try tables.knownOrNewAccount(of: user)
+    try reevaluateIfChanged(&account)
   }
 
   /// The evaluation time: not before the newest of Apple's evidence. Provisional grants are left out, since our own
@@ -160,5 +148,21 @@ struct VerdictWriter {
   /// Compares verdicts as they are stored: in whole milliseconds.
   static func isSame(_ one: Entitlement, _ other: Entitlement, by part: (Entitlement) -> Entitlement) -> Bool {
     part(one.inWholeMilliseconds) == part(other.inWholeMilliseconds)
+  }
+}
+
+extension LedgerTables {
+  /// The writer of verdicts that need no answer from Apple.
+  /// - Parameters:
+  ///   - evidenceAt: the evidence time behind the verdicts; `nil` where no new evidence is.
+  ///   - rowsClaimedUntil: until when the app's rows are claimed for the caller: see `LedgerEntry`.
+  func writer(
+    _ context: EvaluationContext, requestID: String, note: NoteID? = nil, digest: ReceiptDigest?,
+    evidenceAt: Int64? = nil, rowsClaimedUntil: Date? = nil
+  ) throws -> VerdictWriter {
+    VerdictWriter(
+      tables: self, evaluate: context.evaluate, evaluatedAt: context.evaluatedAt,
+      head: .init(recordedAt: try StoredForm.milliseconds(context.recordedAt), requestID: requestID, note: note),
+      digest: digest, evidenceAt: evidenceAt, rowsDueAt: try rowsClaimedUntil.map(StoredForm.milliseconds) ?? 0)
   }
 }

@@ -36,10 +36,9 @@ struct JoinOperation {
     }
     guard var loser = try tables.account(of: id) else { return try tables.moveBelongings(of: id, to: winner.user) }
     let purchases = try tables.purchases(of: loser)
-    let recordedAt = try StoredForm.milliseconds(evaluationContext.recordedAt)
-    let writer = VerdictWriter(
-      tables: tables, head: .init(recordedAt: recordedAt, requestID: requestID),
-      digest: try tables.newestDigest(of: loser), evidenceAt: purchases.map(\.evidenceAt).max())
+    let writer = try tables.writer(
+      evaluationContext, requestID: requestID, digest: tables.newestDigest(of: loser),
+      evidenceAt: purchases.map(\.evidenceAt).max())
     let hasVerdict = loser.version > 0
     var nobody: Account?
     for var purchase in purchases {
@@ -65,10 +64,10 @@ struct JoinOperation {
     winner.given += loser.given
     loser.given = []
     try tables.moveBelongings(of: id, to: winner.user)
-    if var nobody { try writer.reevaluate(&nobody, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt) }
-    guard hasVerdict else { return try tables.save(loser, at: recordedAt) }
-    try writer.reevaluate(&winner, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt)
-    try writer.reevaluate(&loser, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt)
+    if var nobody { try writer.reevaluate(&nobody) }
+    guard hasVerdict else { return try tables.save(loser, at: writer.head.recordedAt) }
+    try writer.reevaluate(&winner)
+    try writer.reevaluate(&loser)
   }
 
   private func isAnothers(_ evidence: SubscriptionEvidence, than user: UserID) throws -> Bool {

@@ -20,8 +20,7 @@ struct GivingOperation {
     let record = try tables.add(giving, to: account.user)
     account.given.append(record.period)
     try account.reevaluate(
-      by: context, tables, requestID: giving.requestID, note: note,
-      rowsDueAt: try giving.rowsClaimedUntil.map(StoredForm.milliseconds) ?? 0)
+      by: context, tables, requestID: giving.requestID, note: note, rowsClaimedUntil: giving.rowsClaimedUntil)
     // `TrialStartOperation` appends the event of a trial, which has its name.
     if giving.kind != .trial {
       try tables.appendChangeEvent(.grantStarted, of: account.user, at: context.recordedAt, ChangeEvent.Detail(record))
@@ -36,7 +35,7 @@ struct EndGivenOperation {
   let tables: LedgerTables
 
   /// Ends a period now, by a person's decision.
-  func end(_ id: GivenPeriod.ID, of user: UserID, note: Note, rowsDueAt: Int64) throws -> EndingOutcome {
+  func end(_ id: GivenPeriod.ID, of user: UserID, note: Note) throws -> EndingOutcome {
     guard let record = try tables.given(id), record.user.key == user.key,
       var account = try tables.account(of: user)
     else { return .unknown }
@@ -44,8 +43,7 @@ struct EndGivenOperation {
     let noteID = try tables.append(note)
     try tables.endGiven(id, endedAt: evaluationContext.recordedAt)
     account.given.removeAll { $0.id == id }
-    try account.reevaluate(
-      by: evaluationContext, tables, requestID: note.requestID, note: noteID, rowsDueAt: rowsDueAt)
+    try account.reevaluate(by: evaluationContext, tables, requestID: note.requestID, note: noteID)
     guard let ended = try tables.given(id) else { return .unknown }
     try appendEnd(of: ended, over: account)
     return .ended(ended)
@@ -56,7 +54,7 @@ struct EndGivenOperation {
     guard var account = try tables.account(of: user) else { throw StoredForm.Unstorable() }
     try tables.endGiven(id, endedAt: evaluationContext.evaluatedAt)
     account.given.removeAll { $0.id == id }
-    try account.reevaluate(by: evaluationContext, tables, requestID: requestID, note: nil, rowsDueAt: 0)
+    try account.reevaluate(by: evaluationContext, tables, requestID: requestID)
     if let ended = try tables.given(id) { try appendEnd(of: ended, over: account) }
   }
 
@@ -69,7 +67,7 @@ struct EndGivenOperation {
       for record in records { try tables.endGiven(record.period.id, endedAt: nil) }
       let ids = Set(records.map(\.period.id))
       account.given.removeAll { ids.contains($0.id) }
-      try account.reevaluate(by: evaluationContext, tables, requestID: last.requestID, note: nil, rowsDueAt: 0)
+      try account.reevaluate(by: evaluationContext, tables, requestID: last.requestID)
       for record in records { try appendEnd(of: record, over: account) }
     }
     return over.count
@@ -103,19 +101,15 @@ extension LedgerTables {
 extension Account {
   /// Records the verdict, where it is another one or has a note, and the account in any case.
   mutating func reevaluate(
-    by context: EvaluationContext, _ tables: LedgerTables, requestID: String, note: NoteID?, rowsDueAt: Int64
+    by context: EvaluationContext, _ tables: LedgerTables, requestID: String, note: NoteID? = nil,
+    rowsClaimedUntil: Date? = nil
   ) throws {
-    let recordedAt = try StoredForm.milliseconds(context.recordedAt)
     let version = version
-    let writer = VerdictWriter(
-      tables: tables, head: .init(recordedAt: recordedAt, requestID: requestID, note: note),
-      digest: try tables.newestDigest(of: self), evidenceAt: nil, rowsDueAt: rowsDueAt)
-    if note == nil {
-      try writer.reevaluateIfChanged(&self, by: context.evaluate, at: context.evaluatedAt)
-    } else {
-      try writer.reevaluate(&self, by: context.evaluate, at: context.evaluatedAt)
-    }
-    if self.version == version { try tables.save(self, at: recordedAt) }
+    let writer = try tables.writer(
+      context, requestID: requestID, note: note, digest: tables.newestDigest(of: self),
+      rowsClaimedUntil: rowsClaimedUntil)
+    if note == nil { try writer.reevaluateIfChanged(&self) } else { try writer.reevaluate(&self) }
+    if self.version == version { try tables.save(self, at: writer.head.recordedAt) }
   }
 }
 

@@ -13,7 +13,7 @@ extension Ledger {
   ) async throws(LedgerError) -> EndingOutcome {
     try await engine.submit { tables in
       try EndGivenOperation(evaluationContext: evaluationContext, tables: tables)
-        .end(id, of: user, note: note, rowsDueAt: 0)
+        .end(id, of: user, note: note)
     }
   }
 

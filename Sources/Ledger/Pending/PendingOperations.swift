@@ -18,12 +18,9 @@ struct PostponeOperation {
     }
     let granted = try provisional.filter { try grant($0, by: pending) }
     guard let newest = granted.map(\.evidenceTime).max() else { return .kept }
-    try VerdictWriter(
-      tables: tables,
-      head: .init(
-        recordedAt: try StoredForm.milliseconds(evaluationContext.recordedAt), requestID: receipt.requestID),
-      digest: digest, evidenceAt: try StoredForm.milliseconds(newest)
-    ).reevaluateIfChanged(receipt.user, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt)
+    try tables.writer(
+      evaluationContext, requestID: receipt.requestID, digest: digest, evidenceAt: StoredForm.milliseconds(newest)
+    ).reevaluateIfChanged(receipt.user)
     return .kept
   }
 
@@ -91,11 +88,6 @@ struct WithdrawOperation {
   }
 
   private func evaluate(_ user: UserID, for pending: LedgerTables.StoredPending) throws {
-    try VerdictWriter(
-      tables: tables,
-      head: .init(
-        recordedAt: try StoredForm.milliseconds(evaluationContext.recordedAt), requestID: pending.requestID),
-      digest: pending.digest, evidenceAt: nil
-    ).reevaluateIfChanged(user, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt)
+    try tables.writer(evaluationContext, requestID: pending.requestID, digest: pending.digest).reevaluateIfChanged(user)
   }
 }

@@ -21,26 +21,6 @@ extension Ledger {
     }
   }
 
-  /// Reevaluates a user after a change of the rules that no other event would apply.
-  /// - Parameters:
-  ///   - base64: the receipt that led to this call, for the history.
-  ///   - admits: called before the verdict replaces the previous one.
-  /// - Returns: whether the verdict was approved or is unchanged.
-  package func reevaluate(
-    _ user: UserID, receipt base64: String, requestID: String, _ evaluationContext: EvaluationContext,
-    approves: @escaping Approval
-  ) async throws(LedgerError) -> Bool {
-    let digest = ReceiptDigest(of: base64)
-    let approves = ApprovalCache.remembering(approves)
-    return try await engine.submit { tables in
-      try VerdictWriter(
-        tables: tables,
-        head: .init(recordedAt: try StoredForm.milliseconds(evaluationContext.recordedAt), requestID: requestID),
-        digest: digest, evidenceAt: nil
-      ).reevaluateIfChanged(user, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt, approves: approves)
-    }
-  }
-
   /// Claims the subscriptions due for a check, the longest overdue first. Each claim postpones the next one, by two
   /// minutes at first and up to a day; evidence from `record` replaces that schedule.
   package func claimRechecks(dueAt now: Date, limit: Int) async throws(LedgerError) -> [Recheck] {

@@ -1,8 +1,7 @@
 package import Entitlements
 package import struct FoundationEssentials.Date
 
-/// Reevaluation of users without an answer from Apple: after a change of the rules, or after an outage in which Apple
-/// could not be asked.
+/// The users to reevaluate.
 extension Ledger {
   /// Users with all their evidence, in the order of their IDs.
   /// - Parameter user: the last one of the previous page; `nil` begins with the first.
@@ -14,21 +13,6 @@ extension Ledger {
   /// first.
   package func usersOverdue(since moment: Date, limit: Int) async throws(LedgerError) -> [UserID] {
     try await read { tables in try tables.usersOverdue(since: moment, limit: limit) }
-  }
-
-  /// Reevaluates a user over all evidence, and stores the verdict if there is one.
-  package func reevaluate(
-    _ user: UserID, requestID: String, _ reevaluation: Reevaluation
-  ) async throws(LedgerError) -> ReevaluationOutcome {
-    let approves = ApprovalCache.remembering(reevaluation.approves)
-    return try await engine.submit { tables in
-      guard let account = try tables.account(of: user) else { return .unchanged }
-      return try VerdictWriter(
-        tables: tables,
-        head: .init(recordedAt: try StoredForm.milliseconds(reevaluation.recordedAt), requestID: requestID),
-        digest: try tables.newestDigest(of: account), evidenceAt: nil
-      ).reevaluate(user, by: reevaluation.successor, at: reevaluation.evaluatedAt, approves: approves)
-    }
   }
 
   /// Recorded verdicts that give access, counted by tier and product.

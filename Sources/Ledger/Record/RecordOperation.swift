@@ -54,7 +54,7 @@ struct RecordOperation {
   private var entry: LedgerEntry { prepared.entry }
   private var writer: VerdictWriter {
     VerdictWriter(
-      tables: tables,
+      tables: tables, evaluate: entry.evaluate, evaluatedAt: entry.evaluatedAt,
       head: .init(recordedAt: prepared.recordedAt, requestID: entry.requestID, note: entry.note),
       digest: prepared.digest, evidenceAt: prepared.evidenceAt, rowsDueAt: prepared.rowsDueAt)
   }
@@ -211,10 +211,10 @@ struct RecordOperation {
         guard let row = rows[key] else { throw StoredForm.Unstorable() }
         try tables.appendLoss(of: row, to: entry.user, from: &loser, writer.head)
       }
-      try writer.reevaluate(&loser, by: entry.evaluate, at: entry.evaluatedAt)
+      try writer.reevaluate(&loser)
     }
     for user in disproven.sorted(by: { $0.rawValue < $1.rawValue }) {
-      try writer.reevaluateIfChanged(user, by: entry.evaluate, at: entry.evaluatedAt)
+      try writer.reevaluateIfChanged(user)
     }
     recorded.losers = owners.union(disproven).sorted { $0.rawValue < $1.rawValue }
     return .recorded(recorded)

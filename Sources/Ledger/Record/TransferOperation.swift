@@ -13,14 +13,10 @@ struct TransferOperation {
     guard var loser = try tables.account(of: purchase.owner) else { throw StoredForm.Unstorable() }
     var nobody: Account?
     let note = try tables.append(transfer.note, to: &nobody)
-    let evaluationContext = transfer.evaluationContext
-    let writer = VerdictWriter(
-      tables: tables,
-      head: .init(
-        recordedAt: try StoredForm.milliseconds(evaluationContext.recordedAt), requestID: transfer.note.requestID,
-        note: note),
-      digest: try tables.digest(ofProof: purchase.proof), evidenceAt: purchase.evidenceAt,
-      rowsDueAt: try transfer.rowsClaimedUntil.map(StoredForm.milliseconds) ?? 0)
+    let writer = try tables.writer(
+      transfer.evaluationContext, requestID: transfer.note.requestID, note: note,
+      digest: tables.digest(ofProof: purchase.proof), evidenceAt: purchase.evidenceAt,
+      rowsClaimedUntil: transfer.rowsClaimedUntil)
     // A grant on the signature of a newer renewal belonged to the former owner.
     if let grant = try tables.grant(on: transfer.key), grant.owner != transfer.to {
       try tables.endGrant(on: transfer.key)
@@ -29,9 +25,9 @@ struct TransferOperation {
     purchase.claim = .proof
     _ = try tables.save(purchase)
     try tables.appendGain(of: id, from: loser.user, to: &winner, writer.head)
-    try writer.reevaluate(&winner, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt)
+    try writer.reevaluate(&winner)
     try tables.appendLoss(of: id, to: winner.user, from: &loser, writer.head)
-    try writer.reevaluate(&loser, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt)
+    try writer.reevaluate(&loser)
     return .moved(from: loser.user)
   }
 }

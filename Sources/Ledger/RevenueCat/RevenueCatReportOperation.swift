@@ -61,11 +61,9 @@ struct RevenueCatReportOperation {
   }
 
   private func writer(for account: Account) throws -> VerdictWriter {
-    VerdictWriter(
-      tables: tables,
-      head: .init(recordedAt: try StoredForm.milliseconds(context.recordedAt), requestID: report.uuid),
-      digest: try tables.newestDigest(of: account), evidenceAt: try StoredForm.milliseconds(report.at),
-      rowsDueAt: try report.rowsClaimedUntil.map(StoredForm.milliseconds) ?? 0)
+    try tables.writer(
+      context, requestID: report.uuid, digest: tables.newestDigest(of: account),
+      evidenceAt: StoredForm.milliseconds(report.at), rowsClaimedUntil: report.rowsClaimedUntil)
   }
 
   private func account(_ user: UserID) throws -> Account {
@@ -119,15 +117,15 @@ struct RevenueCatReportOperation {
       return []
     }
     try tables.appendGain(of: id, from: former, to: &winner, writer(for: winner).head)
-    try writer(for: winner).reevaluate(&winner, by: context.evaluate, at: context.evaluatedAt)
+    try writer(for: winner).reevaluate(&winner)
     guard let former, var loser = try tables.account(of: former) else { return [] }
     try tables.appendLoss(of: id, to: winner.user, from: &loser, writer(for: loser).head)
-    try writer(for: loser).reevaluate(&loser, by: context.evaluate, at: context.evaluatedAt)
+    try writer(for: loser).reevaluate(&loser)
     return [loser.user]
   }
 
   private func reevaluate(_ account: inout Account) throws {
-    try writer(for: account).reevaluateIfChanged(&account, by: context.evaluate, at: context.evaluatedAt)
+    try writer(for: account).reevaluateIfChanged(&account)
   }
 
   // MARK: Hints
@@ -276,9 +274,9 @@ struct RevenueCatReportOperation {
     purchase.owner = winner.user
     _ = try tables.save(purchase)
     try tables.appendGain(of: id, from: loser.user, to: &winner, writer(for: winner).head)
-    try writer(for: winner).reevaluate(&winner, by: context.evaluate, at: context.evaluatedAt)
+    try writer(for: winner).reevaluate(&winner)
     try tables.appendLoss(of: id, to: winner.user, from: &loser, writer(for: loser).head)
-    try writer(for: loser).reevaluate(&loser, by: context.evaluate, at: context.evaluatedAt)
+    try writer(for: loser).reevaluate(&loser)
     return true
   }
 }
@@ -332,13 +330,10 @@ struct SettleReportOperation {
 
   private func reevaluate(_ report: LedgerTables.StoredReport) throws {
     var account = try tables.account(of: report.user) ?? Account(of: report.user)
-    try VerdictWriter(
-      tables: tables,
-      head: .init(
-        recordedAt: try StoredForm.milliseconds(evaluationContext.recordedAt),
-        requestID: report.events.last.map { "revenuecat:\($0.id)" } ?? "revenuecat"),
-      digest: try tables.newestDigest(of: account), evidenceAt: try StoredForm.milliseconds(report.at)
-    ).reevaluateIfChanged(&account, by: evaluationContext.evaluate, at: evaluationContext.evaluatedAt)
+    try tables.writer(
+      evaluationContext, requestID: report.events.last.map { "revenuecat:\($0.id)" } ?? "revenuecat",
+      digest: tables.newestDigest(of: account), evidenceAt: StoredForm.milliseconds(report.at)
+    ).reevaluateIfChanged(&account)
   }
 }
 

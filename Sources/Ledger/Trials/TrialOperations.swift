@@ -193,7 +193,7 @@ struct TrialAmendmentOperation {
     let note = try tables.append(amendment.note)
     try account.reevaluate(
       by: amendment.evaluationContext, tables, requestID: amendment.note.requestID, note: note,
-      rowsDueAt: try amendment.rowsClaimedUntil.map(StoredForm.milliseconds) ?? 0)
+      rowsClaimedUntil: amendment.rowsClaimedUntil)
     if wasRunning, !isRunning {
       try EndGivenOperation(evaluationContext: amendment.evaluationContext, tables: tables)
         .appendEnd(of: amended, over: account)

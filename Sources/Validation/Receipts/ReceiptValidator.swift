@@ -399,9 +399,9 @@ package final class ReceiptValidator: Sendable {
   func reevaluate(_ submission: ReceiptSubmission) async throws(ValidationError) {
     guard case .kept(_, let receipt) = submission.proof else { return }
     _ = try await consult(
-      await ledger.reevaluate(
-        submission.user, receipt: receipt.base64, requestID: submission.requestID, verdicts.evaluationContext,
-        approves: { _, _ in true }))
+      await ledger.run(
+        Reevaluate(
+          submission.user, receipt: receipt.base64, requestID: submission.requestID, verdicts.evaluationContext)))
   }
 
   func knowledge(

@@ -69,28 +69,22 @@ struct SubscriptionCheck: Sendable {
     let rules = verdicts.rules
     let evaluationContext = verdicts.evaluationContext
     let now = evaluationContext.evaluatedAt
-    let successor: Reevaluation.Successor = { evidence, given, recorded, now in
-      let verdict = rules.evaluate(user, evidence, given: given, at: now)
-      return rules.withholds(verdict, from: user, evidence, given: given, recorded: recorded, at: now) ? nil : verdict
-    }
     let brakeAdmits = brake.approval(of: rules)
     let approves: Approval = { before, after in
       // The previous verdict no longer counts for any reader.
       if let end = before?.accessUntil, end.advanced(by: rules.policy.outageHold) <= now { return true }
       return brakeAdmits(before, after)
     }
-    let reevaluation = Reevaluation(
-      evaluatedAt: now, recordedAt: evaluationContext.recordedAt, successor: successor, approves: approves)
     do throws(LedgerError) {
       guard let profile = try await ledger.profile(of: user),
         rules.standing(of: user, profile, at: now).profileRow != profile.entitlement.profileRow
       else { return .judgedAnew(changed: false) }
-      let outcome = try await ledger.reevaluate(user, requestID: requestID, reevaluation)
-      guard outcome != .heldBack else {
-        await brake.announce(logger)
-        return .heldBack
-      }
-      return .judgedAnew(changed: outcome == .recorded)
+      return try await reevaluate(
+        Reevaluate(
+          user, requestID: requestID, evaluationContext,
+          withholds: { verdict, evidence, given, recorded, now in
+            rules.withholds(verdict, from: user, evidence, given: given, recorded: recorded, at: now)
+          }, approves: approves), logger)
     } catch {
       logger.warning("a verdict could not be recorded", metadata: ["error": "\(error)"])
       return .away
@@ -102,18 +96,22 @@ struct SubscriptionCheck: Sendable {
     _ owner: UserID, _ receipt: KeptReceipt, requestID: String, logger: Logger
   ) async -> Outcome {
     do throws(LedgerError) {
-      let before = try await ledger.profile(of: owner)?.version
-      let isAdmitted = try await ledger.reevaluate(
-        owner, receipt: receipt.base64, requestID: requestID, verdicts.evaluationContext,
-        approves: brake.approval(of: verdicts.rules))
-      guard isAdmitted else {
-        await brake.announce(logger)
-        return .heldBack
-      }
-      return .judgedAnew(changed: try await ledger.profile(of: owner)?.version != before)
+      return try await reevaluate(
+        Reevaluate(
+          owner, receipt: receipt.base64, requestID: requestID, verdicts.evaluationContext,
+          approves: brake.approval(of: verdicts.rules)), logger)
     } catch {
       logger.warning("a verdict could not be recorded", metadata: ["error": "\(error)"])
       return .away
     }
+  }
+
+  private func reevaluate(_ reevaluation: Reevaluate, _ logger: Logger) async throws(LedgerError) -> Outcome {
+    let outcome = try await ledger.run(reevaluation)
+    guard outcome != .heldBack else {
+      await brake.announce(logger)
+      return .heldBack
+    }
+    return .judgedAnew(changed: outcome == .recorded)
   }
 }

@@ -106,17 +106,18 @@ struct RulesReviewer: Service {
     // Reads compute everything that the row does not have.
     guard verdict.profileRow != recorded.profileRow, await writes.turn() else { return .unchanged }
     // Something may have been recorded since the page was read.
-    let successor: Reevaluation.Successor = { [rules] evidence, given, recorded, now in
-      let verdict = rules.evaluate(id, evidence, given: given, at: now)
-      let isWithheld = rules.withholds(verdict, from: id, evidence, given: given, recorded: recorded, at: now)
-      return isReleased || !isWithheld ? verdict : nil
+    let context = EvaluationContext(evaluatedAt: now, recordedAt: now) { [rules] user, evidence, given, now in
+      rules.evaluate(user, evidence, given: given, at: now)
+    }
+    let withholds: Withholding = { [rules] verdict, evidence, given, recorded, now in
+      !isReleased && rules.withholds(verdict, from: id, evidence, given: given, recorded: recorded, at: now)
     }
     let brakeAdmits = brake.approval(of: rules)
     // A person has decided about what is released.
     let approves: Approval = { before, after in isReleased || brakeAdmits(before, after) }
-    let reevaluation = Reevaluation(evaluatedAt: now, recordedAt: now, successor: successor, approves: approves)
-    let outcome = try await ledger.reevaluate(id, requestID: "rules-\(review.name)", reevaluation)
-    switch outcome {
+    let reevaluation = Reevaluate(
+      id, requestID: "rules-\(review.name)", context, withholds: withholds, approves: approves)
+    switch try await ledger.run(reevaluation) {
     case .recorded: return .changed
     case .unchanged: return .unchanged
     case .heldBack:
