@@ -185,38 +185,32 @@ struct RecordOperation {
     }
     let rows = try save(news, over: known.stored, at: moment)
     var account = account
-    for key in gained {
-      guard let row = rows[key] else { throw StoredForm.Unstorable() }
-      try tables.appendGain(of: row, from: grant.moved[key], to: &account, writer.head)
-    }
-    for key in own.map(\.evidence.key).filter({ known.unclaimed[$0] != nil }) + named.map(\.key) {
-      try tables.removeUnclaimed(key)
-    }
     var recorded = Recorded(
       entitlement: verdict, changed: false, losers: [], keptByOthers: grant.leftWithOthers.count, write: .waiting)
-    if let repeated {
-      recorded.entitlement = repeated
-      recorded.write = try tables.writeState(of: entry.user)
-    } else {
-      let saved = try writer.save(verdict, of: &account, after: before) { _ in
-        entry.evaluate(entry.user, evidence, [], moment)
-      }
-      (recorded.entitlement, recorded.changed, recorded.update) = (saved.entitlement, saved.changed, saved.update)
+    var disproven: Set<UserID> = []
+    let gains = try gained.map { key in
+      guard let row = rows[key] else { throw StoredForm.Unstorable() }
+      return (purchase: row, from: grant.moved[key])
     }
-    let owners = Set(grant.moved.values)
-    let disproven = try endGrants(on: own + named.map(\.subscription)).subtracting(owners)
-    for owner in owners.sorted(by: { $0.rawValue < $1.rawValue }) {
-      guard var loser = try tables.account(of: owner) else { throw StoredForm.Unstorable() }
-      for key in gained where grant.moved[key] == owner {
-        guard let row = rows[key] else { throw StoredForm.Unstorable() }
-        try tables.appendLoss(of: row, to: entry.user, from: &loser, writer.head)
+    try OwnershipMove(tables: tables, gained: gains, writer: { _ in writer }).run(to: &account) { account in
+      for key in own.map(\.evidence.key).filter({ known.unclaimed[$0] != nil }) + named.map(\.key) {
+        try tables.removeUnclaimed(key)
       }
-      try writer.reevaluate(&loser)
+      if let repeated {
+        recorded.entitlement = repeated
+        recorded.write = try tables.writeState(of: entry.user)
+      } else {
+        let saved = try writer.save(verdict, of: &account, after: before) { _ in
+          entry.evaluate(entry.user, evidence, [], moment)
+        }
+        (recorded.entitlement, recorded.changed, recorded.update) = (saved.entitlement, saved.changed, saved.update)
+      }
+      disproven = try endGrants(on: own + named.map(\.subscription)).subtracting(grant.moved.values)
     }
     for user in disproven.sorted(by: { $0.rawValue < $1.rawValue }) {
       try writer.reevaluateIfChanged(user)
     }
-    recorded.losers = owners.union(disproven).sorted { $0.rawValue < $1.rawValue }
+    recorded.losers = disproven.union(grant.moved.values).sorted { $0.rawValue < $1.rawValue }
     return .recorded(recorded)
   }
 

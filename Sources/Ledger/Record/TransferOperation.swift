@@ -10,7 +10,7 @@ struct TransferOperation {
     guard var purchase = try tables.purchase(transfer.key), let id = purchase.id else { return .unknown }
     var winner = try tables.knownOrNewAccount(of: transfer.to)
     guard purchase.owner.key != winner.user.key else { return .unchanged }
-    guard var loser = try tables.account(of: purchase.owner) else { throw StoredForm.Unstorable() }
+    let former = purchase.owner
     var nobody: Account?
     let note = try tables.append(transfer.note, to: &nobody)
     let writer = try tables.writer(
@@ -24,10 +24,7 @@ struct TransferOperation {
     purchase.owner = winner.user
     purchase.claim = .proof
     _ = try tables.save(purchase)
-    try tables.appendGain(of: id, from: loser.user, to: &winner, writer.head)
-    try writer.reevaluate(&winner)
-    try tables.appendLoss(of: id, to: winner.user, from: &loser, writer.head)
-    try writer.reevaluate(&loser)
-    return .moved(from: loser.user)
+    try OwnershipMove(tables: tables, gained: [(id, from: former)], writer: { _ in writer }).run(to: &winner)
+    return .moved(from: former)
   }
 }

@@ -116,12 +116,7 @@ struct RevenueCatReportOperation {
       try reevaluate(&winner)
       return []
     }
-    try tables.appendGain(of: id, from: former, to: &winner, writer(for: winner).head)
-    try writer(for: winner).reevaluate(&winner)
-    guard let former, var loser = try tables.account(of: former) else { return [] }
-    try tables.appendLoss(of: id, to: winner.user, from: &loser, writer(for: loser).head)
-    try writer(for: loser).reevaluate(&loser)
-    return [loser.user]
+    return try OwnershipMove(tables: tables, gained: [(id, from: former)], writer: writer).run(to: &winner)
   }
 
   private func reevaluate(_ account: inout Account) throws {
@@ -261,22 +256,18 @@ struct RevenueCatReportOperation {
   private func moveApples(_ id: Int64, to: UserID, _ policy: OwnershipPolicy) throws -> Bool {
     var purchase = try tables.purchase(id: id)
     let evidence = purchase.evidence
-    guard try !tables.names(evidence, anotherThan: to, tokensAreUserIDs: context.tokensAreUserIDs),
-      var loser = try tables.account(of: purchase.owner)
-    else { return false }
+    guard try !tables.names(evidence, anotherThan: to, tokensAreUserIDs: context.tokensAreUserIDs) else { return false }
     if policy == .transferIfInactive,
-      !context.evaluate(loser.user, [evidence], [], max(context.evaluatedAt, evidence.evaluatedAt)).isInactive
+      !context.evaluate(purchase.owner, [evidence], [], max(context.evaluatedAt, evidence.evaluatedAt)).isInactive
     {
       return false
     }
     if let grant = try tables.grant(on: evidence.key), grant.owner != to { try tables.endGrant(on: evidence.key) }
     var winner = try account(to)
+    let former = purchase.owner
     purchase.owner = winner.user
     _ = try tables.save(purchase)
-    try tables.appendGain(of: id, from: loser.user, to: &winner, writer(for: winner).head)
-    try writer(for: winner).reevaluate(&winner)
-    try tables.appendLoss(of: id, to: winner.user, from: &loser, writer(for: loser).head)
-    try writer(for: loser).reevaluate(&loser)
+    try OwnershipMove(tables: tables, gained: [(id, from: former)], writer: writer).run(to: &winner)
     return true
   }
 }
