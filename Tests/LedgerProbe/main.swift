@@ -41,7 +41,7 @@ func entry(_ user: String) -> LedgerEntry {
   return LedgerEntry(
     user: UserID(user), evidence: evidence, contestedKeys: Set(evidence.map(\.key)),
     receipt: KeptReceipt(base64: "receipt-of-\(user)", environment: .production, bundleID: "com.example.app"),
-    ownership: .keep, evaluatedAt: start, recordedAt: start, requestID: "probe-\(user)",
+    origin: .presented(.keep), evaluatedAt: start, recordedAt: start, requestID: "probe-\(user)",
     evaluate: { _, _, _, now in
       .none(
         tier: "free", reason: .noPurchases,

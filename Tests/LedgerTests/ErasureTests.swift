@@ -173,9 +173,9 @@ import Testing
     try await erased { ledger, scratch, _ in
       var named = evidence("2", time: 9_500, expires: 20_000)
       named.purchases[0].appAccountToken = annasAccount
-      let guess = entry("carl", [named], receipt: "bmV3", evaluate: rules).with { $0.isByID = true }
+      let guess = entry("carl", [named], receipt: "bmV3", evaluate: rules).with { $0.origin = .askedByID }
       #expect(try await ledger.record(guess).isRefused)
-      let question = entry("carl", [named], receipt: "bmV3", evaluate: rules).with { $0.isPresented = false }
+      let question = entry("carl", [named], receipt: "bmV3", evaluate: rules).with { $0.origin = .recheck(nil) }
       #expect(try await ledger.record(question).isRefused)
       #expect(try await ledger.ownedPurchases("2").first?.owner.isErased == true)
       // She is back under another ID, with the receipt of the same Apple account, which names who she was.
@@ -299,7 +299,7 @@ import Testing
       let waiting = try #require(try await ledger.pendingReceipts(dueAt: at(1), limit: 1).first)
       _ = try await ledger.erase(Anna.erasure())
       let outcome = try await ledger.record(
-        entry(Anna.id, [evidence("1")], evaluate: rules).with { $0.pendingID = waiting.id })
+        entry(Anna.id, [evidence("1")], evaluate: rules).with { $0.origin = .settlement(waiting.id, .keep) })
       if case .heldBack = outcome {} else { Issue.record("\(outcome)") }
       #expect(try await ledger.profile(of: Anna.id) == nil)
     }
@@ -316,7 +316,7 @@ import Testing
         try #require(due.first?.owner), [evidence("1", time: 2_000, expires: 200_000)],
         receipt: Anna.jws(naming: annasAccount), evaluate: rules
       ).with {
-        $0.isPresented = false
+        $0.origin = .recheck(nil)
         $0.keepsReceipts = true
       }
       #expect(try await ledger.record(answer).recorded?.entitlement.tier == "pro")

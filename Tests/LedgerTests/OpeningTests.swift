@@ -215,7 +215,8 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       let bad = LedgerEntry(
         user: "canary-user", evidence: [evidence("canary-id")], contestedKeys: [],
-        receipt: KeptReceipt(base64: "canary-receipt", environment: .production, bundleID: ""), ownership: .keep,
+        receipt: KeptReceipt(base64: "canary-receipt", environment: .production, bundleID: ""),
+        origin: .presented(.keep),
         evaluatedAt: at(0), recordedAt: at(0), requestID: "canary-request", evaluate: evaluate)
       let error = await #expect(throws: LedgerError.self) { _ = try await ledger.record(bad) }
       guard case .unavailable(let sentence) = error else {

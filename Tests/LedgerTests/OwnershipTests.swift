@@ -124,7 +124,7 @@ struct OwnershipCase: Sendable, CustomTestStringConvertible {
       named.evaluatedAt = at(5)
       #expect(try await ledger.record(entry("ben", [named], evaluate: rules)).recorded != nil)
       #expect(try await ledger.keys(of: "ben") == [key("1")])
-      let byID = entry(UserID(annasAccount), [named], evaluate: rules).with { $0.isByID = true }
+      let byID = entry(UserID(annasAccount), [named], evaluate: rules).with { $0.origin = .askedByID }
       #expect(try await ledger.record(byID).isRefused)
       let context = EvaluationContext(evaluatedAt: at(5), recordedAt: at(5), evaluate: rules)
       #expect(

@@ -160,7 +160,7 @@ import Testing
       func settle(at now: Double) async throws -> RecordOutcome {
         try await ledger.record(
           answer("ben", [evidence("1", time: 10)]).with {
-            $0.pendingID = bens.id
+            $0.origin = .settlement(bens.id, .keep)
             $0.recordedAt = at(now)
           })
       }

@@ -156,7 +156,9 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(answer("anna", [evidence("1", expires: 100)], receipt: "YQ=="))
       _ = try await ledger.record(
-        answer("ben", [evidence("1", time: 10, expires: 100)], receipt: "Yg==").with { $0.ownership = .transfer })
+        answer("ben", [evidence("1", time: 10, expires: 100)], receipt: "Yg==").with {
+          $0.origin = .presented(.transfer)
+        })
       let claimed = try await ledger.claimRechecks(dueAt: at(160), limit: 10)
       #expect(claimed.map(\.owner) == ["ben"])
       #expect(claimed.map(\.receipt.base64) == ["Yg=="])

@@ -24,7 +24,7 @@ import Testing
     _ = try await ledger.record(
       entry.with {
         $0.recordedAt = at(seconds)
-        $0.note = note
+        if note != nil { $0.origin = .inquiry(note) }
         $0.evaluate = evaluate
       })
   }

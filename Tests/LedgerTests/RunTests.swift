@@ -164,9 +164,9 @@ import TestSupport
       let items = try await claim(ledger, run).items
       // The first is renewed, the second unchanged.
       _ = try await ledger.record(
-        answer("u0", [evidence("0", time: 1, expires: 1e6)]).with { $0.runItem = items.first })
+        answer("u0", [evidence("0", time: 1, expires: 1e6)]).with { $0.origin = .recheck(items.first) })
       _ = try await ledger.record(
-        answer("u1", [evidence("1", time: 1, expires: 2 * Self.hours)]).with { $0.runItem = items.last })
+        answer("u1", [evidence("1", time: 1, expires: 2 * Self.hours)]).with { $0.origin = .recheck(items.last) })
       let counts = try #require(try await ledger.run(run.id)?.counts)
       #expect((counts.done, counts.changed, counts.remaining) == (2, 1, 0))
       #expect(try await ledger.finishRun(run.id, at: at(2))?.state == .finished(at: at(2)))
@@ -180,11 +180,11 @@ import TestSupport
       let items = try await claim(ledger, run).items
       let heldBack = try await ledger.record(
         answer("u0", [evidence("0", time: 4_000, expires: Self.hours)]).with {
-          $0.runItem = items.first
+          $0.origin = .recheck(items.first)
           $0.approves = { _, _ in false }
         })
       let refused = try await ledger.record(
-        answer("u0", [evidence("1", time: 1, expires: 2 * Self.hours)]).with { $0.runItem = items.last })
+        answer("u0", [evidence("1", time: 1, expires: 2 * Self.hours)]).with { $0.origin = .recheck(items.last) })
       #expect(heldBack.recorded == nil && refused.isRefused)
       #expect(try await ledger.run(run.id)?.counts.remaining == 2)
     }
@@ -197,7 +197,8 @@ import TestSupport
       let item = try #require(try await claim(ledger, run).items.first)
       try await ledger.settle(item, .heldBack)
       try await ledger.settle(item, .failed)
-      _ = try await ledger.record(answer("u0", [evidence("0", time: 1, expires: 1e6)]).with { $0.runItem = item })
+      _ = try await ledger.record(
+        answer("u0", [evidence("0", time: 1, expires: 1e6)]).with { $0.origin = .recheck(item) })
       let counts = try #require(try await ledger.run(run.id)?.counts)
       #expect((counts.heldBack, counts.failed, counts.done, counts.remaining) == (1, 0, 0, 0))
     }
@@ -312,7 +313,7 @@ import TestSupport
           // Before the run began by Apple's clock, so that it is this that settles it.
           _ = try await ledger.record(
             answer(item.owner, [evidence(item.key.originalTransactionID.rawValue, time: -5, expires: 1e6)]).with {
-              $0.runItem = item
+              $0.origin = .recheck(item)
             })
           expected.done += 1
           expected.changed += 1

@@ -159,7 +159,8 @@ func entry(
     user: user, evidence: evidence, contestedKeys: contested ?? known,
     receipt: KeptReceipt(
       base64: receipt, environment: evidence.first?.key.environment ?? .production, bundleID: "com.example.app"),
-    ownership: ownership, evaluatedAt: evaluatedAt.map(at) ?? newest, recordedAt: at(5_000), requestID: request,
+    origin: .presented(ownership), evaluatedAt: evaluatedAt.map(at) ?? newest, recordedAt: at(5_000),
+    requestID: request,
     evaluate: evaluate)
 }
 

@@ -51,7 +51,7 @@ import Testing
       _ = try await ledger.record(entry("anna", [evidence("1", expires: 100)], request: "first"))
       let note = try await ledger.keepNote(Self.note("by mail"), about: "anna")
       _ = try await ledger.record(
-        entry("anna", [evidence("1", time: 200, expires: 100)], request: "second").with { $0.note = note })
+        entry("anna", [evidence("1", time: 200, expires: 100)], request: "second").with { $0.origin = .inquiry(note) })
       _ = try await ledger.keepNote(Self.note("called again", at: 5_001), about: "anna")
       _ = try await ledger.record(entry("ben", [evidence("2")], request: "other"))
       let story = [

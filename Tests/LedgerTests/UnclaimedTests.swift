@@ -163,7 +163,7 @@ import Testing
     try await Scratch.withLedger { ledger, scratch in
       _ = try await ledger.take(notification("n1", [part("1")], proof: proof("told"), for: "anna"))
       // The service asked of itself: that presents nothing.
-      _ = try await ledger.record(posted("anna", [part("1", reported: 1)]).with { $0.isPresented = false })
+      _ = try await ledger.record(posted("anna", [part("1", reported: 1)]).with { $0.origin = .recheck(nil) })
       #expect(try await scratch.fetch("SELECT claim FROM purchase") == ["account_token"])
       _ = try await ledger.record(posted("anna", [part("1", reported: 1)]))
       #expect(try await scratch.fetch("SELECT claim FROM purchase") == ["proof"])
@@ -179,7 +179,7 @@ import Testing
   {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.take(notification("n1", [part("1")], for: "anna"))
-      let answer = posted("ben", [part("1", reported: 1)]).with { $0.isPresented = false }
+      let answer = posted("ben", [part("1", reported: 1)]).with { $0.origin = .recheck(nil) }
       #expect(try await ledger.record(answer).isRefused)
       #expect(try await ledger.keys(of: "anna") == [key("1")])
     }

@@ -67,13 +67,12 @@ struct NotificationOperation {
     _ evidence: SubscriptionEvidence, of user: UserID, _ receipt: KeptReceipt
   ) throws -> Recorded {
     var entry = LedgerEntry(
-      user: user, evidence: [evidence], contestedKeys: [], receipt: receipt, ownership: .keep,
+      user: user, evidence: [evidence], contestedKeys: [], receipt: receipt, origin: .named,
       evaluatedAt: self.entry.evaluatedAt, recordedAt: self.entry.receivedAt, requestID: self.entry.uuid,
       evaluate: self.entry.evaluate, nextCheck: self.entry.nextCheck)
     entry.keepsReceipts = true
-    entry.isPresented = false
     entry.rowsClaimedUntil = self.entry.rowsClaimedUntil
-    let operation = try RecordOperation(prepared: try PreparedEntry(entry), tables: tables, claim: .accountToken)
+    let operation = try RecordOperation(prepared: try PreparedEntry(entry), tables: tables)
     // The entry contests no ownership and needs no approval.
     guard case .recorded(let recorded) = try operation.run() else { throw StoredForm.Unstorable() }
     return recorded

@@ -13,10 +13,11 @@ extension Ledger {
       throw LedgerFailure(error).error
     }
     return try await engine.submit { tables in
-      let outcome = try RecordOperation(
-        prepared: prepared, tables: tables, claim: entry.claimsByName ? .accountToken : .proof
-      ).run()
-      try tables.settle(entry.runItem, after: outcome)
+      let outcome = try RecordOperation(prepared: prepared, tables: tables).run()
+      // The subscription is settled in the same transaction.
+      if case .recheck(let item?) = entry.origin, case .recorded(let recorded) = outcome {
+        try tables.settleRunItem(item.id, of: item.run, .done(changed: recorded.changed))
+      }
       return outcome
     }
   }
@@ -55,13 +56,5 @@ extension Ledger {
     of user: UserID, before: Int64?, limit: Int
   ) async throws(LedgerError) -> [HistoryEntry] {
     try await read { tables in try tables.history(of: user, before: before, limit: limit) }
-  }
-}
-
-extension LedgerTables {
-  /// Settles the subscription of a recorded answer, in the same transaction.
-  func settle(_ item: RunItem?, after outcome: RecordOutcome) throws {
-    guard let item, case .recorded(let recorded) = outcome else { return }
-    try settleRunItem(item.id, of: item.run, .done(changed: recorded.changed))
   }
 }

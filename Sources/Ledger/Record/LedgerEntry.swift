@@ -14,6 +14,22 @@ package enum OwnershipPolicy: String, Hashable, Sendable, CaseIterable {
 
 /// One answer from Apple, ready to be recorded.
 package struct LedgerEntry: Sendable {
+  /// The reason for which Apple was asked, or told us. Only a user with proof gets another user's purchase.
+  package enum Origin: Hashable, Sendable {
+    /// The user presented proof.
+    case presented(OwnershipPolicy)
+    /// The user presented proof while Apple could not be asked: the queued receipt is settled.
+    case settlement(Int64, OwnershipPolicy)
+    /// The user named the purchase by its ID: one of somebody who was erased stays there.
+    case askedByID
+    /// The service asked about a known purchase; the item of a run is settled.
+    case recheck(RunItem?)
+    /// Support asked about a known purchase, for the reason in the note.
+    case inquiry(NoteID?)
+    /// Nobody asked for the user, who is named by the purchase: one who presents proof later gets it.
+    case named
+  }
+
   package var user: UserID
   /// Apple's answer, by subscription. May be empty: a receipt without purchases.
   package var evidence: [SubscriptionEvidence]
@@ -30,14 +46,7 @@ package struct LedgerEntry: Sendable {
   /// A purchase with a stored receipt keeps it, since this one cannot be sent to verifyReceipt. A purchase without one
   /// takes the entry's.
   package var keepsReceipts = false
-  /// The user presented proof. `false` if the service asked Apple itself, or Apple notified it: a purchase claimed by
-  /// account token alone then stays so.
-  package var isPresented = true
-  /// The user named the purchase by its ID: of somebody who was erased it stays.
-  package var isByID = false
-  /// Such a claim rests on the account token alone: a user who presents proof later gets the purchase.
-  package var claimsByName = false
-  package var ownership: OwnershipPolicy
+  package var origin: Origin
   /// The evaluation time.
   package var evaluatedAt: Date
   /// Our own clock, for the record only: no decision depends on it.
@@ -49,26 +58,20 @@ package struct LedgerEntry: Sendable {
   package var nextCheck: NextCheck
   /// Called before a verdict replaces another; `false` leaves everything unchanged.
   package var approves: Approval
-  /// The queued receipt that this settles; `nil` for one posted by a caller.
-  package var pendingID: Int64?
-  /// The subscription of a run that this settles.
-  package var runItem: RunItem?
-  /// The support note behind the inquiry.
-  package var note: NoteID?
   /// Until when the app's rows are claimed for the caller, which writes the rows of users who lost a purchase first.
   /// `nil`: the outbox delivers them at once.
   package var rowsClaimedUntil: Date?
 
   package init(
     user: UserID, evidence: [SubscriptionEvidence], contestedKeys: Set<SubscriptionKey>, receipt: KeptReceipt,
-    ownership: OwnershipPolicy, evaluatedAt: Date, recordedAt: Date, requestID: String, evaluate: @escaping Evaluator,
+    origin: Origin, evaluatedAt: Date, recordedAt: Date, requestID: String, evaluate: @escaping Evaluator,
     nextCheck: @escaping NextCheck = { _, _ in nil }, approves: @escaping Approval = { _, _ in true }
   ) {
     self.user = user
     self.evidence = evidence
     self.contestedKeys = contestedKeys
     self.receipt = receipt
-    self.ownership = ownership
+    self.origin = origin
     self.evaluatedAt = evaluatedAt
     self.recordedAt = recordedAt
     self.requestID = requestID
@@ -76,6 +79,27 @@ package struct LedgerEntry: Sendable {
     self.nextCheck = nextCheck
     self.approves = approves
   }
+}
+
+extension LedgerEntry.Origin {
+  var ownership: OwnershipPolicy {
+    switch self {
+    case .presented(let policy), .settlement(_, let policy): policy
+    case .askedByID, .recheck, .inquiry, .named: .keep
+    }
+  }
+
+  var isProven: Bool {
+    switch self {
+    case .presented, .settlement: true
+    case .askedByID, .recheck, .inquiry, .named: false
+    }
+  }
+
+  /// Whether a user wants the purchase: one that is a user's by the account token alone is theirs by more from now on.
+  var isByUser: Bool { isProven || self == .askedByID }
+
+  var note: NoteID? { if case .inquiry(let note) = self { note } else { nil } }
 }
 
 /// The result of recording an answer from Apple.

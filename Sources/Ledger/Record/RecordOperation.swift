@@ -24,12 +24,10 @@ internal import struct FoundationEssentials.Date
 struct RecordOperation {
   private let prepared: PreparedEntry
   private let tables: LedgerTables
-  /// How the user acquires unowned purchases.
-  private let claim: LedgerTables.Claim
   /// The user's account before.
   private let account: Account
 
-  init(prepared: PreparedEntry, tables: LedgerTables, claim: LedgerTables.Claim = .proof) throws {
+  init(prepared: PreparedEntry, tables: LedgerTables) throws {
     tables.readAhead {
       let user = prepared.entry.user
       _ = try? tables.account(of: user)
@@ -48,14 +46,15 @@ struct RecordOperation {
     try prepared.forgetErased(tables)
     self.prepared = prepared
     self.tables = tables
-    self.claim = claim
   }
 
   private var entry: LedgerEntry { prepared.entry }
+  /// How the user acquires unowned purchases.
+  private var claim: LedgerTables.Claim { entry.origin == .named ? .accountToken : .proof }
   private var writer: VerdictWriter {
     VerdictWriter(
       tables: tables, evaluate: entry.evaluate, evaluatedAt: entry.evaluatedAt,
-      head: .init(recordedAt: prepared.recordedAt, requestID: entry.requestID, note: entry.note),
+      head: .init(recordedAt: prepared.recordedAt, requestID: entry.requestID, note: entry.origin.note),
       digest: prepared.digest, evidenceAt: prepared.evidenceAt, rowsDueAt: prepared.rowsDueAt)
   }
 
@@ -117,7 +116,7 @@ struct RecordOperation {
   ///
   /// Receipts are settled concurrently, so the order of two answers is chance.
   private func comesAfterAnother() throws -> Bool {
-    guard let id = entry.pendingID else { return false }
+    guard case .settlement(let id, _) = entry.origin else { return false }
     // Settled meanwhile, or its user was erased.
     guard try tables.pending(id) != nil else { return true }
     return try entry.contestedKeys.contains { key in
@@ -134,17 +133,17 @@ struct RecordOperation {
     let naming = try known.merged.filter {
       try tables.names($0.value, anotherThan: entry.user, tokensAreUserIDs: entry.tokensAreUserIDs)
     }.map(\.key)
-    let isProven = entry.isPresented && !entry.isByID
+    let origin = entry.origin
     return OwnershipRuling.decide(
       user: entry.user,
       keys: Set(prepared.subscriptions.map(\.evidence.key)),
       contested: entry.contestedKeys,
       owners: known.stored.mapValues(\.owner),
-      policy: entry.ownership,
+      policy: origin.ownership,
       namingOthers: entry.keysNamingOthers.union(naming),
-      naming: isProven ? Set(known.merged.filter { $0.value.names(entry.user) }.map(\.key)) : [],
-      unpresented: entry.isPresented ? Set(known.stored.filter { $0.value.claim == .accountToken }.map(\.key)) : [],
-      ownerless: isProven ? Set(known.stored.filter { $0.value.owner.isErased }.map(\.key)) : [],
+      naming: origin.isProven ? Set(known.merged.filter { $0.value.names(entry.user) }.map(\.key)) : [],
+      unpresented: origin.isByUser ? Set(known.stored.filter { $0.value.claim == .accountToken }.map(\.key)) : [],
+      ownerless: origin.isProven ? Set(known.stored.filter { $0.value.owner.isErased }.map(\.key)) : [],
       isInactive: { key in
         guard let stored = known.stored[key] else { return false }
         return entry.evaluate(stored.owner, [stored.evidence], [], entry.evaluatedAt).isInactive
@@ -267,7 +266,7 @@ struct RecordOperation {
       // The receipt of somebody who was erased is gone.
       receipt: stands && !entry.keepsReceipts || stored.owner.isErased && !entry.user.isErased
         ? .entry : .kept(stored.proof),
-      claim: stored.owner == entry.user && !entry.isPresented ? stored.claim : claim)
+      claim: stored.owner == entry.user && !entry.origin.isByUser ? stored.claim : claim)
   }
 
   private func changesContent(_ news: PurchaseUpdate, over stored: LedgerTables.StoredPurchase?) -> Bool {
@@ -285,7 +284,7 @@ struct RecordOperation {
   private static let confirmationInterval = 86_400.0
 
   /// The answer, if the verdict says what the stored one says and needs no line: where no evidence changed, or where a
-  /// post renews the time of it and nothing else asks for a line: no note, and no update that the profile store has not
+  /// post renews the time of it and nothing else asks for a line: no update that the profile store has not
   /// taken. What support or a schedule asks Apple is always a line, and writes the app's row.
   private func repeated(
     _ before: Entitlement?, by verdict: Entitlement, at moment: Date, _ news: [PurchaseUpdate], over known: StoredState
@@ -294,7 +293,7 @@ struct RecordOperation {
     guard news.contains(where: { changesTime($0, over: known.stored[$0.key]) }) else {
       return VerdictWriter.isSame(verdict, before, by: \.apartFromMoment) ? before : nil
     }
-    guard entry.isPresented, entry.note == nil, let evaluatedAt = before.explanation.evaluatedAt,
+    guard entry.origin.isByUser, let evaluatedAt = before.explanation.evaluatedAt,
       abs(moment.timeIntervalSince(evaluatedAt)) < Self.confirmationInterval,
       VerdictWriter.isSame(verdict, before, by: \.apartFromTimes),
       try tables.waitingUpdate(of: entry.user).map({ $0.attempts == 0 }) ?? true

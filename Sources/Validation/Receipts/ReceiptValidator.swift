@@ -54,16 +54,6 @@ package final class ReceiptValidator: Sendable {
       return approves
     }
 
-    fileprivate var runItem: RunItem? {
-      guard case .recheck(_, let item) = self else { return nil }
-      return item
-    }
-
-    fileprivate var pendingID: Int64? {
-      guard case .settlement(let id) = self else { return nil }
-      return id
-    }
-
     /// Whether a caller waits, who gets the last proven state if Apple cannot be asked.
     var isRequest: Bool {
       switch self {
@@ -73,7 +63,10 @@ package final class ReceiptValidator: Sendable {
     }
 
     /// Whether retries may use the shared budget. A pending receipt is tried again anyway, and leaves them to callers.
-    fileprivate var retriesTrouble: Bool { pendingID == nil }
+    fileprivate var retriesTrouble: Bool {
+      guard case .settlement = self else { return true }
+      return false
+    }
 
     fileprivate var mayReuse: Bool {
       guard case .request = self else { return false }
@@ -332,8 +325,7 @@ package final class ReceiptValidator: Sendable {
       evidence: evidence,
       contestedKeys: contestedKeys(evidence),
       receipt: try keptReceipt(of: accepted, reference),
-      // An ID proves nothing: the rest of its kept receipt moves to nobody.
-      ownership: submission.proof.originalTransactionID == nil && submission.isPresented ? ownership : .keep,
+      origin: origin(of: submission, mode),
       evaluatedAt: accepted.evaluatedAt,
       recordedAt: verdicts.now(),
       requestID: submission.requestID,
@@ -345,22 +337,28 @@ package final class ReceiptValidator: Sendable {
     } else {
       entry.sharedOctets = CompactJWS.rangeOfHeader(in: entry.receipt.base64)
     }
-    // A question about a known purchase does not present it.
-    if case .kept = submission.proof { entry.isPresented = false }
-    if !submission.isPresented { (entry.isPresented, entry.claimsByName) = (false, true) }
     // Only a receipt that verifyReceipt has answered about replaces the kept one: others cannot be sent to it.
     entry.keepsReceipts = accepted.source != .verifyReceipt
-    entry.isByID = submission.proof.originalTransactionID != nil
     entry.keysNamingOthers = Set(evidence.filter { $0.namesAnother(than: submission.user) }.map(\.key))
     entry.tokensAreUserIDs = verdicts.accountTokenIsUserID
-    entry.pendingID = mode.pendingID
-    entry.runItem = mode.runItem
-    entry.note = submission.note
     entry.rowsClaimedUntil = verdicts.rowsClaim
     switch try await consult(await ledger.record(entry)) {
     case .recorded(let recorded): return recorded
     case .ownedByAnotherUser: throw .ownedByAnotherUser
     case .heldBack: throw .heldBack
+    }
+  }
+
+  /// An ID proves nothing: the rest of its kept receipt moves to nobody. A question about a known purchase does not
+  /// present it.
+  private func origin(of submission: ReceiptSubmission, _ mode: ValidationMode) -> LedgerEntry.Origin {
+    guard submission.isPresented else { return .named }
+    return switch (submission.proof, mode) {
+    case (.receipt, .settlement(let id)), (.appTransaction, .settlement(let id)): .settlement(id, ownership)
+    case (.receipt, _), (.appTransaction, _): .presented(ownership)
+    case (.originalTransactionID, _): .askedByID
+    case (.kept, .recheck(_, let item)): .recheck(item)
+    case (.kept, _): .inquiry(submission.note)
     }
   }
 

@@ -385,7 +385,8 @@ import Testing
       _ = try await world.service.ledger.record(
         LedgerEntry(
           user: "tester", evidence: evidence, contestedKeys: Set(evidence.map(\.key)),
-          receipt: KeptReceipt(base64: "MIAA", environment: .sandbox, bundleID: "com.example.app"), ownership: .keep,
+          receipt: KeptReceipt(base64: "MIAA", environment: .sandbox, bundleID: "com.example.app"),
+          origin: .presented(.keep),
           evaluatedAt: Self.start, recordedAt: Self.start, requestID: "test",
           evaluate: { _, _, _, now in
             .none(
