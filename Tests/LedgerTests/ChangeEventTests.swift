@@ -93,8 +93,8 @@ import Testing
 
   private struct Unexpected: Error {}
 
-  private func giving(_ tier: Tier = "pro", from start: Double = 0, for length: Double = 100) -> Giving {
-    Giving(
+  private func giving(_ tier: Tier = "pro", from start: Double = 0, for length: Double = 100) -> Give {
+    Give(
       user: "anna", kind: .support, tier: tier, startsAt: at(start), endsAt: at(start + length), author: "desk",
       requestID: "grant", evaluationContext: reevaluated(at: start))
   }
@@ -102,11 +102,12 @@ import Testing
   @Test func `a grant begins and ends, whether it decides or not`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await record(ledger, "anna", evidence("1", expires: 1_000))
-      guard case .given(let record) = try await ledger.give(giving()) else { throw Unexpected() }
-      _ = try await ledger.endGiven(
-        record.period.id, of: "anna", note: Note(author: "desk", text: "x", requestID: "r", recordedAt: at(5)),
-        reevaluated(at: 5))
-      _ = try await ledger.give(giving("premium", from: 10))
+      guard case .given(let record) = try await ledger.run(giving()) else { throw Unexpected() }
+      _ = try await ledger.run(
+        EndGiven(
+          record.period.id, of: "anna", note: Note(author: "desk", text: "x", requestID: "r", recordedAt: at(5)),
+          reevaluated(at: 5)))
+      _ = try await ledger.run(giving("premium", from: 10))
       #expect(try await ledger.endOverdueGiven(reevaluated(at: 110)) == 1)
       let events = try await ledger.changeEvents(after: 0, limit: 10)
       #expect(
@@ -119,7 +120,7 @@ import Testing
   @Test func `a change that a grant of a higher tier covers is recorded all the same, and once`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       try await record(ledger, "anna", evidence("1", expires: 1_000))
-      _ = try await ledger.give(giving("premium", for: 5_000))
+      _ = try await ledger.run(giving("premium", for: 5_000))
       try await record(ledger, "anna", evidence("1", time: 900, expires: 2_000))
       var over = evidence("1", time: 2_100, expires: 2_000)
       over.renewals = [RenewalInfo(originalTransactionID: "1", autoRenews: false, expirationIntent: 1)]

@@ -37,8 +37,8 @@ import Testing
   @Test func `purchases, what was given and receipts that wait move, and both users have a line`() async throws {
     try await Scratch.withLedger { ledger, scratch async throws in
       _ = try await ledger.record(entry(anonymous, [evidence("1", expires: 1_000)], evaluate: rules))
-      _ = try await ledger.give(
-        Giving(
+      _ = try await ledger.run(
+        Give(
           user: anonymous, kind: .promotion, tier: "premium", startsAt: at(0), endsAt: at(200), author: "desk",
           requestID: "grant", evaluationContext: reevaluated(at: 0)))
       #expect(try await join(ledger, anonymous, "anna") == .joined)

@@ -254,9 +254,10 @@ import Testing
   @Test func `a trial that support ended is not revived by sessions`() async throws {
     try await Scratch.withLedger { ledger, _ in
       let trial = try await begun(ledger, start("anna", sessions: 5))
-      _ = try await ledger.endGiven(
-        trial.id, of: "anna", note: Note(author: "desk", text: "abuse", requestID: "end", recordedAt: Self.now(5)),
-        Self.context(5))
+      _ = try await ledger.run(
+        EndGiven(
+          trial.id, of: "anna", note: Note(author: "desk", text: "abuse", requestID: "end", recordedAt: Self.now(5)),
+          Self.context(5)))
       #expect(try await amend(ledger, sessions: 9, at: 10)?.isRunning(at: Self.now(10)) == false)
       #expect(try await amend(ledger, until: 50, at: 10)?.isRunning(at: Self.now(10)) == true)
     }

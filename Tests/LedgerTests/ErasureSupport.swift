@@ -92,8 +92,8 @@ extension Anna {
     _ = try await ledger.take(temporary)
 
     // What was given, and trials.
-    _ = try await ledger.give(
-      Giving(
+    _ = try await ledger.run(
+      Give(
         user: id, kind: .support, tier: "premium", startsAt: at(70), endsAt: at(90_000), author: "desk",
         note: "for \(email)", requestID: "give-\(session)", idempotencyKey: "k-\(annasAccount)",
         evaluationContext: reevaluated(at: 70)))

@@ -374,8 +374,8 @@ import Testing
       _ = try await ledger.record(entry(Anna.id, [evidence("1", time: 100)], evaluate: rules))
       _ = try await ledger.erase(Anna.erasure())
       let reset = try #require(try await ledger.waitingUpdate(of: Anna.id))
-      _ = try await ledger.give(
-        Giving(
+      _ = try await ledger.run(
+        Give(
           user: Anna.id, kind: .support, tier: "pro", startsAt: at(9_500), endsAt: at(99_000), author: "desk",
           requestID: "give", evaluationContext: reevaluated(at: 9_500)))
       let update = try #require(try await ledger.waitingUpdate(of: Anna.id))

@@ -10,14 +10,14 @@ import Testing
   private func giving(
     _ user: UserID = "anna", tier: Tier = "pro", from start: Double = 0, for length: Double = 100,
     note: String? = "why", key: String? = nil
-  ) -> Giving {
-    Giving(
+  ) -> Give {
+    Give(
       user: user, kind: .support, tier: tier, startsAt: at(start), endsAt: at(start + length), author: "desk",
       note: note, requestID: "grant", idempotencyKey: key, evaluationContext: reevaluated(at: start))
   }
 
-  private func give(_ ledger: Ledger, _ giving: Giving) async throws -> GivenRecord {
-    guard case .given(let record) = try await ledger.give(giving) else { throw Unexpected() }
+  private func give(_ ledger: Ledger, _ giving: Give) async throws -> GivenRecord {
+    guard case .given(let record) = try await ledger.run(giving) else { throw Unexpected() }
     return record
   }
 
@@ -44,7 +44,7 @@ import Testing
       _ = try await ledger.record(entry("anna", [evidence("1", expires: 1_000)], evaluate: rules))
       // What was bought is the same tier, and lasts longer.
       let record = try await give(ledger, giving())
-      _ = try await ledger.endGiven(record.period.id, of: "anna", note: note(at: 5), reevaluated(at: 5))
+      _ = try await ledger.run(EndGiven(record.period.id, of: "anna", note: note(at: 5), reevaluated(at: 5)))
       let told = try await ledger.timeline(of: "anna", before: nil, limit: 10).events.map { event in
         guard case .verdict(let entry, _, let note) = event else { return "another event" }
         return "\(entry.entitlement.tier) \(entry.changed) \(note?.text ?? "-")"
@@ -84,14 +84,15 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       let record = try await give(ledger, giving())
       let id = record.period.id
-      #expect(try await ledger.endGiven(id, of: "ben", note: note(at: 5), reevaluated(at: 5)) == .unknown)
-      #expect(try await ledger.endGiven(id + 1, of: "anna", note: note(at: 5), reevaluated(at: 5)) == .unknown)
-      guard case .ended(let ended) = try await ledger.endGiven(id, of: "anna", note: note(at: 5), reevaluated(at: 5))
+      #expect(try await ledger.run(EndGiven(id, of: "ben", note: note(at: 5), reevaluated(at: 5))) == .unknown)
+      #expect(try await ledger.run(EndGiven(id + 1, of: "anna", note: note(at: 5), reevaluated(at: 5))) == .unknown)
+      guard
+        case .ended(let ended) = try await ledger.run(EndGiven(id, of: "anna", note: note(at: 5), reevaluated(at: 5)))
       else { throw Unexpected() }
       #expect(ended.endedAt == at(5) && ended.endsAt == at(5) && ended.period.endsAt == at(100))
       #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "free")
       let version = try await ledger.profile(of: "anna")?.version
-      #expect(try await ledger.endGiven(id, of: "anna", note: note(at: 6), reevaluated(at: 6)) == .over(ended))
+      #expect(try await ledger.run(EndGiven(id, of: "anna", note: note(at: 6), reevaluated(at: 6))) == .over(ended))
       #expect(try await ledger.endOverdueGiven(reevaluated(at: 200)) == 0)
       #expect(try await ledger.profile(of: "anna")?.version == version)
     }
@@ -101,11 +102,11 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       let first = try await give(ledger, giving(key: "k"))
       for start in 0..<5 {
-        #expect(try await ledger.give(giving(from: Double(start), key: "k")) == .repeated(first))
+        #expect(try await ledger.run(giving(from: Double(start), key: "k")) == .repeated(first))
       }
-      #expect(try await ledger.give(giving(for: 200, key: "k")) == .mismatch)
-      #expect(try await ledger.give(giving(tier: "premium", key: "k")) == .mismatch)
-      #expect(try await ledger.give(giving(note: nil, key: "k")) == .mismatch)
+      #expect(try await ledger.run(giving(for: 200, key: "k")) == .mismatch)
+      #expect(try await ledger.run(giving(tier: "premium", key: "k")) == .mismatch)
+      #expect(try await ledger.run(giving(note: nil, key: "k")) == .mismatch)
       // Another user's key is another key.
       _ = try await give(ledger, giving("ben", key: "k"))
       #expect(try await ledger.given(to: "anna", limit: 10).count == 1)

@@ -4,7 +4,7 @@ internal import struct FoundationEssentials.Date
 extension LedgerTables {
   // MARK: Given periods
 
-  func add(_ giving: Giving, to user: UserID) throws -> GivenRecord {
+  func add(_ giving: Give, to user: UserID) throws -> GivenRecord {
     let id = try first(
       """
       INSERT INTO given_period

@@ -98,8 +98,7 @@ extension Ledger {
     _ trial: TrialRecord, requestID: String, _ evaluationContext: EvaluationContext
   ) async throws(LedgerError) {
     try await engine.submit { tables in
-      try EndGivenOperation(evaluationContext: evaluationContext, tables: tables)
-        .useUp(trial.id, of: trial.user, requestID: requestID)
+      try tables.endUsedUp(trial.id, of: trial.user, requestID: requestID, evaluationContext)
       try tables.removeTrial(trial.id)
     }
   }

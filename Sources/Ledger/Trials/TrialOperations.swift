@@ -94,13 +94,12 @@ struct TrialStartOperation {
     }
     if let used = try usedBefore() { return .used(used) }
     let startsAt = start.former?.startedAt ?? start.evaluationContext.evaluatedAt
-    let outcome = try GivingOperation(
-      giving: Giving(
-        user: user, kind: .trial, tier: start.terms.tier, startsAt: startsAt,
-        endsAt: start.former?.endsAt ?? startsAt.advanced(by: start.terms.length),
-        author: start.author, requestID: start.requestID, evaluationContext: start.evaluationContext,
-        rowsClaimedUntil: start.rowsClaimedUntil), tables: tables
-    ).run()
+    let outcome = try Give(
+      user: user, kind: .trial, tier: start.terms.tier, startsAt: startsAt,
+      endsAt: start.former?.endsAt ?? startsAt.advanced(by: start.terms.length),
+      author: start.author, requestID: start.requestID, evaluationContext: start.evaluationContext,
+      rowsClaimedUntil: start.rowsClaimedUntil
+    ).run(tables)
     guard case .given(let record) = outcome else { throw StoredForm.Unstorable() }
     try tables.add(start, as: record.period.id)
     try tables.noteExposures(of: record.user.key)
@@ -195,8 +194,7 @@ struct TrialAmendmentOperation {
       by: amendment.evaluationContext, tables, requestID: amendment.note.requestID, note: note,
       rowsClaimedUntil: amendment.rowsClaimedUntil)
     if wasRunning, !isRunning {
-      try EndGivenOperation(evaluationContext: amendment.evaluationContext, tables: tables)
-        .appendEnd(of: amended, over: account)
+      try tables.appendEnd(of: amended, over: account, at: amendment.evaluationContext.recordedAt)
     } else if isRunning, !wasRunning {
       try tables.appendStart(of: trial, amended, at: amendment.evaluationContext.recordedAt)
     }
@@ -223,8 +221,7 @@ extension LedgerTables {
   ) throws -> TrialRecord {
     guard let counted = try trial(id) else { throw StoredForm.Unstorable() }
     guard counted.isUsedUp else { return counted }
-    try EndGivenOperation(evaluationContext: evaluationContext, tables: self)
-      .useUp(id, of: counted.user, requestID: requestID)
+    try endUsedUp(id, of: counted.user, requestID: requestID, evaluationContext)
     guard let ended = try trial(id) else { throw StoredForm.Unstorable() }
     return ended
   }

@@ -21,10 +21,10 @@ package struct AccessGrants: Sendable {
   package func give(
     _ kind: GivenPeriod.Kind, _ tier: Tier, to user: UserID, from startsAt: Date, until endsAt: Date, author: String,
     note: String?, requestID: String, idempotencyKey: String?, logger: Logger
-  ) async throws(ValidationError) -> GivingOutcome {
+  ) async throws(ValidationError) -> Give.Outcome {
     let outcome = try await consult(
-      await ledger.give(
-        Giving(
+      await ledger.run(
+        Give(
           user: user, kind: kind, tier: tier, startsAt: startsAt, endsAt: endsAt, author: author, note: note,
           requestID: requestID, idempotencyKey: idempotencyKey, evaluationContext: verdicts.evaluationContext,
           rowsClaimedUntil: verdicts.rowsClaim)))
@@ -43,8 +43,8 @@ package struct AccessGrants: Sendable {
   /// Ends a period now.
   package func end(
     _ id: GivenPeriod.ID, of user: UserID, note: Note, logger: Logger
-  ) async throws(ValidationError) -> EndingOutcome {
-    let outcome = try await consult(await ledger.endGiven(id, of: user, note: note, verdicts.evaluationContext))
+  ) async throws(ValidationError) -> EndGiven.Outcome {
+    let outcome = try await consult(await ledger.run(EndGiven(id, of: user, note: note, verdicts.evaluationContext)))
     if case .ended(let record) = outcome {
       logger.notice("given access was ended", metadata: ["user_id": "\(record.user)", "tier": "\(record.period.tier)"])
       _ = await verdicts.write(record.user, .waiting, logger: logger)

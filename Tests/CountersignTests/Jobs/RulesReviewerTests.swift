@@ -71,8 +71,8 @@ import Testing
         rules.evaluate(user, evidence, given: given, at: moment)
       }
       // It begins a moment after it was judged, as one did whose start was rounded up.
-      _ = try await bench.ledger.give(
-        Giving(
+      _ = try await bench.ledger.run(
+        Give(
           user: "user-01", kind: .support, tier: "pro", startsAt: now.advanced(by: .milliseconds(1)),
           endsAt: now.advanced(by: .seconds(86_400)), author: "support", requestID: "given", evaluationContext: context)
       )

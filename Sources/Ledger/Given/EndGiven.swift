@@ -1,0 +1,80 @@
+package import Entitlements
+internal import struct FoundationEssentials.Date
+
+/// Ends a period now, by a person's decision, and reevaluates the user. It stays in the list of what was given.
+package struct EndGiven: LedgerOperation {
+  package enum Outcome: Hashable, Sendable {
+    case ended(GivenRecord)
+    /// It was over before. Nothing was written.
+    case over(GivenRecord)
+    /// The user was never given this.
+    case unknown
+  }
+
+  package var id: GivenPeriod.ID
+  package var user: UserID
+  package var note: Note
+  package var evaluationContext: EvaluationContext
+
+  package init(_ id: GivenPeriod.ID, of user: UserID, note: Note, _ evaluationContext: EvaluationContext) {
+    (self.id, self.user) = (id, user)
+    (self.note, self.evaluationContext) = (note, evaluationContext)
+  }
+
+  package func run(_ tables: LedgerTables) throws -> Outcome {
+    guard let record = try tables.given(id), record.user.key == user.key,
+      var account = try tables.account(of: user)
+    else { return .unknown }
+    guard record.endedAt == nil, evaluationContext.evaluatedAt < record.period.endsAt else { return .over(record) }
+    let noteID = try tables.append(note)
+    try tables.endGiven(id, endedAt: evaluationContext.recordedAt)
+    account.given.removeAll { $0.id == id }
+    try account.reevaluate(by: evaluationContext, tables, requestID: note.requestID, note: noteID)
+    guard let ended = try tables.given(id) else { return .unknown }
+    try tables.appendEnd(of: ended, over: account, at: evaluationContext.recordedAt)
+    return .ended(ended)
+  }
+}
+
+extension LedgerTables {
+  /// Ends a trial whose last session was used.
+  func endUsedUp(
+    _ id: GivenPeriod.ID, of user: UserID, requestID: String, _ evaluationContext: EvaluationContext
+  ) throws {
+    guard var account = try account(of: user) else { throw StoredForm.Unstorable() }
+    try endGiven(id, endedAt: evaluationContext.evaluatedAt)
+    account.given.removeAll { $0.id == id }
+    try account.reevaluate(by: evaluationContext, self, requestID: requestID)
+    if let ended = try given(id) { try appendEnd(of: ended, over: account, at: evaluationContext.recordedAt) }
+  }
+
+  /// Records the verdicts of users whose periods are over by now.
+  /// - Returns: how many periods ended.
+  func endOverdueGiven(_ evaluationContext: EvaluationContext, limit: Int) throws -> Int {
+    let over = try given(endedAt: evaluationContext.evaluatedAt, limit: limit)
+    for (user, records) in Dictionary(grouping: over, by: \.user).sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+      guard var account = try account(of: user), let last = records.last else { throw StoredForm.Unstorable() }
+      for record in records { try endGiven(record.period.id, endedAt: nil) }
+      let ids = Set(records.map(\.period.id))
+      account.given.removeAll { ids.contains($0.id) }
+      try account.reevaluate(by: evaluationContext, self, requestID: last.requestID)
+      for record in records { try appendEnd(of: record, over: account, at: evaluationContext.recordedAt) }
+    }
+    return over.count
+  }
+
+  /// Appends the event of a period's end. A trial whose user bought something since was converted, and has an event of that.
+  func appendEnd(of record: GivenRecord, over account: Account, at now: Date) throws {
+    var detail = ChangeEvent.Detail(record)
+    let isTrial = record.period.kind == .trial
+    if isTrial {
+      let hasBought = try evidence(of: account).contains { evidence in
+        evidence.purchases.contains { $0.purchaseDate.map { $0 >= record.period.startsAt } ?? false }
+      }
+      guard !hasBought else { return }
+      let trial = try trial(record.period.id)
+      (detail.trial, detail.device) = (trial?.name, trial?.device.rawValue)
+    }
+    try appendChangeEvent(isTrial ? .trialExpired : .grantEnded, of: account.user, at: now, detail)
+  }
+}
