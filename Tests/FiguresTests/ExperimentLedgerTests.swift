@@ -87,7 +87,7 @@ import Testing
         ], at: at(1))
       try await Self.count(ledger)
       #expect(try await Self.exposed(ledger, "family") == 1)
-      _ = try await ledger.join(Self.anonymous, to: "anna", requestID: "join", reevaluated(at: 5))
+      _ = try await ledger.run(JoinCustomer(Self.anonymous, to: "anna", requestID: "join", reevaluated(at: 5)))
       #expect(try await Self.kept(ledger, "anna") == ["paywall": "savings", "cta": "start"])
       let joined = try await ledger.exposures(of: Self.anonymous)
       #expect(joined.user == "anna" && joined.exposures.count == 2)
@@ -276,15 +276,15 @@ import Testing
       guard let id = purchases.keys.sorted().randomElement(using: &random) else { return }
       let user = pick(users)
       let note = Note(author: "desk", text: "why", requestID: "r", recordedAt: at(now))
-      _ = try await ledger.transfer(
-        Transfer(key: key(id), to: user, note: note, evaluationContext: reevaluated(at: now)))
+      _ = try await ledger.run(
+        TransferPurchase(key: key(id), to: user, note: note, evaluationContext: reevaluated(at: now)))
       purchases[id]?.owner = user
     }
 
     private mutating func beginTrial() async throws {
       let user = pick(users)
       let device = DeviceID(rawValue: "00000000-0000-4000-8000-\(String(1_000_000_000_000 + Int(now)).suffix(12))")
-      if case .started = try await ledger.start(Anna.trial(user, on: device, at: now)) {
+      if case .started = try await ledger.run(Anna.trial(user, on: device, at: now)) {
         trials[user, default: []].append(now)
       }
     }
@@ -293,7 +293,7 @@ import Testing
       guard users.contains(ExperimentLedgerTests.anonymous), now > 1_000_000 else { return }
       let former = ExperimentLedgerTests.anonymous
       #expect(
-        try await ledger.join(former, to: "anna", requestID: "join", reevaluated(at: now)) == .joined)
+        try await ledger.run(JoinCustomer(former, to: "anna", requestID: "join", reevaluated(at: now))) == .joined)
       users.removeAll { $0 == former }
       for (experiment, one) in seen.removeValue(forKey: former) ?? [:] where seen["anna"]?[experiment] == nil {
         seen["anna", default: [:]][experiment] = one

@@ -71,7 +71,7 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.meet(Anna.alias, at: at(0))
       try await ledger.record([Self.event(Anna.alias, "paywall_viewed", day: 0)], at: at(1))
-      _ = try await ledger.join(Anna.alias, to: "anna", requestID: "join", reevaluated(at: 10))
+      _ = try await ledger.run(JoinCustomer(Anna.alias, to: "anna", requestID: "join", reevaluated(at: 10)))
       _ = try await ledger.record(entry("anna", [Self.paid("1", from: 0, days: 30)], evaluate: rules))
       var counts = try await Self.report(ledger).users(in: Self.day..<Self.day + 1)
       #expect(counts == [.users: 1, .conversions: 1, .viewers: 1, .purchasers: 1])
@@ -85,7 +85,7 @@ import Testing
 
   @Test func `a verdict without a purchase makes a user known`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      _ = try await ledger.start(Anna.trial("anna"))
+      _ = try await ledger.run(Anna.trial("anna"))
       #expect(try await Self.report(ledger).users(in: Self.day..<Self.day + 1) == [.users: 1])
     }
   }

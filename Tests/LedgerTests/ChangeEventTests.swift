@@ -73,8 +73,8 @@ import Testing
         #expect(event.detail.purchase == key("1"))
       }
       let note = Note(author: "desk", text: "why", requestID: "r", recordedAt: at(9))
-      _ = try await ledger.transfer(
-        Transfer(key: key("1"), to: "anna", note: note, evaluationContext: reevaluated(at: 9)))
+      _ = try await ledger.run(
+        TransferPurchase(key: key("1"), to: "anna", note: note, evaluationContext: reevaluated(at: 9)))
       #expect(
         try await lines(ledger, after: 3).sorted() == [
           "anna subscription.transferred", "ben subscription.transferred",
@@ -84,7 +84,7 @@ import Testing
 
   @Test func `a purchase that waits for its user, and is claimed, starts`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      _ = try await ledger.take(notification("n1", [part("1", reported: 1)]))
+      _ = try await ledger.record(notification("n1", [part("1", reported: 1)]))
       #expect(try await lines(ledger) == [])
       try await record(ledger, "anna", evidence("1", time: 2))
       #expect(try await lines(ledger) == ["anna subscription.started"])
@@ -142,9 +142,9 @@ import Testing
 
   private func start(
     _ ledger: Ledger, _ user: UserID = "anna", on device: DeviceID = "d1", at seconds: Double = 0
-  ) async throws -> TrialStartOutcome {
-    try await ledger.start(
-      TrialStart(
+  ) async throws -> StartTrial.Outcome {
+    try await ledger.run(
+      StartTrial(
         terms, user: user, device: Device(id: device), author: "the app", requestID: "r",
         evaluationContext: reevaluated(at: seconds)))
   }
@@ -265,7 +265,7 @@ import Testing
       // What an anonymous customer's app reported before the sign-in comes again after it.
       let anonymous: UserID = "$RCAnonymousID:0123456789abcdef0123456789abcdef"
       try await ledger.record([report(anonymous, "opened", "3")], at: at(6))
-      _ = try await ledger.join(anonymous, to: "anna", requestID: "join", reevaluated(at: 6))
+      _ = try await ledger.run(JoinCustomer(anonymous, to: "anna", requestID: "join", reevaluated(at: 6)))
       try await ledger.record([report("anna", "opened", "3"), report(anonymous, "opened", "3")], at: at(7))
       #expect(try await lines(ledger).count == 6)
       // The event is forgotten, and its ID with it.

@@ -9,9 +9,10 @@ import Testing
   private let anonymous: UserID = "$RCAnonymousID:0123456789abcdef0123456789abcdef"
   private let other: UserID = "$RCAnonymousID:ffffffffffffffffffffffffffffffff"
 
-  private func join(_ ledger: Ledger, _ id: UserID, _ user: UserID, at seconds: Double = 50) async throws -> JoinOutcome
+  private func join(_ ledger: Ledger, _ id: UserID, _ user: UserID, at seconds: Double = 50) async throws
+    -> JoinCustomer.Outcome
   {
-    try await ledger.join(id, to: user, requestID: "join", reevaluated(at: seconds))
+    try await ledger.run(JoinCustomer(id, to: user, requestID: "join", reevaluated(at: seconds)))
   }
 
   @Test func `a customer is kept from the first time on, and seen once a day`() async throws {
@@ -86,15 +87,17 @@ import Testing
       named.purchases[0].appAccountToken = annasAccount
       let own = signed("2", time: -50, now: 0, until: 100)
       for (receipt, evidence) in [("x", named), ("y", own)] {
-        _ = try await ledger.postpone(
-          pending(receipt, of: anonymous, at: 0), provisional: [evidence], reevaluated(at: 0))
+        _ = try await ledger.run(
+          Postpone(
+            pending(receipt, of: anonymous, at: 0), provisional: [evidence], reevaluated(at: 0)))
       }
       let ben: UserID = "00000000-0000-4000-8000-000000000002"
       #expect(try await join(ledger, anonymous, ben) == .joined)
       #expect(try await ledger.profile(of: ben)?.evidence.map(\.key) == [key("2")])
       // Her own receipt may count meanwhile.
-      _ = try await ledger.postpone(
-        pending("x", of: UserID(annasAccount), at: 51), provisional: [named], reevaluated(at: 51))
+      _ = try await ledger.run(
+        Postpone(
+          pending("x", of: UserID(annasAccount), at: 51), provisional: [named], reevaluated(at: 51)))
       #expect(try await ledger.profile(of: UserID(annasAccount))?.entitlement.tier == "pro")
       #expect(try await scratch.verify().findings == [])
     }
@@ -109,7 +112,7 @@ import Testing
         _ = try await ledger.record(entry(anonymous, [named], evaluate: rules))
         let context = EvaluationContext(
           evaluatedAt: at(50), recordedAt: at(50), tokensAreUserIDs: tokensAreUserIDs, evaluate: rules)
-        #expect(try await ledger.join(anonymous, to: "ben", requestID: "join", context) == .joined)
+        #expect(try await ledger.run(JoinCustomer(anonymous, to: "ben", requestID: "join", context)) == .joined)
         #expect(try await ledger.keys(of: "ben") == (tokensAreUserIDs ? [] : [key("1")]))
       }
     }
@@ -143,7 +146,7 @@ import Testing
   {
     try await Scratch.withLedger { ledger, scratch async throws in
       func take(_ id: String, at seconds: Double) async throws -> RevenueCatReportOutcome {
-        try await ledger.take(
+        try await ledger.record(
           RevenueCatReport.purchase(
             RevenueCatReport.event(.period, id: id, at: seconds, user: anonymous, until: 1_000 + seconds))
         )

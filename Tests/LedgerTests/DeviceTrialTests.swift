@@ -23,15 +23,15 @@ import Testing
     _ user: UserID? = nil, on device: Device = Device(id: phone), sessions: Int? = nil,
     length: Duration = .seconds(100),
     oncePer: Set<TrialKey> = Set(TrialKey.allCases), at seconds: Double = 0
-  ) -> TrialStart {
-    TrialStart(
+  ) -> StartTrial {
+    StartTrial(
       TrialTerms(name: "week", tier: "pro", length: length, sessions: sessions, oncePer: oncePer),
       user: user ?? device.id.user, device: device, author: "the app", requestID: "start",
       evaluationContext: Self.context(seconds))
   }
 
-  private func begun(_ ledger: Ledger, _ start: TrialStart) async throws -> TrialRecord {
-    guard case .started(let trial) = try await ledger.start(start) else { throw Unexpected() }
+  private func begun(_ ledger: Ledger, _ start: StartTrial) async throws -> TrialRecord {
+    guard case .started(let trial) = try await ledger.run(start) else { throw Unexpected() }
     return trial
   }
 
@@ -54,9 +54,10 @@ import Testing
         for number in 0..<120 {
           group.addTask {
             // All look at the clock before any is written, a part of them with a key.
-            let outcome = try await ledger.countSession(
-              of: "anna", on: Self.phone, idempotencyKey: number.isMultiple(of: 2) ? "k\(number)" : nil,
-              requestID: "session", Self.context(Double(number % 3)))
+            let outcome = try await ledger.run(
+              CountSession(
+                of: "anna", on: Self.phone, idempotencyKey: number.isMultiple(of: 2) ? "k\(number)" : nil,
+                requestID: "session", Self.context(Double(number % 3))))
             if case .counted = outcome { return true } else { return false }
           }
         }
@@ -75,19 +76,20 @@ import Testing
     try await Scratch.withLedger { ledger, scratch in
       let trial = try await begun(ledger, start(sessions: 5))
       #expect(trial.user == "$device:11111111-1111-4111-8111-111111111111")
-      #expect(try await ledger.start(start(at: 10)) == .known(trial), "after a reinstall")
+      #expect(try await ledger.run(start(at: 10)) == .known(trial), "after a reinstall")
       #expect(try await ledger.waitingUpdate(of: trial.user) == nil, "a device has no row")
-      guard case .taken(let taken) = try await ledger.start(start("anna", at: 20)) else { throw Unexpected() }
+      guard case .taken(let taken) = try await ledger.run(start("anna", at: 20)) else { throw Unexpected() }
       #expect(taken.id == trial.id && taken.user == "anna" && taken.endsAt == trial.endsAt)
       #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "pro")
       #expect(try await ledger.waitingUpdate(of: "anna")?.entitlement.tier == "pro")
       // The app without the user still finds it, and nobody else gets one.
-      #expect(try await ledger.start(start(at: 30)) == .known(taken))
+      #expect(try await ledger.run(start(at: 30)) == .known(taken))
       #expect(try await ledger.trial(on: Self.phone, of: Self.phone.user) == taken)
-      #expect(try await ledger.start(start("ben", at: 30)) == .used(.device))
+      #expect(try await ledger.run(start("ben", at: 30)) == .used(.device))
       guard
-        case .counted(let used) = try await ledger.countSession(
-          of: Self.phone.user, on: Self.phone, idempotencyKey: nil, requestID: "session", Self.context(40))
+        case .counted(let used) = try await ledger.run(
+          CountSession(
+            of: Self.phone.user, on: Self.phone, idempotencyKey: nil, requestID: "session", Self.context(40)))
       else { throw Unexpected() }
       #expect(used.user == "anna" && used.sessionsUsed == 1)
       #expect(try await ledger.meet("anna", at: Self.now(50)).customer.originalID == "anna")
@@ -99,8 +101,8 @@ import Testing
   @Test func `keeping the device of a user who signed in brings the trial, too`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await begun(ledger, start())
-      #expect(try await ledger.keep(Device(id: Self.phone), of: "anna", requestID: "keep", Self.context(1)))
-      #expect(try await !ledger.keep(Device(id: Self.phone), of: "anna", requestID: "keep", Self.context(2)))
+      #expect(try await ledger.run(KeepDevice(Device(id: Self.phone), of: "anna", requestID: "keep", Self.context(1))))
+      #expect(try await !ledger.run(KeepDevice(Device(id: Self.phone), of: "anna", requestID: "keep", Self.context(2))))
       #expect(try await ledger.trial(of: "anna")?.user == "anna")
     }
   }
@@ -109,11 +111,11 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       let own = try await begun(ledger, start("anna", on: Device(id: Self.tablet)))
       let devices = try await begun(ledger, start(at: 500))
-      #expect(try await ledger.start(start("anna", at: 510)) == .known(own), "never a second one")
+      #expect(try await ledger.run(start("anna", at: 510)) == .known(own), "never a second one")
       #expect(try await ledger.profile(of: "anna")?.given.map(\.id) == [own.id])
       #expect(try await ledger.trial(on: Self.phone, of: Self.phone.user) == devices)
       // Where users do not count it is theirs.
-      guard case .taken = try await ledger.start(start("anna", oncePer: [.device], at: 520)) else { throw Unexpected() }
+      guard case .taken = try await ledger.run(start("anna", oncePer: [.device], at: 520)) else { throw Unexpected() }
     }
   }
 
@@ -121,17 +123,17 @@ import Testing
     try await Scratch.withLedger { ledger, scratch in
       let user: UserID = "anna-of-the-devices"
       _ = try await begun(ledger, start())
-      _ = try await ledger.start(start(user, at: 10))
+      _ = try await ledger.run(start(user, at: 10))
       let names = [user.rawValue, Self.phone.user.rawValue]
       #expect(try await scratch.traces(of: names).count > 1, "or there is nothing to test")
       _ = try await ledger.erase(Erasure(user: user, reset: nil, recordedAt: Self.now(20)))
       try await ledger.removeTraces()
       let traces = try await scratch.traces(of: names)
       #expect(traces == [])
-      #expect(try await ledger.start(start(at: 30)) == .used(.device))
+      #expect(try await ledger.run(start(at: 30)) == .used(.device))
       _ = try await begun(ledger, start(on: Device(id: Self.tablet)))
       _ = try await ledger.erase(Erasure(user: Self.tablet.user, reset: nil, recordedAt: Self.now(20)))
-      #expect(try await ledger.start(start(on: Device(id: Self.tablet), at: 30)) == .used(.device))
+      #expect(try await ledger.run(start(on: Device(id: Self.tablet), at: 30)) == .used(.device))
       let findings = try await scratch.verify().findings
       #expect(findings == [])
     }
@@ -146,15 +148,15 @@ import Testing
   @Test func `a device with the push token of another one shares its trial`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       let trial = try await begun(ledger, start(on: device(Self.phone), sessions: 5))
-      #expect(try await ledger.start(start(on: device(Self.tablet), at: 10)) == .known(trial))
+      #expect(try await ledger.run(start(on: device(Self.tablet), at: 10)) == .known(trial))
       #expect(try await ledger.trial(on: Self.tablet, of: Self.tablet.user) == trial)
       // Whoever signs in on either has it; the other one follows.
-      guard case .taken(let taken) = try await ledger.start(start("anna", on: device(Self.tablet, nil), at: 20)) else {
+      guard case .taken(let taken) = try await ledger.run(start("anna", on: device(Self.tablet, nil), at: 20)) else {
         throw Unexpected()
       }
       #expect(try await ledger.trial(on: Self.phone, of: Self.phone.user) == taken)
       #expect(try await ledger.trial(on: Self.tablet, of: Self.tablet.user) == taken)
-      #expect(try await ledger.start(start("ben", on: device(Self.tablet, nil), at: 30)) == .used(.device))
+      #expect(try await ledger.run(start("ben", on: device(Self.tablet, nil), at: 30)) == .used(.device))
       let findings = try await scratch.verify().findings
       #expect(findings == [])
     }
@@ -175,12 +177,12 @@ import Testing
   @Test func `a successor gives nobody a second trial, with the token or later without it`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await begun(ledger, start("anna", on: device(Self.phone)))
-      #expect(try await ledger.start(start("ben", on: device(Self.tablet), at: 10)) == .used(.device))
-      #expect(try await ledger.start(start("ben", on: device(Self.tablet, nil), at: 20)) == .used(.device))
+      #expect(try await ledger.run(start("ben", on: device(Self.tablet), at: 10)) == .used(.device))
+      #expect(try await ledger.run(start("ben", on: device(Self.tablet, nil), at: 20)) == .used(.device))
       // Signed out, the device that follows means whoever has the trial.
       let third: DeviceID = "33333333-3333-4333-8333-333333333333"
       let annas = try #require(try await ledger.trial(of: "anna"))
-      #expect(try await ledger.start(start(on: device(third), at: 30)) == .known(annas))
+      #expect(try await ledger.run(start(on: device(third), at: 30)) == .known(annas))
     }
   }
 
@@ -193,9 +195,9 @@ import Testing
       let trial = try await begun(ledger, one)
       #expect(trial.startedAt == at(0) && trial.endsAt == at(90) && trial.sessionsRemaining == 1)
       #expect(try await ledger.profile(of: "anna")?.entitlement.accessUntil == at(90))
-      #expect(try await ledger.start(one) == .known(trial))
+      #expect(try await ledger.run(one) == .known(trial))
       one.user = "ben"
-      #expect(try await ledger.start(one) == .used(.device))
+      #expect(try await ledger.run(one) == .used(.device))
       #expect(try await ledger.endOverdueGiven(Self.context(90)) == 1)
     }
   }
@@ -203,8 +205,8 @@ import Testing
   private func amend(
     _ ledger: Ledger, until end: Double? = nil, sessions: Int? = nil, at seconds: Double
   ) async throws -> TrialRecord? {
-    try await ledger.amend(
-      TrialAmendment(
+    try await ledger.run(
+      AmendTrial(
         device: Self.phone, user: nil, endsAt: end.map { at($0) }, sessionsTotal: sessions,
         note: Note(author: "desk", text: "why", requestID: "amend", recordedAt: Self.now(seconds)),
         evaluationContext: Self.context(seconds)))
@@ -236,8 +238,9 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       _ = try await begun(ledger, start("anna", sessions: 1))
       guard
-        case .counted = try await ledger.countSession(
-          of: "anna", on: Self.phone, idempotencyKey: nil, requestID: "session", Self.context(10))
+        case .counted = try await ledger.run(
+          CountSession(
+            of: "anna", on: Self.phone, idempotencyKey: nil, requestID: "session", Self.context(10)))
       else { throw Unexpected() }
       #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "free")
       let more = try #require(try await amend(ledger, sessions: 3, at: 20))

@@ -65,13 +65,13 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry(Anna.id, [evidence("1", expires: 1_000)], evaluate: rules))
       _ = try await ledger.erase(Anna.erasure(hasRows: false))
-      _ = try await ledger.take(
+      _ = try await ledger.record(
         notification("n1", [part("1", "t2", reported: 9_500, expires: 99_000)], received: 9_500))
       let kept = try #require(try await ledger.ownedPurchases("1").first)
       #expect(kept.evidence.purchases.contains { $0.transactionID == "t2" })
       #expect(try await ledger.changeEvents(after: 0, limit: 10).isEmpty)
-      _ = try await ledger.transfer(
-        Transfer(
+      _ = try await ledger.run(
+        TransferPurchase(
           key: key("1"), to: "ben",
           note: Note(author: "desk", text: "it is Ben's", requestID: "t", recordedAt: at(9_600)),
           evaluationContext: reevaluated(at: 9_600)))

@@ -35,7 +35,7 @@ extension Anna {
     _ = try await ledger.record(
       entry(alias, [evidence("1", expires: 1_000)], receipt: "YWxpYXM=", evaluate: rules)
         .with { $0.nextCheck = nextCheck })
-    _ = try await ledger.join(alias, to: id, requestID: "join-\(session)", reevaluated(at: 10))
+    _ = try await ledger.run(JoinCustomer(alias, to: id, requestID: "join-\(session)", reevaluated(at: 10)))
     _ = try await ledger.keep(
       ["$email": CustomerAttribute(value: email, updatedAtMilliseconds: 1)], of: alias, at: at(10))
 
@@ -47,14 +47,14 @@ extension Anna {
         id, [named, evidence("3", time: 20, expires: 20_000)], receipt: receipt, request: "r-\(session)",
         evaluate: rules
       ).with { $0.nextCheck = nextCheck })
-    _ = try await ledger.take(
+    _ = try await ledger.record(
       notification(
         "n1", [part("2", reported: 30, expires: 30_000, account: annasAccount)], for: id,
         payload: jws(naming: annasAccount)))
     _ = try await ledger.record(entry("ben", [evidence("4", time: 20)], receipt: "YmVu", evaluate: rules))
     for (purchase, user) in [("3", UserID("ben")), ("4", id)] {
-      _ = try await ledger.transfer(
-        Transfer(
+      _ = try await ledger.run(
+        TransferPurchase(
           key: key(purchase), to: user,
           note: Note(
             author: "desk", text: "moved for \(annasAccount)", requestID: user == id ? "t-\(session)" : "t",
@@ -68,28 +68,28 @@ extension Anna {
     _ = try await ledger.record(kept)
 
     // Elsewhere.
-    _ = try await ledger.take(event("e1", at: 60))
+    _ = try await ledger.record(event("e1", at: 60))
     var hint = RevenueCatReport.report(
       .hint(key("9000"), RevenueCatReport.event(.period, id: "e2", at: 61, user: UserID(annasAccount))), id: "e2",
       at: 61)
     hint.payload = #"{"event":{"app_user_id":"\#(annasAccount)"}}"#
-    _ = try await ledger.take(hint)
+    _ = try await ledger.record(hint)
     var transfer = RevenueCatReport.report(
       .transfer(from: ["carl"], to: UserID(annasAccount), .transferIfInactive), id: "e4", at: 63)
     transfer.payload = #"{"event":{"transferred_from":["carl"],"transferred_to":["\#(annasAccount)"]}}"#
-    _ = try await ledger.take(transfer)
+    _ = try await ledger.record(transfer)
     // An event about Ben's purchase that names her too.
     let bensAtPlay = RevenueCatReport.Store("play_store").key(.production, "GPA.2")
-    _ = try await ledger.take(
+    _ = try await ledger.record(
       RevenueCatReport.purchase(
         RevenueCatReport.event(.period, id: "e5", at: 64, user: "ben", until: 50_000), of: bensAtPlay))
     var stray = RevenueCatReport.purchase(
       RevenueCatReport.event(.renewalOff, id: "e6", at: 65, user: UserID(annasAccount), until: 50_000), of: bensAtPlay)
     stray.payload = #"{"event":{"app_user_id":"\#(annasAccount)"}}"#
-    _ = try await ledger.take(stray)
+    _ = try await ledger.record(stray)
     var temporary = RevenueCatReport.temporary(id: "e3", at: 66, user: UserID(annasAccount))
     temporary.payload = #"{"event":{"app_user_id":"\#(annasAccount)"}}"#
-    _ = try await ledger.take(temporary)
+    _ = try await ledger.record(temporary)
 
     // What was given, and trials.
     _ = try await ledger.run(
@@ -97,9 +97,10 @@ extension Anna {
         user: id, kind: .support, tier: "premium", startsAt: at(70), endsAt: at(90_000), author: "desk",
         note: "for \(email)", requestID: "give-\(session)", idempotencyKey: "k-\(annasAccount)",
         evaluationContext: reevaluated(at: 70)))
-    _ = try await ledger.start(trial(id))
-    _ = try await ledger.countSession(
-      of: id, on: phone, idempotencyKey: "s-\(annasAccount)", requestID: session, reevaluated(at: 80))
+    _ = try await ledger.run(trial(id))
+    _ = try await ledger.run(
+      CountSession(
+        of: id, on: phone, idempotencyKey: "s-\(annasAccount)", requestID: session, reevaluated(at: 80)))
     _ = try await ledger.keep(
       Device(id: "22222222-2222-4222-8222-222222222222", model: "iPad", pushToken: pushToken), of: id, at: at(80))
 
@@ -126,9 +127,10 @@ extension Anna {
         zone: ZoneChoice(usual: .utc, named: nil, isTrusted: true), idempotencyKey: nil, request: "1"))
 
     // What waits.
-    _ = try await ledger.postpone(
-      PendingReceipt(user: id, base64: receipt, requestID: "wait-\(session)", receivedAt: at(90)),
-      provisional: [signed("7", time: 90)], reevaluated(at: 90))
+    _ = try await ledger.run(
+      Postpone(
+        PendingReceipt(user: id, base64: receipt, requestID: "wait-\(session)", receivedAt: at(90)),
+        provisional: [signed("7", time: 90)], reevaluated(at: 90)))
 
     // What people wrote, and what was not believed.
     _ = try await ledger.keepNote(
@@ -138,7 +140,7 @@ extension Anna {
     try await ledger.noteRefused(
       RefusedNotification(
         problem: "another app", payload: jws(naming: annasAccount), isSigned: true, receivedAt: at(97)))
-    _ = try await ledger.take(
+    _ = try await ledger.record(
       notification("n2", [part("8", reported: 98)], proof: nil, payload: "x"))
 
     // Events that the app reports, and a receiver that is away.

@@ -137,8 +137,8 @@ import Testing
     try await Scratch.withLedger { ledger, scratch in
       _ = try await ledger.record(
         entry("anna", [evidence("1"), evidence("2")], receipt: "c2hhcmVk", evaluate: rules))
-      _ = try await ledger.transfer(
-        Transfer(
+      _ = try await ledger.run(
+        TransferPurchase(
           key: key("2"), to: "ben", note: Note(author: "desk", text: "why", requestID: "t", recordedAt: at(1)),
           evaluationContext: reevaluated(at: 1)))
       let report = try await ledger.erase(Anna.erasure("anna"))
@@ -199,8 +199,8 @@ import Testing
       #expect(owner.isErased && owner.shown == "(erased)" && UserID(valid: owner.rawValue) == nil)
       #expect(owner.rawValue.contains("/"), "nobody can have that name")
       let note = Note(author: "desk", text: "she is back", requestID: "t", recordedAt: at(9_600))
-      let moved = try await ledger.transfer(
-        Transfer(key: key("2"), to: Anna.id, note: note, evaluationContext: reevaluated(at: 9_600)))
+      let moved = try await ledger.run(
+        TransferPurchase(key: key("2"), to: Anna.id, note: note, evaluationContext: reevaluated(at: 9_600)))
       #expect(moved == .moved(from: owner))
       #expect(try await ledger.profile(of: Anna.id)?.entitlement.tier == "pro")
       #expect(try await ledger.waitingUpdate(of: Anna.id)?.entitlement.tier == "pro")
@@ -221,7 +221,7 @@ import Testing
 
   @Test func `a purchase that was hers by name alone goes to the next who presents it`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      _ = try await ledger.take(notification("n1", [part("1", account: annasAccount)], for: Anna.id))
+      _ = try await ledger.record(notification("n1", [part("1", account: annasAccount)], for: Anna.id))
       #expect(try await ledger.ownedPurchases("1").first?.owner == Anna.id)
       _ = try await ledger.erase(Anna.erasure())
       let outcome = try await ledger.record(posted("carl", [part("1", reported: 10)]))
@@ -234,11 +234,11 @@ import Testing
     try await erased { ledger, scratch, _ in
       #expect(
         try await scratch.fetch("SELECT push_token FROM device WHERE push_token IS NOT NULL", as: String.self) == [])
-      #expect(try await ledger.start(Anna.trial("carl", at: 9_100)) == .used(.device))
-      #expect(try await ledger.start(Anna.trial(Anna.id, at: 9_100)) == .used(.device))
+      #expect(try await ledger.run(Anna.trial("carl", at: 9_100)) == .used(.device))
+      #expect(try await ledger.run(Anna.trial(Anna.id, at: 9_100)) == .used(.device))
       let elsewhere = Anna.trial(Anna.id, on: "33333333-3333-4333-8333-333333333333", at: 9_100)
       // By its push token it is her phone's successor.
-      #expect(try await ledger.start(elsewhere) == .used(.device))
+      #expect(try await ledger.run(elsewhere) == .used(.device))
       let there = try #require(try await ledger.trial(on: Anna.phone, of: nil))
       #expect(there.user.isErased && there.endsAt <= at(9_000))
       #expect(try await ledger.profile(of: Anna.id) == nil)
@@ -248,7 +248,7 @@ import Testing
   @Test func `notifications afterwards update the purchase, and name nobody`() async throws {
     try await erased { ledger, scratch, _ in
       let renewed = part("2", "t9", reported: 9_500, expires: 99_000, account: annasAccount)
-      let outcome = try await ledger.take(
+      let outcome = try await ledger.record(
         notification(
           "n9", [renewed], proof: proof(Anna.jws(naming: annasAccount)), for: Anna.id, received: 9_500,
           payload: Anna.jws(naming: annasAccount)))
@@ -258,19 +258,19 @@ import Testing
       #expect(kept.evidence.purchases.contains { $0.transactionID == "t9" })
       // One that nobody has seen, and that names her: it makes no user of that name.
       let bought = part("500", reported: 9_600, expires: 99_000, account: annasAccount)
-      let other = try await ledger.take(
+      let other = try await ledger.record(
         notification(
           "n10", [bought], proof: proof(Anna.jws(naming: annasAccount)), for: Anna.id, received: 9_600,
           payload: Anna.jws(naming: annasAccount)))
       #expect(other.recorded?.user == user)
       // RevenueCat's, about a purchase of hers and about a new one.
-      _ = try await ledger.take(Anna.event("e9", at: 9_700))
+      _ = try await ledger.record(Anna.event("e9", at: 9_700))
       var new = RevenueCatReport.purchase(
         RevenueCatReport.event(.period, id: "e10", at: 9_800, user: UserID(annasAccount), until: 99_000),
         of: RevenueCatReport.Store("play_store").key(.production, "GPA.9"))
       new.payload = #"{"event":{"app_user_id":"\#(annasAccount)"}}"#
       new.users = [UserID(annasAccount)]
-      _ = try await ledger.take(new)
+      _ = try await ledger.record(new)
       #expect(try await ledger.profile(of: Anna.id) == nil)
       let updates = try await ledger.claimUpdates(dueAt: at(1e6), until: at(2e6), limit: 50)
       #expect(updates.allSatisfy { $0.user.mayHaveRow })

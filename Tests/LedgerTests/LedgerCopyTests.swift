@@ -17,9 +17,10 @@ import Testing
     }
     var grant = evidence("w")
     grant.provisionalUntil = at(500)
-    _ = try await ledger.postpone(
-      PendingReceipt(user: "waits", base64: "cmVj", requestID: "r", receivedAt: at(0)), provisional: [grant],
-      evaluationContext)
+    _ = try await ledger.run(
+      Postpone(
+        PendingReceipt(user: "waits", base64: "cmVj", requestID: "r", receivedAt: at(0)), provisional: [grant],
+        evaluationContext))
     _ = try await ledger.keepNote(
       Note(author: "desk", text: "Anna called: \u{1F44B} '; DROP", requestID: "n", recordedAt: at(1)), about: "u1")
     try await ledger.keepMemo("rules", "{}")

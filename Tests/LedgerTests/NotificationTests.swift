@@ -9,7 +9,7 @@ import Testing
   @Test func `a notification about somebody's purchase is merged, judged and told in the history`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(posted("anna", [part("1")]))
-      let outcome = try await ledger.take(
+      let outcome = try await ledger.record(
         notification("n1", [part("1", "t2", reported: 900, begin: 1_000, expires: 2_000)]))
       let taken = try #require(outcome.recorded)
       #expect(taken.user == "anna")
@@ -33,10 +33,10 @@ import Testing
   @Test func `a notification is taken once, however often it comes`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(posted("anna", [part("1")]))
-      #expect(try await ledger.take(notification("n1", [part("1", reported: 1, cancelled: 1)])).recorded != nil)
-      #expect(try await ledger.take(notification("n1", [part("1", reported: 1, cancelled: 1)])).isDuplicate)
+      #expect(try await ledger.record(notification("n1", [part("1", reported: 1, cancelled: 1)])).recorded != nil)
+      #expect(try await ledger.record(notification("n1", [part("1", reported: 1, cancelled: 1)])).isDuplicate)
       let outcomes = try await withThrowingTaskGroup { group in
-        for _ in 0..<50 { group.addTask { try await ledger.take(notification("n1", [part("1", reported: 2)])) } }
+        for _ in 0..<50 { group.addTask { try await ledger.record(notification("n1", [part("1", reported: 2)])) } }
         return try await group.reduce(into: [NotificationOutcome]()) { $0.append($1) }
       }
       #expect(outcomes.count(where: \.isDuplicate) == 50)
@@ -48,7 +48,7 @@ import Testing
   @Test(.ofTheFile) func `a notification that is posted many times at once is taken once`() async throws {
     try await Scratch.withLedger { ledger, _ in
       let outcomes = try await withThrowingTaskGroup { group in
-        for _ in 0..<200 { group.addTask { try await ledger.take(notification("n1", [part("1")])) } }
+        for _ in 0..<200 { group.addTask { try await ledger.record(notification("n1", [part("1")])) } }
         return try await group.reduce(into: [NotificationOutcome]()) { $0.append($1) }
       }
       #expect(outcomes.count(where: \.isUnclaimed) == 1)
@@ -60,13 +60,13 @@ import Testing
   @Test(.ofTheFile) func `a part that repeats what is known writes nothing but that it was taken`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       _ = try await ledger.record(posted("anna", [part("1")]))
-      let again = try await ledger.take(notification("n1", [part("1")])).recorded
+      let again = try await ledger.record(notification("n1", [part("1")])).recorded
       #expect(again?.recorded.changed == false)
       #expect(try await ledger.wholeHistory(of: "anna").count == 1)
       let observer = try SQLiteFile(scratch.path)
       let version = try observer.dataVersion()
       for _ in 0..<3 { _ = try await ledger.record(posted("anna", [part("1")])) }
-      _ = try await ledger.take(notification("n1", [part("1")]))
+      _ = try await ledger.record(notification("n1", [part("1")]))
       #expect(try observer.dataVersion() == version)
       #expect(try await ledger.wholeHistory(of: "anna").count == 1)
     }
@@ -74,11 +74,11 @@ import Testing
 
   @Test func `a notification that tells of no purchase is noted`() async throws {
     try await Scratch.withLedger { ledger, scratch in
-      let outcome = try await ledger.take(notification("n1", [], proof: nil))
+      let outcome = try await ledger.record(notification("n1", [], proof: nil))
       #expect(outcome.isNoted)
-      #expect(try await ledger.take(notification("n1", [], proof: nil)).isDuplicate)
+      #expect(try await ledger.record(notification("n1", [], proof: nil)).isDuplicate)
       let large = String(repeating: "x", count: NotificationEntry.payloadLimit + 1)
-      #expect(try await ledger.take(notification("n2", [], proof: nil, payload: large)).isNoted)
+      #expect(try await ledger.record(notification("n2", [], proof: nil, payload: large)).isNoted)
       #expect(
         try await scratch.fetch("SELECT coalesce(payload, '-') FROM notification ORDER BY uuid") == ["signed", "-"])
     }
@@ -86,10 +86,10 @@ import Testing
 
   @Test func `the notifications about a purchase are listed, newest first`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      _ = try await ledger.take(notification("n1", [part("1")], received: 10))
+      _ = try await ledger.record(notification("n1", [part("1")], received: 10))
       _ = try await ledger.record(posted("anna", [part("1")]))
-      _ = try await ledger.take(notification("n2", [part("1", reported: 5)], received: 11))
-      _ = try await ledger.take(notification("n3", [part("2")], received: 12))
+      _ = try await ledger.record(notification("n2", [part("1", reported: 5)], received: 11))
+      _ = try await ledger.record(notification("n3", [part("2")], received: 12))
       let lines = try await ledger.notifications(of: key("1"), limit: 10)
       #expect(lines.map(\.uuid) == ["n2", "n1"])
       #expect(lines.map(\.outcome) == [.recorded, .unclaimed])
@@ -106,7 +106,7 @@ import Testing
 
   @Test func `old notifications are forgotten, a few at a time`() async throws {
     try await Scratch.withLedger { ledger, scratch in
-      for number in 0..<5 { _ = try await ledger.take(notification("n\(number)", [], received: Double(number))) }
+      for number in 0..<5 { _ = try await ledger.record(notification("n\(number)", [], received: Double(number))) }
       try await ledger.noteRefused(.init(problem: "signature", payload: "x", receivedAt: at(1)))
       try await ledger.noteRefused(.init(problem: "signature", payload: "y", receivedAt: at(9)))
       #expect(try await ledger.pruneNotifications(before: at(0), limit: 2) == 0)
@@ -115,7 +115,7 @@ import Testing
       #expect(try await ledger.pruneNotifications(before: at(3), limit: 2) == 0)
       #expect(try await scratch.fetch("SELECT uuid FROM notification ORDER BY uuid") == ["n3", "n4"])
       #expect(try await scratch.fetch("SELECT payload FROM refused_notification") == ["y"])
-      #expect(try await ledger.take(notification("n0", [])).isNoted, "it may come again")
+      #expect(try await ledger.record(notification("n0", [])).isNoted, "it may come again")
     }
   }
 

@@ -143,8 +143,8 @@ struct OwnershipCase: Sendable, CustomTestStringConvertible {
       let ben = UserID("00000000-0000-4000-8000-000000000002")
       _ = try await ledger.record(entry(UserID(annasAccount), [named], evaluate: rules))
       let note = Note(author: "desk", text: "hers no more", requestID: "move", recordedAt: at(1))
-      _ = try await ledger.transfer(
-        Transfer(
+      _ = try await ledger.run(
+        TransferPurchase(
           key: key("1"), to: ben, note: note,
           evaluationContext: EvaluationContext(evaluatedAt: at(1), recordedAt: at(1), evaluate: rules)))
       #expect(try await ledger.record(entry(UserID(annasAccount), [named], evaluate: rules)).isRefused)

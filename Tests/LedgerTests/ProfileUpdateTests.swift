@@ -36,13 +36,13 @@ import Testing
 
       var reported = notification("n1", [part("2", account: bensAccount)], for: "ben")
       reported.rowsClaimedUntil = at(100)
-      #expect(try await ledger.take(reported).recorded?.user == "ben")
+      #expect(try await ledger.record(reported).recorded?.user == "ben")
       #expect(try await claim(ledger, at: 99.999).map(\.user) == ["anna"])
       #expect(try await claim(ledger, at: 100).map(\.user) == ["ben"])
 
       let note = Note(author: "desk", text: "asked", requestID: "r", recordedAt: at(1))
-      _ = try await ledger.transfer(
-        Transfer(
+      _ = try await ledger.run(
+        TransferPurchase(
           key: key("1"), to: "carl", note: note, evaluationContext: reevaluated(at: 1), rowsClaimedUntil: at(1_000)))
       #expect(try await claim(ledger, at: 999.999).map(\.user) == ["ben"])
       #expect(Set(try await claim(ledger, at: 1_000).map(\.user)) == ["anna", "carl"])

@@ -7,8 +7,9 @@ import Testing
   private func present(
     _ ledger: Ledger, _ user: UserID, _ signed: [SubscriptionEvidence], receipt: String = "x", at now: Double = 0
   ) async throws {
-    let outcome = try await ledger.postpone(
-      pending(receipt, of: user, at: now), provisional: signed, reevaluated(at: now))
+    let outcome = try await ledger.run(
+      Postpone(
+        pending(receipt, of: user, at: now), provisional: signed, reevaluated(at: now)))
     #expect(outcome == .kept)
   }
 
@@ -78,10 +79,10 @@ import Testing
 
   @Test func `notifications about a purchase that nobody has yet count`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      _ = try await ledger.take(notification("n1", [part("1", "t-1-10000.0", reported: 10, cancelled: 10)]))
-      _ = try await ledger.take(notification("n2", [part("2", "t-2-10000.0", reported: 10, account: annasAccount)]))
+      _ = try await ledger.record(notification("n1", [part("1", "t-1-10000.0", reported: 10, cancelled: 10)]))
+      _ = try await ledger.record(notification("n2", [part("2", "t-2-10000.0", reported: 10, account: annasAccount)]))
       // Bought again after the one that was taken back.
-      _ = try await ledger.take(notification("n3", [part("3", "t-0", reported: 10, cancelled: 10)]))
+      _ = try await ledger.record(notification("n3", [part("3", "t-0", reported: 10, cancelled: 10)]))
       let ben = UserID(bensAccount)
       try await present(ledger, ben, [signed("1", time: 5), signed("2", time: 5), signed("3", time: 5)], at: 20)
       #expect(try await ledger.keys(of: ben) == [key("3")])
@@ -135,7 +136,7 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       try await present(ledger, "anna", [signed("1").reserved])
       let receipt = try #require(try await ledger.pendingReceipts(dueAt: at(0), limit: 1).first)
-      try await ledger.settlePending(receipt.id, reevaluated(at: 1))
+      try await ledger.run(SettlePending(receipt.id, reevaluated(at: 1)))
       #expect(try await ledger.profile(of: "anna") == nil)
       try await present(ledger, "ben", [signed("1", time: 5)], receipt: "y", at: 5)
       #expect(try await tier(ledger, "ben") == "pro")
@@ -184,7 +185,8 @@ import Testing
   @Test func `a user with too many waiting receipts is granted nothing`() async throws {
     try await Scratch.withLedger { ledger, _ in
       for number in 0..<20 { try await present(ledger, "anna", [], receipt: "r\(number)") }
-      let outcome = try await ledger.postpone(pending("x", of: "anna"), provisional: [signed("1")], reevaluated(at: 0))
+      let outcome = try await ledger.run(
+        Postpone(pending("x", of: "anna"), provisional: [signed("1")], reevaluated(at: 0)))
       #expect(outcome == .tooMany)
       #expect(try await ledger.profile(of: "anna") == nil)
     }
@@ -318,13 +320,13 @@ import Testing
       let receipts = try await ledger.pendingReceipts(dueAt: at(0), limit: 10)
       let settled = try #require(receipts.first { $0.user == "anna" })
       let commits = ledger.statistics.commits
-      try await ledger.settlePending(settled.id, reevaluated(at: 1))
+      try await ledger.run(SettlePending(settled.id, reevaluated(at: 1)))
       #expect(ledger.statistics.commits == commits + 1)
       #expect(try await tier(ledger, "anna") == "free")
       #expect(try await ledger.wholeHistory(of: "anna").count == 2)
       #expect(try await ledger.waitingUpdate(of: "anna")?.entitlement.tier == "free")
       #expect(try await tier(ledger, "ben") == "pro")
-      try await ledger.settlePending(settled.id, reevaluated(at: 1))
+      try await ledger.run(SettlePending(settled.id, reevaluated(at: 1)))
       #expect(try await ledger.wholeHistory(of: "anna").count == 2)
     }
   }
@@ -335,7 +337,7 @@ import Testing
       _ = try await ledger.record(answer("anna", [evidence("1", time: 10, expires: 9_000)]))
       let version = try await ledger.profile(of: "anna")?.version
       let receipt = try #require(try await ledger.pendingReceipts(dueAt: at(10), limit: 1).first)
-      try await ledger.settlePending(receipt.id, reevaluated(at: 11))
+      try await ledger.run(SettlePending(receipt.id, reevaluated(at: 11)))
       #expect(try await ledger.profile(of: "anna")?.version == version)
       #expect(try await tier(ledger, "anna") == "pro")
     }
@@ -346,14 +348,14 @@ import Testing
       try await present(ledger, "anna", [signed("1")])
       let receipt = try #require(try await ledger.pendingReceipts(dueAt: at(0), limit: 1).first)
       #expect(try await tier(ledger, "anna") == "pro")
-      try await ledger.refusePending(receipt.id, retryAt: at(60), reevaluated(at: 1))
+      try await ledger.run(RefusePending(receipt.id, retryAt: at(60), reevaluated(at: 1)))
       #expect(try await tier(ledger, "anna") == "free")
       #expect(try await ledger.pendingReceipts(dueAt: at(59), limit: 1).isEmpty)
       let waiting = try #require(try await ledger.pendingReceipts(dueAt: at(60), limit: 1).first)
       #expect(waiting.attempts == 1)
       let version = try await ledger.profile(of: "anna")?.version
       // Nothing of it is left to be ended, so that nobody is judged again.
-      try await ledger.refusePending(receipt.id, retryAt: at(90), reevaluated(at: 61))
+      try await ledger.run(RefusePending(receipt.id, retryAt: at(90), reevaluated(at: 61)))
       #expect(try await ledger.profile(of: "anna")?.version == version)
       try await present(ledger, "anna", [signed("1", time: 70)], at: 70)
       #expect(try await tier(ledger, "anna") == "free")
@@ -364,7 +366,7 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       try await present(ledger, "anna", [signed("1")])
       let receipt = try #require(try await ledger.pendingReceipts(dueAt: at(0), limit: 1).first)
-      try await ledger.settlePending(receipt.id, reevaluated(at: 1))
+      try await ledger.run(SettlePending(receipt.id, reevaluated(at: 1)))
       try await present(ledger, "anna", [signed("1", time: 500)], receipt: "y", at: 500)
       #expect(try await ledger.profile(of: "anna")?.entitlement.accessUntil == at(600))
     }
@@ -378,7 +380,7 @@ import Testing
       let recorded = try await ledger.record(answer("anna", [evidence("2", time: 10, expires: 9_000)])).recorded
       #expect(recorded?.entitlement.explanation.evaluatedAt.map { $0 >= at(year) } == true, "the grant speaks")
       let receipt = try #require(try await ledger.pendingReceipts(dueAt: at(year), limit: 1).first)
-      try await ledger.settlePending(receipt.id, reevaluated(at: 11))
+      try await ledger.run(SettlePending(receipt.id, reevaluated(at: 11)))
       let settled = try #require(try await ledger.profile(of: "anna")?.entitlement)
       #expect(settled.tier == "pro" && !settled.isStale && settled.explanation.evaluatedAt == at(11))
     }

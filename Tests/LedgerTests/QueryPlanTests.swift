@@ -121,18 +121,15 @@ import Testing
         "postpone",
         { tables in
           let receipt = pending("receipt", of: "u9")
-          _ = try PostponeOperation(
-            receipt: receipt, digest: ReceiptDigest(of: receipt.base64), provisional: [signed("9", time: 9)],
-            evaluationContext: evaluationContext, tables: tables
-          ).run()
+          _ = try Postpone(receipt, provisional: [signed("9", time: 9)], evaluationContext).run(tables)
         }
       ),
       (
         "transfer",
         { tables in
           let note = Note(author: "desk", text: "why", requestID: "r", recordedAt: now)
-          let transfer = Transfer(key: key("7"), to: "u8", note: note, evaluationContext: evaluationContext)
-          _ = try TransferOperation(transfer: transfer, tables: tables).run()
+          let transfer = TransferPurchase(key: key("7"), to: "u8", note: note, evaluationContext: evaluationContext)
+          _ = try transfer.run(tables)
         }
       ),
       (
@@ -149,9 +146,8 @@ import Testing
       (
         "settle report",
         { tables in
-          let operation = SettleReportOperation(evaluationContext: evaluationContext, tables: tables)
-          try operation.postpone(key("9000"), for: .seconds(60), until: at(60))
-          try operation.settle(key("9000"), upTo: at(60))
+          try PostponeReport(key("9000"), for: .seconds(60), until: at(60), evaluationContext).run(tables)
+          try SettleReport(key("9000"), upTo: at(60), evaluationContext).run(tables)
         }
       ),
       (

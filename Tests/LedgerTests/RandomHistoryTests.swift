@@ -70,7 +70,7 @@ import Testing
       case .settle:
         guard let receipt = try await ledger.pendingReceipts(dueAt: at(1e9), limit: 100).randomElement(using: &random)
         else { break }
-        try await ledger.settlePending(receipt.id, reevaluated(at: now))
+        try await ledger.run(SettlePending(receipt.id, reevaluated(at: now)))
       case .endProvisional: try await endProvisional()
       case .claimUpdates:
         claimed += try await ledger.claimUpdates(
@@ -134,7 +134,7 @@ import Testing
       // Few receipts, so that some are presented again.
       let receipt = pending("receipt-\(Int.random(in: 0..<6, using: &random))", of: user, at: now)
       let before = try await Self.grants(scratch)
-      _ = try await ledger.postpone(receipt, provisional: grants, reevaluated(at: now))
+      _ = try await ledger.run(Postpone(receipt, provisional: grants, reevaluated(at: now)))
       let after = try await Self.grants(scratch)
       for (key, until) in before { #expect(after[key] == until, "a grant was prolonged") }
     }

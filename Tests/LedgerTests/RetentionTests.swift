@@ -132,8 +132,8 @@ import Testing
       try await Self.record(ledger, at: 500, expires: 200, note: ends)
       _ = try await ledger.keepNote(note("nothing came of it", 510), about: "anna")
       try await Self.record(ledger, at: 600, expires: 900)
-      _ = try await ledger.transfer(
-        Transfer(
+      _ = try await ledger.run(
+        TransferPurchase(
           key: key("of anna"), to: "ben", note: note("moved", 650),
           evaluationContext: EvaluationContext(evaluatedAt: at(650), recordedAt: at(650), evaluate: evaluate)))
       try await Self.record(ledger, at: 5_000, expires: 9_000, user: "ben")

@@ -57,7 +57,7 @@ func storeTime(_ seconds: Double) -> Date { at(seconds) }
 /// Events of RevenueCat's, as they are recorded.
 @Suite struct RevenueCatReportTests {
   private func take(_ ledger: Ledger, _ report: RevenueCatReport) async throws -> String {
-    switch try await ledger.take(report) {
+    switch try await ledger.record(report) {
     case .duplicate: "duplicate"
     case .recorded(let owner, let losers, let isForAnother):
       "recorded \(owner)" + losers.map { " from \($0)" }.joined() + (isForAnother ? " for another" : "")
@@ -74,13 +74,13 @@ func storeTime(_ seconds: Double) -> Date { at(seconds) }
   @Test func `the newest of Apple's notifications and of RevenueCat's events are told apart`() async throws {
     try await Scratch.withLedger { ledger, _ in
       for (number, seconds) in [10.0, 30].enumerated() {
-        _ = try await ledger.take(notification("a\(number)", [part("7")], for: "anna", received: seconds))
+        _ = try await ledger.record(notification("a\(number)", [part("7")], for: "anna", received: seconds))
       }
       for (number, seconds) in [20.0, 40].enumerated() {
         let event = RevenueCatReport.event(.period, id: "e\(number)", at: seconds)
-        _ = try await ledger.take(RevenueCatReport.purchase(event))
+        _ = try await ledger.record(RevenueCatReport.purchase(event))
       }
-      _ = try await ledger.take(notification("z", [part("7")], for: "anna", received: 35))
+      _ = try await ledger.record(notification("z", [part("7")], for: "anna", received: 35))
       let counts = try await ledger.userCounts(at: at(50))
       #expect(counts.newestNotification == at(35) && counts.newestRevenueCatReport == at(40))
     }
@@ -182,15 +182,15 @@ func storeTime(_ seconds: Double) -> Date { at(seconds) }
       #expect(try await take(ledger, hint) == "hint anna")
       #expect(try await ledger.profile(of: "anna") == nil)
       #expect(try await ledger.dueReports(at: at(1), limit: 5).count == 1)
-      try await ledger.postponeReport(key("9000"), for: .seconds(60), until: at(30), reevaluated(at: 2))
+      try await ledger.run(PostponeReport(key("9000"), for: .seconds(60), until: at(30), reevaluated(at: 2)))
       let given = try #require(try await ledger.profile(of: "anna")?.entitlement)
       #expect(given.tier == "pro" && given.isProvisional && given.accessUntil == at(61))
       #expect(try await ledger.dueReports(at: at(29), limit: 5).isEmpty)
       #expect(try await ledger.dueReports(at: at(30), limit: 5).count == 1)
       // An event that came after the question keeps the hint.
-      try await ledger.settleReport(key("9000"), upTo: at(0.5), reevaluated(at: 31))
+      try await ledger.run(SettleReport(key("9000"), upTo: at(0.5), reevaluated(at: 31)))
       #expect(try await ledger.dueReports(at: at(30), limit: 5).count == 1)
-      try await ledger.settleReport(key("9000"), upTo: at(1), reevaluated(at: 31))
+      try await ledger.run(SettleReport(key("9000"), upTo: at(1), reevaluated(at: 31)))
       #expect(try await ledger.dueReports(at: at(1_000), limit: 5).isEmpty)
       #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "free")
       try await isSound(scratch)
@@ -203,7 +203,7 @@ func storeTime(_ seconds: Double) -> Date { at(seconds) }
       let hint = RevenueCatReport.report(
         .hint(key("9000"), RevenueCatReport.event(.period, id: "1", at: 1)), id: "1", at: 1)
       #expect(try await take(ledger, hint) == "hint bert")
-      try await ledger.postponeReport(key("9000"), for: .seconds(60), until: at(30), reevaluated(at: 2))
+      try await ledger.run(PostponeReport(key("9000"), for: .seconds(60), until: at(30), reevaluated(at: 2)))
       #expect(try await ledger.profile(of: "anna") == nil)
       #expect(try await ledger.profile(of: "bert")?.entitlement.isProvisional == true)
     }

@@ -218,7 +218,7 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
   @Test func `evidence in parts is written in this form`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       _ = try await ledger.record(entry("anna", [evidence("1", time: 100, evaluatedAt: 101)], evaluate: rules))
-      _ = try await ledger.take(
+      _ = try await ledger.record(
         notification("n1", [part("1", reported: 200, renewal: RenewalInfo(autoRenews: false, periodEnd: at(1_000)))]))
       #expect(
         try await scratch.fetch("SELECT evidence FROM purchase") == [
@@ -292,7 +292,7 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
     _ = try await ledger.record(entry("ben", []))
     _ = try await ledger.keepNote(
       Note(author: "desk", text: "asked by mail", requestID: "r", recordedAt: at(0)), about: "anna")
-    _ = try await ledger.take(notification("n1", [part("9")]))
+    _ = try await ledger.record(notification("n1", [part("9")]))
     try await ledger.noteRefused(RefusedNotification(problem: "signature", payload: "x", receivedAt: at(0)))
     await ledger.close()
     return scratch

@@ -183,15 +183,16 @@ let evaluationContext = EvaluationContext(evaluatedAt: at(0), recordedAt: at(5_0
 
 extension Ledger {
   /// Keeps a receipt without granting anything.
-  func postpone(_ receipt: PendingReceipt) async throws -> PostponeOutcome {
-    try await postpone(receipt, provisional: [], evaluationContext)
+  func postpone(_ receipt: PendingReceipt) async throws -> Postpone.Outcome {
+    try await run(Postpone(receipt, provisional: [], evaluationContext))
   }
 
-  func settlePending(_ id: Int64) async throws { try await settlePending(id, evaluationContext) }
+  func settlePending(_ id: Int64) async throws { try await run(SettlePending(id, evaluationContext)) }
 
   func keep(_ device: Device, of user: UserID, at now: Date) async throws {
-    _ = try await keep(
-      device, of: user, requestID: "keep", EvaluationContext(evaluatedAt: now, recordedAt: now, evaluate: rules))
+    _ = try await run(
+      KeepDevice(
+        device, of: user, requestID: "keep", EvaluationContext(evaluatedAt: now, recordedAt: now, evaluate: rules)))
   }
 }
 

@@ -10,8 +10,10 @@ import Testing
     Note(author: "desk", text: text, requestID: "request-\(text)", recordedAt: at(seconds))
   }
 
-  private static func transfer(_ id: String, to user: UserID, _ text: String, at seconds: Double = 6_000) -> Transfer {
-    Transfer(
+  private static func transfer(_ id: String, to user: UserID, _ text: String, at seconds: Double = 6_000)
+    -> TransferPurchase
+  {
+    TransferPurchase(
       key: key(id), to: user, note: note(text, at: seconds),
       evaluationContext: EvaluationContext(evaluatedAt: at(0), recordedAt: at(seconds), evaluate: evaluate))
   }
@@ -101,7 +103,7 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("anna", [evidence("1")], request: "bought"))
       _ = try await ledger.record(entry("ben", [evidence("2", expires: -1)], request: "elsewhere"))
-      let outcome = try await ledger.transfer(Self.transfer("1", to: "ben", "wrong account"))
+      let outcome = try await ledger.run(Self.transfer("1", to: "ben", "wrong account"))
       #expect(outcome == .moved(from: "anna"))
       #expect(try await ledger.keys(of: "anna").isEmpty)
       #expect(try await ledger.keys(of: "ben") == [key("1"), key("2")])
@@ -128,11 +130,11 @@ import Testing
   @Test func `a transfer to the owner writes nothing, and one of what is unknown does not either`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("anna", [evidence("1")]))
-      _ = try await ledger.transfer(Self.transfer("1", to: "ben", "once"))
+      _ = try await ledger.run(Self.transfer("1", to: "ben", "once"))
       let story = try await Self.all(ledger, of: "ben", pages: 10)
       let version = try await ledger.profile(of: "ben")?.version
-      #expect(try await ledger.transfer(Self.transfer("1", to: "ben", "twice")) == .unchanged)
-      #expect(try await ledger.transfer(Self.transfer("9", to: "ben", "nothing there")) == .unknown)
+      #expect(try await ledger.run(Self.transfer("1", to: "ben", "twice")) == .unchanged)
+      #expect(try await ledger.run(Self.transfer("9", to: "ben", "nothing there")) == .unknown)
       #expect(try await Self.all(ledger, of: "ben", pages: 10) == story)
       #expect(try await ledger.profile(of: "ben")?.version == version)
     }
@@ -141,7 +143,7 @@ import Testing
   @Test func `a purchase goes to a user who was never seen`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("anna", [evidence("1"), evidence("2")], receipt: "both"))
-      #expect(try await ledger.transfer(Self.transfer("1", to: "new", "new account")) == .moved(from: "anna"))
+      #expect(try await ledger.run(Self.transfer("1", to: "new", "new account")) == .moved(from: "anna"))
       #expect(try await ledger.profile(of: "new")?.version == 1)
       #expect(try await ledger.profile(of: "new")?.entitlement.tier == "pro")
       // The receipt goes on proving what stayed.
@@ -159,12 +161,13 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("anna", [evidence("1", expires: 100)]) { rules($0, $1, $2, $3) })
       let renewal = signed("1", time: 150, expires: 10_000, until: 9_000)
-      _ = try await ledger.postpone(
-        pending("renewal", of: "anna", at: 150), provisional: [renewal], reevaluated(at: 150))
+      _ = try await ledger.run(
+        Postpone(
+          pending("renewal", of: "anna", at: 150), provisional: [renewal], reevaluated(at: 150)))
       #expect(try await ledger.profile(of: "anna")?.entitlement.isProvisional == true)
       var transfer = Self.transfer("1", to: "ben", "wrong account")
       transfer.evaluationContext = reevaluated(at: 160)
-      _ = try await ledger.transfer(transfer)
+      _ = try await ledger.run(transfer)
       #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "free")
       #expect(try await ledger.profile(of: "anna")?.evidence == [])
     }

@@ -13,8 +13,8 @@ import Testing
     _ user: UserID = "anna", on device: DeviceID = phone, sessions: Int? = nil,
     oncePer: Set<TrialKey> = Set(TrialKey.allCases), isUsedByApple: Bool = false, owesBit: Bool = false,
     at seconds: Double = 0
-  ) -> TrialStart {
-    TrialStart(
+  ) -> StartTrial {
+    StartTrial(
       TrialTerms(name: "week", tier: "pro", length: .seconds(100), sessions: sessions, oncePer: oncePer), user: user,
       device: Device(id: device), isUsedByApple: isUsedByApple, owesBit: owesBit, author: "the app",
       requestID: "start", evaluationContext: reevaluated(at: seconds))
@@ -22,14 +22,15 @@ import Testing
 
   private func use(
     _ ledger: Ledger, _ user: UserID = "anna", on device: DeviceID = phone, key: String? = nil, at seconds: Double = 1
-  ) async throws -> TrialSessionOutcome {
-    try await ledger.countSession(
-      of: user, on: device, idempotencyKey: key, requestID: "session", reevaluated(at: seconds))
+  ) async throws -> CountSession.Outcome {
+    try await ledger.run(
+      CountSession(
+        of: user, on: device, idempotencyKey: key, requestID: "session", reevaluated(at: seconds)))
   }
 
   @Test func `a trial begins with its verdict and ends with it`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      guard case .started(let trial) = try await ledger.start(start()) else {
+      guard case .started(let trial) = try await ledger.run(start()) else {
         Issue.record("it does not begin")
         return
       }
@@ -43,20 +44,20 @@ import Testing
 
   @Test func `each key of once_per allows one trial and no second`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      guard case .started(let trial) = try await ledger.start(start()) else {
+      guard case .started(let trial) = try await ledger.run(start()) else {
         Issue.record("it does not begin")
         return
       }
       let tablet: DeviceID = "22222222-2222-4222-8222-222222222222"
-      #expect(try await ledger.start(start(at: 200)) == .known(trial))
-      #expect(try await ledger.start(start(on: tablet)) == .known(trial))
-      #expect(try await ledger.start(start("ben")) == .used(.device))
-      #expect(try await ledger.start(start("ben", on: tablet, isUsedByApple: true)) == .used(.device))
-      guard case .started = try await ledger.start(start("ben", oncePer: [.user])) else {
+      #expect(try await ledger.run(start(at: 200)) == .known(trial))
+      #expect(try await ledger.run(start(on: tablet)) == .known(trial))
+      #expect(try await ledger.run(start("ben")) == .used(.device))
+      #expect(try await ledger.run(start("ben", on: tablet, isUsedByApple: true)) == .used(.device))
+      guard case .started = try await ledger.run(start("ben", oncePer: [.user])) else {
         Issue.record("another user may have one on the same device where devices do not count")
         return
       }
-      guard case .started = try await ledger.start(start(on: tablet, oncePer: [.device], at: 300)) else {
+      guard case .started = try await ledger.run(start(on: tablet, oncePer: [.device], at: 300)) else {
         Issue.record("the same user may have one on another device where users do not count")
         return
       }
@@ -65,7 +66,7 @@ import Testing
 
   @Test func `a session counts once by its key, and the last one ends the trial`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      _ = try await ledger.start(start(sessions: 2))
+      _ = try await ledger.run(start(sessions: 2))
       for _ in 0..<3 {
         guard case .counted(let trial) = try await use(ledger, key: "a") else { throw Unexpected() }
         #expect(trial.sessionsRemaining == 1)
@@ -81,10 +82,11 @@ import Testing
 
   @Test func `more sessions than are known count, fewer do not, and none after the end`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      guard case .started(let trial) = try await ledger.start(start(sessions: 5)) else { throw Unexpected() }
+      guard case .started(let trial) = try await ledger.run(start(sessions: 5)) else { throw Unexpected() }
       func raise(_ sessions: Int, at seconds: Double) async throws -> TrialRecord {
-        try await ledger.raiseSessions(
-          of: trial, to: sessions, requestID: "claim", reevaluated(at: seconds))
+        try await ledger.run(
+          RaiseSessions(
+            of: trial, to: sessions, requestID: "claim", reevaluated(at: seconds)))
       }
       #expect(try await raise(3, at: 1).sessionsUsed == 3)
       #expect(try await raise(2, at: 2).sessionsUsed == 3)
@@ -93,9 +95,9 @@ import Testing
       let last = try await raise(99, at: 4)
       #expect(last.sessionsUsed == 5 && last.isEndedEarly && last.endsAt == at(4))
       #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "free")
-      guard case .started(let other) = try await ledger.start(start("ben", on: "22222222-2222-4222-8222-222222222222"))
+      guard case .started(let other) = try await ledger.run(start("ben", on: "22222222-2222-4222-8222-222222222222"))
       else { throw Unexpected() }
-      let late = try await ledger.raiseSessions(of: other, to: 7, requestID: "late", reevaluated(at: 100))
+      let late = try await ledger.run(RaiseSessions(of: other, to: 7, requestID: "late", reevaluated(at: 100)))
       #expect(late.sessionsUsed == 0)
       #expect(try await ledger.trial(of: "ben")?.sessionsUsed == 0)
     }
@@ -104,8 +106,8 @@ import Testing
   @Test func `running trials and users are counted`() async throws {
     try await Scratch.withLedger { ledger, _ in
       #expect(try await ledger.userCounts(at: at(0)) == UserCounts(paying: 0, trials: 0, users: 0))
-      _ = try await ledger.start(start(sessions: 1))
-      _ = try await ledger.start(start("ben", on: "22222222-2222-4222-8222-222222222222"))
+      _ = try await ledger.run(start(sessions: 1))
+      _ = try await ledger.run(start("ben", on: "22222222-2222-4222-8222-222222222222"))
       #expect(try await ledger.userCounts(at: at(1)) == UserCounts(paying: 0, trials: 2, users: 2))
       _ = try await use(ledger, at: 1)
       #expect(try await ledger.userCounts(at: at(1)).trials == 1)
@@ -115,7 +117,7 @@ import Testing
 
   @Test func `a device of the user's shares the trial, and the number of devices is bounded`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      _ = try await ledger.start(start())
+      _ = try await ledger.run(start())
       let tablet: DeviceID = "AAAAAAAA-2222-4222-8222-222222222222"
       #expect(try await ledger.trial(on: tablet, of: "anna") == nil)
       try await ledger.keep(Device(id: tablet, model: "iPad"), of: "anna", at: at(1))
@@ -131,7 +133,7 @@ import Testing
 
   @Test func `a bit that is owed to Apple is settled`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      guard case .started(let trial) = try await ledger.start(start(owesBit: true)) else { throw Unexpected() }
+      guard case .started(let trial) = try await ledger.run(start(owesBit: true)) else { throw Unexpected() }
       #expect(trial.owesBit)
       try await ledger.settleBit(of: trial.id)
       #expect(try await ledger.trial(of: "anna")?.owesBit == false)
@@ -141,25 +143,25 @@ import Testing
   @Test func `a device on which a shared trial was used gives nobody else one`() async throws {
     try await Scratch.withLedger { ledger, _ in
       let tablet: DeviceID = "22222222-2222-4222-8222-222222222222"
-      _ = try await ledger.start(start())
+      _ = try await ledger.run(start())
       try await ledger.keep(Device(id: tablet), of: "anna", at: at(1))
       // Registered alone is not used.
-      guard case .started = try await ledger.start(start("cora", on: tablet, oncePer: [.user])) else {
+      guard case .started = try await ledger.run(start("cora", on: tablet, oncePer: [.user])) else {
         throw Unexpected()
       }
       let third: DeviceID = "33333333-3333-4333-8333-333333333333"
       try await ledger.keep(Device(id: third), of: "anna", at: at(1))
       guard case .counted = try await use(ledger, on: third) else { throw Unexpected() }
-      #expect(try await ledger.start(start("ben", on: third)) == .used(.device))
+      #expect(try await ledger.run(start("ben", on: third)) == .used(.device))
     }
   }
 
   @Test func `a trial that was withdrawn can begin again`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      guard case .started(let trial) = try await ledger.start(start()) else { throw Unexpected() }
+      guard case .started(let trial) = try await ledger.run(start()) else { throw Unexpected() }
       try await ledger.withdraw(trial, requestID: "withdraw", reevaluated(at: 1))
       #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "free")
-      guard case .started = try await ledger.start(start(at: 2)) else { throw Unexpected() }
+      guard case .started = try await ledger.run(start(at: 2)) else { throw Unexpected() }
     }
   }
 

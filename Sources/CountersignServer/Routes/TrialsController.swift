@@ -99,7 +99,7 @@ struct TrialsController: Sendable {
     _ context: ServiceRequestContext
   ) async throws(Problem) -> (record: TrialRecord, isNew: Bool) {
     try await admit(device, of: user, context)
-    let outcome: TrialStartOutcome
+    let outcome: StartTrial.Outcome
     do throws(Trials.StartError) {
       outcome = try await trials.start(
         terms, for: user, on: device, tokens: tokens, author: author, requestID: context.requestID,

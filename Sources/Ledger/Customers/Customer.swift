@@ -38,16 +38,6 @@ package struct PurchaseTroubles: Hashable, Sendable {
   }
 }
 
-/// The result of joining two IDs of a customer.
-package enum JoinOutcome: Hashable, Sendable {
-  /// The belongings of the anonymous customer are the user's now.
-  case joined
-  /// They were joined before.
-  case unchanged
-  /// The former ID is a user of its own, who keeps what it has: two named users are never joined.
-  case separate
-}
-
 /// An attribute that an app sets for a customer, under a name of the app's.
 package struct CustomerAttribute: Hashable, Sendable {
   /// `nil` deletes the attribute.

@@ -24,17 +24,6 @@ extension Ledger {
     return try await readShort { tables in try tables.name(of: id) }
   }
 
-  /// Joins an anonymous customer to a user. Both are known afterwards.
-  package func join(
-    _ id: UserID, to user: UserID, requestID: String, _ evaluationContext: EvaluationContext
-  ) async throws(LedgerError) -> JoinOutcome {
-    try await engine.submit { tables in
-      try JoinOperation(
-        id: id, user: user, requestID: requestID, evaluationContext: evaluationContext, tables: tables
-      ).run()
-    }
-  }
-
   /// When the troubles of a user's purchases were first seen.
   package func troubles(of user: UserID) async throws(LedgerError) -> [SubscriptionKey: PurchaseTroubles] {
     try await readShort { tables in try tables.troubles(of: user) }

@@ -3,16 +3,15 @@ package import struct FoundationEssentials.Date
 
 /// Notifications from Apple, and unclaimed purchases.
 extension Ledger {
-  /// Takes a verified notification once, in one transaction: it is recorded, and its evidence is merged with that of
-  /// each purchase.
+  /// Records a verified notification once, in one transaction: its evidence is merged with that of each purchase.
   ///
   ///     the purchase's owner                  what happens
   ///     a user                                merged, evaluated, a line of the user's history
   ///     unowned, and it names the claimant,   claimed for the claimant, with the unclaimed evidence
   ///       who exists or may be created
   ///     unowned                               stored unclaimed, until a user claims the purchase
-  package func take(_ entry: NotificationEntry) async throws(LedgerError) -> NotificationOutcome {
-    try await engine.submit { tables in try NotificationOperation(entry: entry, tables: tables).run() }
+  package func record(_ notification: NotificationEntry) async throws(LedgerError) -> NotificationOutcome {
+    try await engine.submit { tables in try NotificationOperation(entry: notification, tables: tables).run() }
   }
 
   /// Whether a payload is among the stored refused ones.

@@ -25,13 +25,3 @@ package struct PendingReceipt: Hashable, Sendable {
     self.attempts = attempts
   }
 }
-
-/// The outcome of queueing a receipt.
-package enum PostponeOutcome: Hashable, Sendable {
-  /// Queued now or before: it will be settled.
-  case kept
-  /// The user's limit of queued receipts or bytes is reached. Nothing was recorded.
-  case tooMany
-  /// The limit of queued bytes of all users is reached. Nothing was recorded.
-  case full
-}

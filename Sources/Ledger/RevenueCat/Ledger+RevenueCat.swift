@@ -3,32 +3,9 @@ package import struct FoundationEssentials.Date
 
 /// What RevenueCat reports.
 extension Ledger {
-  /// Takes an event once, in one transaction: it is recorded with what it means for the purchase and its owner.
-  package func take(_ report: RevenueCatReport) async throws(LedgerError) -> RevenueCatReportOutcome {
+  /// Records an event once, in one transaction, with what it means for the purchase and its owner.
+  package func record(_ report: RevenueCatReport) async throws(LedgerError) -> RevenueCatReportOutcome {
     try await engine.submit { tables in try RevenueCatReportOperation(report: report, tables: tables).run() }
-  }
-
-  /// Removes a hint once Apple's answer is recorded, or refuses it; or access whose time is over. A hint with an event
-  /// after `at` stays.
-  package func settleReport(
-    _ key: SubscriptionKey, upTo at: Date, _ evaluationContext: EvaluationContext
-  ) async throws(LedgerError) {
-    try await engine.submit { tables in
-      try SettleReportOperation(evaluationContext: evaluationContext, tables: tables).settle(key, upTo: at)
-    }
-  }
-
-  /// Keeps a hint about which Apple could not be asked.
-  /// - Parameters:
-  ///   - provisional: how long it may raise its user's tier.
-  ///   - due: when Apple is to be asked again.
-  package func postponeReport(
-    _ key: SubscriptionKey, for provisional: Duration, until due: Date, _ evaluationContext: EvaluationContext
-  ) async throws(LedgerError) {
-    try await engine.submit { tables in
-      try SettleReportOperation(evaluationContext: evaluationContext, tables: tables)
-        .postpone(key, for: provisional, until: due)
-    }
   }
 
   /// The reports whose time has come, the longest waiting first.

@@ -272,62 +272,6 @@ struct RevenueCatReportOperation {
   }
 }
 
-/// Settles reports that somebody else has to confirm.
-struct SettleReportOperation {
-  let evaluationContext: EvaluationContext
-  let tables: LedgerTables
-
-  /// Removes a hint about which Apple was asked, unless another one came meanwhile; or what was given temporarily.
-  func settle(_ key: SubscriptionKey, upTo at: Date) throws {
-    guard let report = try tables.report(key), report.at <= at else { return }
-    tables.changes.note(report.user)
-    try tables.removeReport(key)
-    if report.until != nil { try reevaluate(report) }
-  }
-
-  /// Lets a hint count for a while, as Apple cannot be asked, if no other user has the purchase and nobody was
-  /// promised it.
-  /// - Parameters:
-  ///   - provisional: how long it counts from its first arrival on; zero: not at all.
-  ///   - due: when Apple is asked again.
-  func postpone(_ key: SubscriptionKey, for provisional: Duration, until due: Date) throws {
-    guard var report = try tables.report(key) else { return }
-    report.attempts += 1
-    let former = report.until
-    if former == nil, provisional > .zero, var evidence = SubscriptionEvidence(report.events, of: key),
-      try mayCount(&evidence, of: report)
-    {
-      report.evidence = evidence
-      report.until = report.reportedAt.advanced(by: provisional)
-    }
-    report.dueAt = due
-    // What it gives may end before it does: the app's row follows.
-    let ends = [report.until].compactMap(\.self) + (report.evidence?.purchases.compactMap(\.expiresDate) ?? [])
-    if report.until != nil, let end = ends.filter({ evaluationContext.recordedAt < $0 }).min() {
-      report.dueAt = min(due, end)
-    }
-    try tables.save(report)
-    if report.until != nil { try reevaluate(report) }
-  }
-
-  private func mayCount(_ evidence: inout SubscriptionEvidence, of report: LedgerTables.StoredReport) throws -> Bool {
-    if let owner = try tables.purchase(report.key)?.owner, owner != report.user { return false }
-    if let grant = try tables.grant(on: report.key), grant.owner != report.user { return false }
-    guard let unclaimed = try tables.unclaimed(report.key)?.evidence else { return true }
-    guard try !tables.names(unclaimed, anotherThan: report.user) else { return false }
-    evidence.leaveOut(endedBy: [unclaimed])
-    return !evidence.purchases.isEmpty
-  }
-
-  private func reevaluate(_ report: LedgerTables.StoredReport) throws {
-    var account = try tables.account(of: report.user) ?? Account(of: report.user)
-    try tables.writer(
-      evaluationContext, requestID: report.events.last.map { "revenuecat:\($0.id)" } ?? "revenuecat",
-      digest: tables.newestDigest(of: account), evidenceAt: StoredForm.milliseconds(report.at)
-    ).reevaluateIfChanged(&account)
-  }
-}
-
 extension RevenueCatHint {
   init(_ report: LedgerTables.StoredReport) {
     self.init(

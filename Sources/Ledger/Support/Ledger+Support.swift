@@ -89,9 +89,4 @@ extension Ledger {
     }
     return TransactionSearch()
   }
-
-  /// Transfers a purchase to another user, on a person's decision. Both users are reevaluated in the same transaction.
-  package func transfer(_ transfer: Transfer) async throws(LedgerError) -> TransferOutcome {
-    try await engine.submit { tables in try TransferOperation(transfer: transfer, tables: tables).run() }
-  }
 }

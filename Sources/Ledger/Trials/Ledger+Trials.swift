@@ -3,41 +3,6 @@ package import struct FoundationEssentials.Date
 
 /// Trials of the app's own, and the devices on which they run.
 extension Ledger {
-  /// Begins a trial, if nothing that allows one has been used: of many at once one begins.
-  package func start(_ start: TrialStart) async throws(LedgerError) -> TrialStartOutcome {
-    try await engine.submit { tables in try TrialStartOperation(start: start, tables: tables).run() }
-  }
-
-  /// Counts a session of the trial that a user has on a device.
-  package func countSession(
-    of user: UserID, on device: DeviceID, idempotencyKey: String?, requestID: String,
-    _ evaluationContext: EvaluationContext
-  ) async throws(LedgerError) -> TrialSessionOutcome {
-    try await engine.submit { tables in
-      try TrialSessionOperation(
-        user: user, device: device, idempotencyKey: idempotencyKey, requestID: requestID,
-        evaluationContext: evaluationContext, tables: tables
-      ).run()
-    }
-  }
-
-  /// Counts the sessions that an app knows of and the ledger does not: the last one of a number ends a running trial.
-  package func raiseSessions(
-    of trial: TrialRecord, to sessions: Int, requestID: String, _ evaluationContext: EvaluationContext
-  ) async throws(LedgerError) -> TrialRecord {
-    try await engine.submit { tables in
-      try TrialClaimOperation(
-        trial: trial, sessions: sessions, requestID: requestID, evaluationContext: evaluationContext, tables: tables
-      ).run()
-    }
-  }
-
-  /// Changes the end or the sessions of a trial, and reevaluates its user.
-  /// - Returns: the trial; `nil` where there is none.
-  package func amend(_ amendment: TrialAmendment) async throws(LedgerError) -> TrialRecord? {
-    try await engine.submit { tables in try TrialAmendmentOperation(amendment: amendment, tables: tables).run() }
-  }
-
   /// Whether a device is known as a user's.
   package func knows(_ device: DeviceID, of user: UserID) async throws(LedgerError) -> Bool {
     try await readShort { tables in try tables.isKnown(device, of: user) }
@@ -79,18 +44,6 @@ extension Ledger {
     after id: GivenPeriod.ID, runningAt now: Date?, limit: Int
   ) async throws(LedgerError) -> [TrialRecord] {
     try await read { tables in try tables.trials(after: id, runningAt: now, limit: limit) }
-  }
-
-  /// Keeps what an app says of a user's device: the user shares what was begun there without an account.
-  /// - Returns: whether a trial has become the user's.
-  package func keep(
-    _ device: Device, of user: UserID, requestID: String, _ evaluationContext: EvaluationContext
-  ) async throws(LedgerError) -> Bool {
-    try await engine.submit { tables in
-      try DeviceArrivalOperation(
-        device: device, user: user, requestID: requestID, evaluationContext: evaluationContext, tables: tables
-      ).run().hasTaken
-    }
   }
 
   /// Takes back a trial that should not have begun: the user may begin one again.

@@ -7,7 +7,7 @@ extension DeviceID: StoredWord {}
 extension LedgerTables {
   // MARK: Trials
 
-  func add(_ start: TrialStart, as id: GivenPeriod.ID) throws {
+  func add(_ start: StartTrial, as id: GivenPeriod.ID) throws {
     try execute(
       """
       INSERT INTO trial (id, name, user_id, device_id, sessions_total, sessions_used, bit_owed)

@@ -89,8 +89,8 @@ package struct Trials: Sendable {
   package func start(
     _ terms: TrialTerms, for user: UserID, on device: Device, tokens: DeviceTokens?, author: String, requestID: String,
     logger: Logger
-  ) async throws(StartError) -> TrialStartOutcome {
-    var start = TrialStart(
+  ) async throws(StartError) -> StartTrial.Outcome {
+    var start = StartTrial(
       terms, user: user, device: device, author: author, requestID: requestID,
       evaluationContext: verdicts.evaluationContext, rowsClaimedUntil: verdicts.rowsClaim)
     start.isCovered = try await consult(await isCovered(user, by: terms.tier), or: StartError.ledgerUnavailable)
@@ -101,7 +101,7 @@ package struct Trials: Sendable {
       start.isUsedByApple = answer?.bit0 ?? false
       other = answer?.bit1
     }
-    let outcome = try await consult(await ledger.start(start), or: StartError.ledgerUnavailable)
+    let outcome = try await consult(await ledger.run(start), or: StartError.ledgerUnavailable)
     switch outcome {
     case .started(let record):
       let isRefused = await settle(record, on: device.id, tokens, bit1: other, logger)
@@ -148,12 +148,12 @@ package struct Trials: Sendable {
   /// Takes over a running trial of a former system. Apple is told of the device with its next tokens.
   package func take(
     _ former: FormerTrial, _ terms: TrialTerms, of user: UserID, on device: DeviceID, author: String, requestID: String
-  ) async throws(LedgerError) -> TrialStartOutcome {
-    var start = TrialStart(
+  ) async throws(LedgerError) -> StartTrial.Outcome {
+    var start = StartTrial(
       terms, user: user, device: Device(id: device), owesBit: deviceCheck != nil && terms.oncePer.contains(.device),
       author: author, requestID: requestID, evaluationContext: verdicts.evaluationContext)
     start.former = former
-    return try await ledger.start(start)
+    return try await ledger.run(start)
   }
 
   /// Changes the end or the sessions of a trial, also of one that is over.
@@ -165,8 +165,8 @@ package struct Trials: Sendable {
   package func amend(
     on device: DeviceID, of user: UserID?, endsAt: Date?, sessionsTotal: Int?, note: Note, logger: Logger
   ) async throws(LedgerError) -> TrialRecord? {
-    let amended = try await ledger.amend(
-      TrialAmendment(
+    let amended = try await ledger.run(
+      AmendTrial(
         device: device, user: user, endsAt: endsAt, sessionsTotal: sessionsTotal, note: note,
         evaluationContext: verdicts.evaluationContext, rowsClaimedUntil: verdicts.rowsClaim))
     guard let amended else { return nil }
@@ -303,9 +303,10 @@ package struct Trials: Sendable {
   package func countSession(
     of user: UserID, on device: DeviceID, idempotencyKey: String?, tokens: DeviceTokens?, requestID: String,
     logger: Logger
-  ) async throws(LedgerError) -> TrialSessionOutcome {
-    let outcome = try await ledger.countSession(
-      of: user, on: device, idempotencyKey: idempotencyKey, requestID: requestID, verdicts.evaluationContext)
+  ) async throws(LedgerError) -> CountSession.Outcome {
+    let outcome = try await ledger.run(
+      CountSession(
+        of: user, on: device, idempotencyKey: idempotencyKey, requestID: requestID, verdicts.evaluationContext))
     if case .counted(let record) = outcome {
       if record.isEndedEarly { _ = await verdicts.write(record.user, .waiting, logger: logger) }
       await settle(record, on: device, tokens, bit1: nil, logger)
@@ -327,8 +328,9 @@ package struct Trials: Sendable {
       known = try await ledger.trial(on: device.id, of: user)
     }
     guard let known, let sessionsUsed, sessionsUsed > known.sessionsUsed else { return known }
-    let record = try await ledger.raiseSessions(
-      of: known, to: sessionsUsed, requestID: requestID, verdicts.evaluationContext)
+    let record = try await ledger.run(
+      RaiseSessions(
+        of: known, to: sessionsUsed, requestID: requestID, verdicts.evaluationContext))
     if record.isEndedEarly, !known.isEndedEarly { _ = await verdicts.write(user, .waiting, logger: logger) }
     return record
   }
@@ -344,7 +346,9 @@ package struct Trials: Sendable {
   }
 
   private func arrive(_ device: Device, of user: UserID, requestID: String, logger: Logger) async throws(LedgerError) {
-    guard try await ledger.keep(device, of: user, requestID: requestID, verdicts.evaluationContext) else { return }
+    guard try await ledger.run(KeepDevice(device, of: user, requestID: requestID, verdicts.evaluationContext)) else {
+      return
+    }
     logger.notice("a device's trial became a user's", metadata: ["user_id": "\(user)"])
     _ = await verdicts.write(user, .waiting, logger: logger)
   }

@@ -122,7 +122,7 @@ package struct NotificationReceiver: Sendable {
         Array(payload.utf8), .refused, foreign, logger, isSigned: true, uuid: notification.uuid)
     }
     let entry = entry(of: verified, payload)
-    let outcome = try await consult(await ledger.take(entry), or: Failure.ledgerUnavailable)
+    let outcome = try await consult(await ledger.record(entry), or: Failure.ledgerUnavailable)
     var reception = await follow(outcome, logger)
     reception.uuid = notification.uuid
     logger.info(
@@ -242,7 +242,7 @@ package struct NotificationReceiver: Sendable {
       due = try await ledger.recheckSoon(notification.originalTransactionIDs, at: now)
       due += try await recheckSoon(notification.transactionIDs, at: now)
       // Version 1 has no UUID.
-      _ = try await ledger.take(
+      _ = try await ledger.record(
         NotificationEntry(
           uuid: "v1-\(digest.hex)", type: notification.type, bundleID: notification.bundleID, receivedAt: now,
           payload: "", evaluatedAt: now, evaluate: verdicts.evaluate))

@@ -5,8 +5,9 @@ package import Ledger
 /// The use cases of SDKs' customers beside a validation.
 extension ReceiptValidator {
   /// Joins an anonymous customer to the user who signed in.
-  package func join(_ id: UserID, to user: UserID, requestID: String) async throws(LedgerError) -> JoinOutcome {
-    try await ledger.join(id, to: user, requestID: requestID, verdicts.evaluationContext)
+  package func join(_ id: UserID, to user: UserID, requestID: String) async throws(LedgerError) -> JoinCustomer.Outcome
+  {
+    try await ledger.run(JoinCustomer(id, to: user, requestID: requestID, verdicts.evaluationContext))
   }
 
   /// Whether `validate` would refuse a receipt to a user as another's, by what the receipt itself says. Apple is not asked,

@@ -69,7 +69,7 @@ extension ReceiptValidator {
     // all, the first user with the purchase is granted it, and nobody else is.
     let grants = provisionalEvidence(of: proof, for: submission.user, at: evaluationContext.evaluatedAt)
       .map { cause.mayBeProvoked ? $0.reserved : $0 }
-    let outcome = try await consult(await ledger.postpone(pending, provisional: grants, evaluationContext))
+    let outcome = try await consult(await ledger.run(Postpone(pending, provisional: grants, evaluationContext)))
     switch outcome {
     case .kept: break
     case .tooMany: throw .appStoreUnavailable(cause)

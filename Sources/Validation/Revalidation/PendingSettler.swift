@@ -128,9 +128,9 @@ struct PendingSettler: Service {
     }
     let next = now().advanced(by: Self.retry.ceiling(after: receipt.attempts))
     if isSettled {
-      try await ledger.settlePending(receipt.id, verdicts.evaluationContext)
+      try await ledger.run(SettlePending(receipt.id, verdicts.evaluationContext))
     } else if isRejected {
-      try await ledger.refusePending(receipt.id, retryAt: next, verdicts.evaluationContext)
+      try await ledger.run(RefusePending(receipt.id, retryAt: next, verdicts.evaluationContext))
     } else {
       try await ledger.retryPending(receipt.id, at: next)
     }

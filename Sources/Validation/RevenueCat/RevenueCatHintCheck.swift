@@ -62,11 +62,11 @@ struct RevenueCatHintCheck: Sendable {
   }
 
   private func settle(_ hint: RevenueCatHint) async throws(LedgerError) {
-    try await ledger.settleReport(hint.key, upTo: hint.at, verdicts.evaluationContext)
+    try await ledger.run(SettleReport(hint.key, upTo: hint.at, verdicts.evaluationContext))
   }
 
   private func postpone(_ hint: RevenueCatHint, until due: Date, _ logger: Logger) async throws(LedgerError) {
-    try await ledger.postponeReport(hint.key, for: validator.provisional, until: due, verdicts.evaluationContext)
+    try await ledger.run(PostponeReport(hint.key, for: validator.provisional, until: due, verdicts.evaluationContext))
     _ = await verdicts.write(hint.user, .waiting, logger: logger)
   }
 

@@ -24,10 +24,10 @@ package struct PurchaseTransfer: Sendable {
     _ key: SubscriptionKey, to user: UserID, creates: Bool, note: Note, logger: Logger
   ) async throws(ValidationError) -> OwnedPurchase? {
     guard try await mayHave(user, creates) else { return nil }
-    let transfer = Transfer(
+    let transfer = TransferPurchase(
       key: key, to: user, note: note, evaluationContext: verdicts.evaluationContext,
       rowsClaimedUntil: verdicts.rowsClaim)
-    let outcome = try await consult(await ledger.transfer(transfer))
+    let outcome = try await consult(await ledger.run(transfer))
     switch outcome {
     case .unknown: throw .unknownTransaction
     case .unchanged: break

@@ -1,19 +1,32 @@
-internal import Entitlements
+package import Entitlements
 internal import struct FoundationEssentials.Date
 
-/// Joins an anonymous customer to the user who signed in on the device, inside an open transaction: purchases, what was
-/// given, consumption and receipts that wait move, and from then on the anonymous ID means the user.
+/// Joins an anonymous customer to the user who signed in on the device. Both are known afterwards. Purchases, what was
+/// given, consumption and receipts that wait move in one transaction, and from then on the anonymous ID means the user.
 ///
 /// A purchase that names a third user is left behind: nobody has it, as if its owner had been erased, until somebody proves it.
 /// Access on the signature of such a purchase alone ends.
-struct JoinOperation {
-  let id: UserID
-  let user: UserID
-  let requestID: String
-  let evaluationContext: EvaluationContext
-  let tables: LedgerTables
+package struct JoinCustomer: LedgerOperation {
+  package enum Outcome: Hashable, Sendable {
+    /// The belongings of the anonymous customer are the user's now.
+    case joined
+    /// They were joined before.
+    case unchanged
+    /// The former ID is a user of its own, who keeps what it has: two named users are never joined.
+    case separate
+  }
 
-  func run() throws -> JoinOutcome {
+  package var id: UserID
+  package var user: UserID
+  package var requestID: String
+  package var evaluationContext: EvaluationContext
+
+  package init(_ id: UserID, to user: UserID, requestID: String, _ evaluationContext: EvaluationContext) {
+    (self.id, self.user) = (id, user)
+    (self.requestID, self.evaluationContext) = (requestID, evaluationContext)
+  }
+
+  package func run(_ tables: LedgerTables) throws -> Outcome {
     let user = try tables.name(of: user)
     let isKnown = try tables.customer(user) != nil
     for one in [id, user] { try tables.meet(one, at: evaluationContext.recordedAt) }
@@ -24,14 +37,14 @@ struct JoinOperation {
     guard former == id else { return .separate }
     // Anybody may invent an ID: one without a purchase or a trial moves no known user's first day.
     if isKnown, try tables.account(of: id) == nil { try tables.redate(id, at: evaluationContext.recordedAt) }
-    try move(to: user)
+    try move(to: user, tables)
     try tables.join(id, to: user)
     return .joined
   }
 
-  private func move(to user: UserID) throws {
+  private func move(to user: UserID, _ tables: LedgerTables) throws {
     var winner = try tables.account(of: user) ?? Account(of: user)
-    for evidence in try tables.provisionalEvidence(of: id) where try isAnothers(evidence, than: winner.user) {
+    for evidence in try tables.provisionalEvidence(of: id) where try isAnothers(evidence, than: winner.user, tables) {
       try tables.removeGrant(on: evidence.key)
     }
     guard var loser = try tables.account(of: id) else { return try tables.moveBelongings(of: id, to: winner.user) }
@@ -42,7 +55,7 @@ struct JoinOperation {
     let hasVerdict = loser.version > 0
     var nobody: Account?
     for var purchase in purchases {
-      let isLeft = try isAnothers(purchase.evidence, than: winner.user)
+      let isLeft = try isAnothers(purchase.evidence, than: winner.user, tables)
       var owner = isLeft ? try nobody ?? Account(of: tables.newPseudonym(ofKey: id.key)) : winner
       purchase.owner = owner.user
       if isLeft {
@@ -70,7 +83,9 @@ struct JoinOperation {
     try writer.reevaluate(&loser)
   }
 
-  private func isAnothers(_ evidence: SubscriptionEvidence, than user: UserID) throws -> Bool {
+  private func isAnothers(
+    _ evidence: SubscriptionEvidence, than user: UserID, _ tables: LedgerTables
+  ) throws -> Bool {
     try tables.names(evidence, anotherThan: user, tokensAreUserIDs: evaluationContext.tokensAreUserIDs)
   }
 }

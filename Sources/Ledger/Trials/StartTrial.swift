@@ -1,0 +1,118 @@
+package import Access
+package import Entitlements
+package import struct FoundationEssentials.Date
+
+/// Begins a trial, if nothing that allows one has been used: of many at once one begins.
+package struct StartTrial: LedgerOperation {
+  package enum Outcome: Hashable, Sendable {
+    case started(TrialRecord)
+    /// The user has had it: on this device or, once per user, on any.
+    case known(TrialRecord)
+    /// It was begun on this device before the user signed in, and is the user's now.
+    case taken(TrialRecord)
+    /// The user has as much without it. Nothing was used up.
+    case notNeeded
+    /// Somebody else, or a free period at Apple, has used it up.
+    case used(TrialKey)
+  }
+
+  package var terms: TrialTerms
+  package var user: UserID
+  package var device: Device
+  /// Where the trial has run so far, at a former system; `nil`: it begins now.
+  package var former: FormerTrial?
+  /// Whether what the user has gives as much as the trial would.
+  package var isCovered = false
+  /// Whether Apple says that the device had a trial; `false` where it was not asked.
+  package var isUsedByApple: Bool
+  /// Whether Apple has to know once it has begun.
+  package var owesBit: Bool
+  package var author: String
+  package var requestID: String
+  package var evaluationContext: EvaluationContext
+  /// Until when the app's row is claimed for the caller: see `LedgerEntry`.
+  package var rowsClaimedUntil: Date?
+
+  package init(
+    _ terms: TrialTerms, user: UserID, device: Device, isUsedByApple: Bool = false, owesBit: Bool = false,
+    author: String, requestID: String, evaluationContext: EvaluationContext, rowsClaimedUntil: Date? = nil
+  ) {
+    self.terms = terms
+    self.user = user
+    self.device = device
+    self.isUsedByApple = isUsedByApple
+    self.owesBit = owesBit
+    self.author = author
+    self.requestID = requestID
+    self.evaluationContext = evaluationContext
+    self.rowsClaimedUntil = rowsClaimedUntil
+  }
+
+  package func run(_ tables: LedgerTables) throws -> Outcome {
+    var arrival = KeepDevice(device, of: user, requestID: requestID, evaluationContext)
+    arrival.takesSeveral = !terms.oncePer.contains(.user)
+    let (user, hasTaken) = try arrival.arrive(tables)
+    var start = self
+    start.user = user
+    let outcome = try start.begin(hasTaken: hasTaken, tables)
+    if case .used(let key) = outcome { try start.appendRefusal(by: key, tables) }
+    return outcome
+  }
+
+  /// Appends the event of a refused trial, once a day of each user.
+  private func appendRefusal(by key: TrialKey, _ tables: LedgerTables) throws {
+    let now = evaluationContext.recordedAt
+    guard
+      try tables.admitsRefusalEvent(
+        of: "trial \(terms.name)", to: user, at: now, until: now.advanced(by: RefusalEvents.trialPause))
+    else { return }
+    var detail = ChangeEvent.Detail()
+    (detail.trial, detail.device, detail.refusedBy) = (terms.name, device.id.rawValue, key.rawValue)
+    try tables.appendChangeEvent(.trialRefused, of: user, at: now, detail)
+  }
+
+  private func begin(hasTaken: Bool, _ tables: LedgerTables) throws -> Outcome {
+    let device = device.id
+    let now = evaluationContext.recordedAt
+    let there = try tables.newestTrial(on: device)
+    let own = terms.oncePer.contains(.user) ? try tables.newestTrial(of: user) : nil
+    if let known = own ?? there.flatMap({ $0.user == user ? $0 : nil }) {
+      return hasTaken ? .taken(known) : .known(known)
+    }
+    // What a former system had begun is a fact.
+    if former == nil, isCovered { return .notNeeded }
+    if terms.oncePer.contains(.device), there != nil || isUsedByApple { return .used(.device) }
+    if former == nil, terms.oncePer.contains(.storeAccount), let account = try tables.account(of: user),
+      try tables.evidence(of: account).contains(where: { $0.purchases.contains(where: \.isTrial) })
+    {
+      return .used(.storeAccount)
+    }
+    if let used = try usedBefore(tables) { return .used(used) }
+    let startsAt = former?.startedAt ?? evaluationContext.evaluatedAt
+    let outcome = try Give(
+      user: user, kind: .trial, tier: terms.tier, startsAt: startsAt,
+      endsAt: former?.endsAt ?? startsAt.advanced(by: terms.length),
+      author: author, requestID: requestID, evaluationContext: evaluationContext,
+      rowsClaimedUntil: rowsClaimedUntil
+    ).run(tables)
+    guard case .given(let record) = outcome else { throw StoredForm.Unstorable() }
+    try tables.add(self, as: record.period.id)
+    try tables.noteExposures(of: record.user.key)
+    guard let trial = try tables.trial(record.period.id) else { throw StoredForm.Unstorable() }
+    try tables.appendStart(of: trial, record, at: now)
+    return .started(trial)
+  }
+
+  /// The former use that refuses a trial to a user who was erased and is back under the same ID.
+  private func usedBefore(_ tables: LedgerTables) throws -> TrialKey? {
+    for former in try tables.formerSelves(of: user) {
+      if terms.oncePer.contains(.user), try tables.newestTrial(of: former) != nil { return .user }
+      if terms.oncePer.contains(.storeAccount), let account = try tables.account(of: former),
+        try tables.evidence(of: account).contains(where: { $0.purchases.contains(where: \.isTrial) })
+      {
+        return .storeAccount
+      }
+    }
+    return nil
+  }
+}
