@@ -28,8 +28,8 @@ enum Anna {
     Erasure(user: user, reset: hasRows ? reset : nil, recordedAt: at(seconds))
   }
 
-  static func trial(_ user: UserID, on device: DeviceID = phone, at seconds: Double = 75) -> TrialStart {
-    TrialStart(
+  static func trial(_ user: UserID, on device: DeviceID = phone, at seconds: Double = 75) -> StartTrial {
+    StartTrial(
       TrialTerms(name: "week", tier: "pro", length: .seconds(100_000), sessions: 30), user: user,
       device: Device(id: device, model: "iPhone", pushToken: pushToken), author: "the app", requestID: session,
       evaluationContext: reevaluated(at: seconds))
