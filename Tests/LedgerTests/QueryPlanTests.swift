@@ -167,7 +167,7 @@ import Testing
         "noteRefused",
         { tables in
           let refused = RefusedNotification(problem: "signature", payload: "x", receivedAt: now)
-          try tables.note(refused, payload: "x", digest: ReceiptDigest(of: "x"))
+          try tables.keep(refused, payload: "x", digest: ReceiptDigest(of: "x"))
         }
       ),
       ("recheckSoon", { _ = try $0.recheckSoon("7", at: 9) }),

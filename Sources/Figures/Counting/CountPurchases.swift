@@ -93,7 +93,7 @@ extension LedgerTables {
     guard let seenAt else { return }
     var paid = counts.filter { $0.value[.payments] > 0 }.keys.map(\.day).min()
     if !isWhole { paid = paid.map { min($0, seenAt.utcDay - 1) } }
-    try note(UserProgress(seen: seenAt.utcDay, paid: paid), of: owner)
+    try record(UserProgress(seen: seenAt.utcDay, paid: paid), of: owner)
   }
 
   fileprivate func countedAs(_ purchase: Int64) throws -> [FigureKey: FigureCounts] {

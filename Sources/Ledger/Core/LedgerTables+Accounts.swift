@@ -96,7 +96,7 @@ extension LedgerTables {
   func save(_ account: Account, at now: Int64) throws {
     let key = account.user.key
     guard let newest = account.newest else { throw StoredForm.Unstorable() }
-    changes.note(account.user)
+    changes.invalidate(account.user)
     try execute(
       """
       INSERT INTO account

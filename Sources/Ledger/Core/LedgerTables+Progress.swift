@@ -4,8 +4,8 @@ package import Entitlements
 extension LedgerTables {
   // MARK: Conversion and funnel
 
-  /// Notes how far a user has come, and counts the user in the steps that follow.
-  package func note(_ progress: UserProgress, of user: UserID) throws {
+  /// Records how far a user has come, and counts the user in the steps that follow.
+  package func record(_ progress: UserProgress, of user: UserID) throws {
     let key = try key(of: user)
     let former = try self.progress(ofKey: key)
     let present = former?.merged(with: progress) ?? progress

@@ -95,7 +95,7 @@ extension LedgerTables {
   func save(_ purchase: StoredPurchase) throws -> Int64 {
     let evidence = purchase.evidence
     let key = evidence.key
-    changes.note(purchase.owner)
+    changes.invalidate(purchase.owner)
     if let id = purchase.id {
       try noteFigures(of: id)
       try execute(

@@ -20,18 +20,18 @@ final class TransactionChanges: Sendable {
 
   private let changes = Mutex(Changes())
 
-  func note(row version: Int64, of user: UserID) {
+  func invalidate(row version: Int64, of user: UserID) {
     changes.withLock { changes in
       changes.rows[user.key] = version
       changes.users.insert(user.key)
     }
   }
 
-  func note(_ user: UserID) { changes.withLock { _ = $0.users.insert(user.key) } }
+  func invalidate(_ user: UserID) { changes.withLock { _ = $0.users.insert(user.key) } }
 
-  func note(usageOf user: UserID) { changes.withLock { _ = $0.consumers.insert(user.key) } }
+  func invalidate(usageOf user: UserID) { changes.withLock { _ = $0.consumers.insert(user.key) } }
 
-  func noteAll() { changes.withLock { $0.isGeneral = true } }
+  func invalidateAll() { changes.withLock { $0.isGeneral = true } }
 
   func noteEvent() { changes.withLock { $0.hasEvents = true } }
 

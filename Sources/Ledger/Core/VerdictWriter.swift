@@ -92,7 +92,7 @@ struct VerdictWriter {
     if let former = account.access, former.tier != access.tier { try tables.leaveLimits(ofKey: account.user.key) }
     // A user with purchases is noted when those are counted.
     if former == nil, account.purchases.isEmpty {
-      try tables.note(UserProgress(seen: StoredForm.date(head.recordedAt).utcDay), of: account.user)
+      try tables.record(UserProgress(seen: StoredForm.date(head.recordedAt).utcDay), of: account.user)
     }
     account.access = access
     try tables.save(account, at: head.recordedAt)

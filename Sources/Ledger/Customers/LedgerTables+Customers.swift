@@ -46,13 +46,13 @@ extension LedgerTables {
       INSERT INTO customer (key, spelling, first_seen_at, last_seen_at) VALUES (?, ?, ?, ?)
       ON CONFLICT (key) DO UPDATE SET last_seen_at = CASE WHEN customer.last_seen_at > excluded.last_seen_at THEN customer.last_seen_at ELSE excluded.last_seen_at END
       """, user.key, user.rawValue == user.key ? nil : user, now, now)
-    try note(UserProgress(seen: now.utcDay), of: user)
+    try record(UserProgress(seen: now.utcDay), of: user)
   }
 
   /// From now on the ID means a user; so do the IDs that meant it.
   func join(_ id: UserID, to user: UserID) throws {
     try execute("UPDATE customer SET joined_to = ? WHERE key = ? OR joined_to = ?", user.key, id.key, id.key)
-    changes.note(id)
+    changes.invalidate(id)
     // Anybody may invent IDs and join them. One with events stays, as an erasure has to find them.
     let idle = try all(
       """
@@ -104,7 +104,7 @@ extension LedgerTables {
     try execute("DELETE FROM customer_attribute WHERE key = ?", key)
     try execute("DELETE FROM user_progress WHERE user_id = ?", key)
     try execute("DELETE FROM customer WHERE key = ?", key)
-    changes.note(UserID(key))
+    changes.invalidate(UserID(key))
   }
 
   /// Has an ID first seen now.
@@ -147,11 +147,11 @@ extension LedgerTables {
       """, user.key, id.key)
     try execute("DELETE FROM feature_total WHERE user_id = ?", id.key)
     try leaveLimits(ofKey: id.key)
-    if let progress = try takeProgress(ofKey: id.key) { try note(progress, of: user) }
+    if let progress = try takeProgress(ofKey: id.key) { try record(progress, of: user) }
     try move(exposuresOf: id, to: user)
     try move(reportsOf: id, to: user)
-    changes.note(usageOf: user)
-    changes.note(usageOf: id)
+    changes.invalidate(usageOf: user)
+    changes.invalidate(usageOf: id)
   }
 
   // MARK: Attributes

@@ -36,7 +36,7 @@ struct ErasureOperation {
     let pseudonym = try pseudonyms[key] ?? tables.formerSelves(of: UserID(key)).last
     report.add(try tables.erase(traces, names, as: pseudonym, pseudonyms))
     try tables.endErasing()
-    tables.changes.noteAll()
+    tables.changes.invalidateAll()
     return report
   }
 
@@ -49,7 +49,7 @@ struct ErasureOperation {
     report.usage = try tables.erase(usageOf: key)
     try tables.leaveLimits(ofKey: key)
     try tables.erase(progressOf: key, as: account == nil ? nil : pseudonym)
-    tables.changes.note(usageOf: UserID(key))
+    tables.changes.invalidate(usageOf: UserID(key))
     try tables.eraseEventState(of: key)
     try tables.erase(exposuresOf: key)
     for spelling in Set(names.spellings.filter { UserID($0).key == key } + [key]).sorted() {

@@ -262,7 +262,7 @@ extension LedgerTables {
   func enqueueReset(of key: String, spelling: UserID?, version: Int64, _ reset: Entitlement, at now: Date, dueAt: Date?)
     throws
   {
-    changes.note(row: version, of: UserID(key))
+    changes.invalidate(row: version, of: UserID(key))
     try execute(
       """
       INSERT INTO outbox (key, version, state, is_doubtful, waiting_since, attempts, due_at, reset, reset_spelling)

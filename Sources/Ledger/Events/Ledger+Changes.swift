@@ -34,7 +34,7 @@ extension Ledger {
           continue
         }
         if let id = event.id, try !tables.isFirst(report: id, of: user, at: recordedAt) { continue }
-        try tables.note(UserProgress(seen: day, viewed: event.type == AppEvent.paywall ? day : nil), of: user)
+        try tables.record(UserProgress(seen: day, viewed: event.type == AppEvent.paywall ? day : nil), of: user)
         if let exposure = event.exposure { try tables.keep(exposure, of: user) }
         try tables.appendChangeEvent(
           event.type, of: user, at: StoredForm.milliseconds(event.at), recordedAt: recordedAt,

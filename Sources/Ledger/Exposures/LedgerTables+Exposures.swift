@@ -12,7 +12,7 @@ extension LedgerTables {
       ON CONFLICT (user_id, experiment) DO NOTHING
       """, user.key, exposure.experiment, exposure.variant, exposure.at)
     guard changesCount == 1 else { return }
-    changes.note(usageOf: user)
+    changes.invalidate(usageOf: user)
     try noteExposures(of: user.key)
   }
 

@@ -27,7 +27,7 @@ extension Ledger {
     guard try await !hasRefused(refused.payload) else { return }
     let digest = ReceiptDigest(of: refused.payload)
     let payload = String(decoding: refused.payload.utf8.prefix(RefusedNotification.payloadLimit), as: UTF8.self)
-    try await engine.submit { tables in try tables.note(refused, payload: payload, digest: digest) }
+    try await engine.submit { tables in try tables.keep(refused, payload: payload, digest: digest) }
   }
 
   /// The refused notifications, newest first, without their payloads.

@@ -98,7 +98,7 @@ extension LedgerTables {
     }
   }
 
-  func note(_ refused: RefusedNotification, payload: String, digest: ReceiptDigest) throws {
+  func keep(_ refused: RefusedNotification, payload: String, digest: ReceiptDigest) throws {
     guard try !hasRefused(digest) else { return }
     // PostgreSQL's text has no U+0000. Anybody may send one, and what is kept is for people to look at.
     let payload = connection.isShared ? payload.replacing("\0", with: "\u{FFFD}") : payload

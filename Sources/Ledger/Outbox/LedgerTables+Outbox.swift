@@ -21,10 +21,10 @@ extension LedgerTables {
     account.rowVersion = max(account.rowVersion + 1, evidenceAt ?? 1, 1)
     guard account.user.mayHaveRow else {
       // The app has no row for somebody who has not signed in, nor for a pseudonym.
-      changes.note(account.user)
+      changes.invalidate(account.user)
       return StoredForm.date(recordedAt)
     }
-    changes.note(row: account.rowVersion, of: account.user)
+    changes.invalidate(row: account.rowVersion, of: account.user)
     try execute(
       """
       INSERT INTO outbox (key, version, state, is_doubtful, waiting_since, attempts, due_at)
@@ -96,7 +96,7 @@ extension LedgerTables {
   }
 
   func settleUpdate(of user: UserID, version: Int64, isDoubtful: Bool, confirmingAt again: Date?) throws {
-    changes.note(user)
+    changes.invalidate(user)
     if let again {
       try execute(
         """
@@ -110,7 +110,7 @@ extension LedgerTables {
   }
 
   func missUpdate(of user: UserID, version: Int64, retryAt due: Date) throws {
-    changes.note(user)
+    changes.invalidate(user)
     // Where there is no row, there is nothing to reset.
     try execute("DELETE FROM outbox WHERE key = ? AND version = ? AND reset IS NOT NULL", user.key, version)
     try execute(
@@ -138,7 +138,7 @@ extension LedgerTables {
     let raised = max(version, floor + 1)
     try execute("UPDATE outbox SET version = ? WHERE key = ? AND version = ?", raised, user.key, version)
     guard changesCount > 0 else { return }
-    changes.note(row: raised, of: user)
+    changes.invalidate(row: raised, of: user)
     try execute("UPDATE account SET row_version = ? WHERE key = ? AND row_version < ?", raised, user.key, raised)
   }
 

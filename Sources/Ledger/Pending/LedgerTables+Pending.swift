@@ -95,7 +95,7 @@ extension LedgerTables {
 
   /// Deletes a queued receipt; its grants go with it.
   func removePending(_ id: Int64) throws {
-    changes.noteAll()
+    changes.invalidateAll()
     try execute("DELETE FROM pending_receipt WHERE id = ?", id)
   }
 
@@ -163,7 +163,7 @@ extension LedgerTables {
   }
 
   func save(_ grant: StoredGrant, until: Int64) throws {
-    changes.note(grant.owner)
+    changes.invalidate(grant.owner)
     let evidence = grant.evidence
     try execute(
       """
@@ -177,14 +177,14 @@ extension LedgerTables {
 
   /// Marks a grant as expired. It stays, so that no further grant is made on the purchase.
   func endGrant(on key: SubscriptionKey) throws {
-    changes.noteAll()
+    changes.invalidateAll()
     try execute(
       "UPDATE provisional_grant SET is_over = 1 WHERE environment = ? AND original_transaction_id = ?",
       key.environment, key.originalTransactionID)
   }
 
   func removeGrant(on key: SubscriptionKey) throws {
-    changes.noteAll()
+    changes.invalidateAll()
     try execute(
       "DELETE FROM provisional_grant WHERE environment = ? AND original_transaction_id = ?", key.environment,
       key.originalTransactionID)

@@ -91,7 +91,7 @@ extension LedgerTables {
   /// - Returns: the row's ID.
   func save(_ purchase: RevenueCatPurchase) throws -> Int64 {
     let evidence = purchase.evidence
-    changes.note(purchase.owner)
+    changes.invalidate(purchase.owner)
     let events = try StoredForm.encoded(purchase.events)
     let unlocks = try evidence.storedUnlocks
     if let id = purchase.id {
@@ -197,7 +197,7 @@ extension LedgerTables {
   }
 
   func save(_ report: StoredReport) throws {
-    changes.note(report.user)
+    changes.invalidate(report.user)
     try execute(
       """
       INSERT INTO revenuecat_report

@@ -217,7 +217,7 @@ struct RevenueCatReportOperation {
     let store = RevenueCatReport.Store(String(key.originalTransactionID.rawValue.prefix { $0 != ":" }))
     let temporary = Self.temporaryKey(key.environment, store, user)
     guard let given = try tables.report(temporary), given.at <= moment else { return }
-    tables.changes.note(given.user)
+    tables.changes.invalidate(given.user)
     try tables.removeReport(temporary)
     try reevaluate(given.user)
   }

@@ -14,7 +14,7 @@ package struct SettleReport: LedgerOperation {
 
   package func run(_ tables: LedgerTables) throws {
     guard let report = try tables.report(key), report.at <= at else { return }
-    tables.changes.note(report.user)
+    tables.changes.invalidate(report.user)
     try tables.removeReport(key)
     if report.until != nil { try tables.reevaluate(report, evaluationContext) }
   }

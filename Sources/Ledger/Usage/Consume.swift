@@ -67,7 +67,7 @@ package struct Consume: LedgerOperation {
 
     let answer = FeatureAnswer(tier: tier, access: feature.access(for: tier, after: attempt, usage: usage))
     let former = try tables.total(of: feature.name, of: user)
-    if former == nil { try tables.note(UserProgress(seen: now.utcDay), of: user) }
+    if former == nil { try tables.record(UserProgress(seen: now.utcDay), of: user) }
     var total = former ?? FeatureTotal()
     let isKeyed = idempotencyKey != nil
     try tables.add(
@@ -78,7 +78,7 @@ package struct Consume: LedgerOperation {
     try forget(&total, tables)
     try tables.save(total, of: feature.name, of: user)
     if zone.isNew { try tables.keep(zone.zone, of: user, changedAt: now) }
-    tables.changes.note(usageOf: user)
+    tables.changes.invalidate(usageOf: user)
     return .consumed(answer)
   }
 

@@ -57,7 +57,7 @@ package struct GiveBack: LedgerOperation {
     try tables.takeBack(consumption, of: feature.name, of: user)
     total.total = max(0, total.total - consumption.amount)
     try tables.save(total, of: feature.name, of: user)
-    tables.changes.note(usageOf: user)
+    tables.changes.invalidate(usageOf: user)
     let usage = try tables.usage(of: feature.name, of: user, feature.questions(for: tier, attempt))
     return .returned(feature.access(for: tier, attempt, usage: usage))
   }

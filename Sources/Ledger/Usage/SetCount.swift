@@ -21,11 +21,11 @@ package struct SetCount: LedgerOperation {
   package func run(_ tables: LedgerTables) throws {
     try tables.noteLimit(feature.name, of: user, near: feature.isNear(count, limitOf: tier) ? tier : nil)
     let former = try tables.total(of: feature.name, of: user)
-    if former == nil { try tables.note(UserProgress(seen: now.utcDay), of: user) }
+    if former == nil { try tables.record(UserProgress(seen: now.utcDay), of: user) }
     var total = former ?? FeatureTotal()
     guard total.total != count else { return }
     total.total = count
     try tables.save(total, of: feature.name, of: user)
-    tables.changes.note(usageOf: user)
+    tables.changes.invalidate(usageOf: user)
   }
 }
