@@ -10,7 +10,7 @@ extension CatalogSection {
     let rows = reader.mapping(
       key, "from feature to {tier: value}",
       "Feature to `{kind, tier: value, …}`; a `flag` (default) is true or false, a `limit` a number, a `meter` rules "
-        + "such as `10 per month`. A tier that is not named has the next lower one's value")
+        + "such as `10 per month`. A tier without a value has the next lower tier's")
     return rows.compactMap { nameNode, node in
       let line = nameNode.line
       let origin = reader.file.origin(of: key, line: line)

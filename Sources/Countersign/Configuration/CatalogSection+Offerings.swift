@@ -9,8 +9,8 @@ extension CatalogSection {
     let key = "catalog.offerings"
     let rows = reader.mapping(
       key, "from offering to {packages: …}",
-      "Offering to `{current, packages, metadata}`: packages from a name to a product ID, metadata for the app; the "
-        + "current one, else the first, is what a paywall shows")
+      "Offering to `{current, packages, metadata}`: packages from a name to a product ID, metadata for the app; a "
+        + "paywall shows the current one, else the first")
     var offerings: [Offering] = []
     for (nameNode, node) in rows {
       let origin = reader.file.origin(of: key, line: nameNode.line)
@@ -82,8 +82,8 @@ extension CatalogSection {
     let key = "catalog.experiments"
     let rows = reader.mapping(
       key, "from experiment to {variants: …}",
-      "Experiment to `{variants, salt}`: variants from a name to a weight; a new salt, which is the name by default, "
-        + "assigns users anew who have seen no variant")
+      "Experiment to `{variants, salt}`: variants from a name to a weight; the salt is the name by default, and a "
+        + "new one reassigns users who have seen no variant")
     return rows.compactMap { nameNode, node in
       let origin = reader.file.origin(of: key, line: nameNode.line)
       guard let name = nameNode.plainKey, reader.isName(name) else {

@@ -9,8 +9,8 @@ extension CatalogSection {
     let key = "catalog.original_purchase"
     let rows = reader.mappings(
       key, "of {before_version, tier} or {before, tier}",
-      "What customers get for life who had the app itself early enough: `{before_version: \"3.0\", tier: pro}`, on iOS by "
-        + "the build number (`CFBundleVersion`), or `{before: 2026-01-15, tier: pro}`, a day in UTC or a time")
+      "The tier for life of customers who had the app early enough: `{before_version: \"3.0\", tier: pro}`, on iOS "
+        + "by the build number (`CFBundleVersion`), or `{before: 2026-01-15, tier: pro}`, a day in UTC or a time")
     return rows.compactMap { node in
       let origin = reader.file.origin(of: key, line: node.line)
       let what = "an original purchase"

@@ -31,10 +31,11 @@ struct CatalogSection {
     let originalPurchase = Self.originalPurchase(&reader, tiers: tiers.plans.map(\.tier.rawValue))
     let entitlements = reader.read(
       "catalog.entitlements", .choice, default: Plans.EntitlementScope.cumulative,
-      "The entitlements that RevenueCat's SDKs see: every tier up to the customer's, or just those paid for or given")
+      "The entitlements that RevenueCat's SDKs see: every tier up to the customer's, or only paid and granted tiers")
     let timeZone = reader.read(
-      "catalog.time_zone", .timeZone, default: .utc,
-      "Where days, weeks and months of meters begin, unless a user has a zone: an IANA name such as `Europe/Berlin`")
+      "catalog.time_zone", .timeZone, default: .gmt,
+      "The time zone of meters' days, weeks and months, unless a user has another: an IANA name such as "
+        + "`Europe/Berlin`")
     acceptedLoss = Set(
       reader.list(
         "catalog.accept_loss", of: .text,

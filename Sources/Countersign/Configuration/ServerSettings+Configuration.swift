@@ -42,14 +42,15 @@ extension ServerSettings {
       "Requests per second from one client address, without an API key; 0 is no limit")
     newCustomersPerAddress = reader.read(
       "server.new_customers_per_address", .integer(0...1_000_000), default: newCustomersPerAddress,
-      "Customers and devices that one client address may make known in an hour, without an API key; 0 is no limit")
+      "New customers and devices from one client address in an hour, without an API key; 0 is no limit")
     trustedProxies = reader.list(
       "server.trusted_proxies", of: .network,
       "Reverse proxies, as addresses or networks (`10.0.0.0/8`): their `X-Forwarded-For` names the client")
     pageOrigins = Set(
       reader.list(
         "server.page_origins", of: .pageOrigin,
-        "Origins of web pages that may call from a browser (`https://app.example.com`); pages of others cannot read answers"
+        "Origins of web pages that may call from a browser (`https://app.example.com`); pages of other origins "
+          + "cannot read answers"
       ))
 
     if tls == nil, !Loopback.contains(host: host) {

@@ -56,15 +56,15 @@ extension ServiceConfiguration {
       sharedSecret = reader.secret(
         "app_store.shared_secret", .word,
         "App-specific shared secret from App Store Connect; required unless `app_store.server_api` is set, and "
-          + "needed for receipts that only verifyReceipt can answer for")
+          + "needed for iOS 6-style receipts")
       productionURL = reader.appleURL(
         "app_store.production_url", AppleEndpoint.production, gets: Self.sent, "verifyReceipt in production")
       sandboxURL = reader.appleURL(
         "app_store.sandbox_url", AppleEndpoint.sandbox, gets: Self.sent, "verifyReceipt in the sandbox")
       clock = reader.read(
         "app_store.clock", .choice, default: .machine,
-        "Whose time of day counts: `machine`, this machine's, corrected by Apple's; `store`, that of a simulated App "
-          + "Store, whose clock is moved by hand. For a simulator only")
+        "The clock of the service: `machine`, this machine's, corrected by Apple's; `store`, a simulated App "
+          + "Store's, which is moved by hand. For a simulator only")
       caFile = reader.read(
         "app_store.ca_file", .file,
         "Certificate authorities to trust for TLS to Apple's URLs (PEM), in place of the system's")
@@ -124,8 +124,8 @@ extension ServiceConfiguration.AppStore {
       let problemsBefore = reader.findings.problems.count
       let key = reader.secret(
         "app_store.server_api.key", .privateKey,
-        "Private key of the App Store Server API (the .p8 file from App Store Connect); with it original transaction "
-          + "IDs are looked up, and re-validation asks the Server API")
+        "Private key of the App Store Server API (the .p8 file from App Store Connect); with it the service looks up "
+          + "original transaction IDs, and re-validation asks the Server API")
       let keyID = reader.read("app_store.server_api.key_id", .text, "The ID of that key; required with it")
       let issuerID = reader.read(
         "app_store.server_api.issuer_id", .text, "The issuer ID from App Store Connect; required with the key")

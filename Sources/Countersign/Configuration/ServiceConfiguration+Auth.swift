@@ -96,8 +96,8 @@ extension ServiceConfiguration.Auth {
       let name = "auth.signing_key"
       let pem = reader.secret(
         name, .privateKey,
-        "Private key on P-256 that signs users' access tokens, as `countersign keys new` makes one; two, of which the first "
-          + "signs, while it is being changed. Without it there is no `/v1/profiles/me/token`")
+        "Private key on P-256 that signs users' access tokens, as `countersign keys new` makes one; during a change "
+          + "two, and the first one signs. Without it there is no `/v1/profiles/me/token`")
       let issuer = reader.read("auth.signing_issuer", .text, "The `iss` of access tokens; none if not set")
       let audience = reader.read("auth.signing_audience", .text, "The `aud` of access tokens; none if not set")
       guard let pem else {

@@ -53,20 +53,22 @@ extension ServiceConfiguration {
         "policy.ownership", .choice, default: .keep, "Who keeps a purchase that a second user presents")
       appAccountToken = reader.read(
         "policy.app_account_token", .choice, default: .hint,
-        "Whose purchase it is when Apple notifies of one that nobody has presented: `hint`, the user named by its "
-          + "`appAccountToken`, if known; `user_id`, that user in any case, because the app sets it to the user's ID")
+        "The owner of a notified purchase that nobody has presented: `hint`, the user named by its "
+          + "`appAccountToken`, if known; `user_id`, that user in any case, because the app sets it to the "
+          + "user's ID")
       outageHold = reader.read(
         "policy.outage_hold", .duration(.zero ... .days(365)), default: .days(7),
         "How long an entitlement is kept past its end while Apple cannot be asked")
       lateRenewal = reader.read(
         "policy.late_renewal", .duration(.zero ... .days(30)), default: .days(1),
-        "How long an entitlement is kept past its end that Apple shows neither renewed nor ended; 0 ends it at once")
+        "How long an entitlement is kept past its end while Apple shows neither a renewal nor an end; 0 ends it at "
+          + "once")
       reuse = reader.read(
         "policy.reuse", .duration(.zero ... .minutes(60)), default: .seconds(30),
         "How long Apple's answer about a receipt is reused; 0 asks every time")
       provisional = reader.read(
         "policy.provisional", .duration(.zero ... .days(30)), default: .days(1),
-        "How long a new purchase counts on its signature alone while Apple cannot be asked; 0 is not at all")
+        "How long a new purchase counts by its signature alone while Apple cannot be asked; 0 grants nothing")
       localVerification = reader.read(
         "policy.local_verification", .choice, default: .advise,
         "`require` refuses a receipt that cannot be verified here; `advise` leaves the decision to Apple")

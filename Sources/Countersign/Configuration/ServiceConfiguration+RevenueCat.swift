@@ -14,12 +14,13 @@ extension ServiceConfiguration {
       let problemsBefore = reader.findings.problems.count
       authorizations = reader.secretFiles(
         "revenuecat.authorization_file", .header,
-        "File with the `Authorization` header of RevenueCat's webhooks, word for word as its dashboard has it; two while "
-          + "it is being changed")
+        "File with the `Authorization` header of RevenueCat's webhooks, word for word as in its dashboard; two "
+          + "during a change")
       signingSecrets = reader.secretFiles(
         "revenuecat.signing_secret_file", .word,
-        "File with the secret that signs RevenueCat's webhooks; two while it is being changed. With it the signature is "
-          + "required, and so is the header if both are set. Without either there is no `/v1/notifications/revenuecat`")
+        "File with the secret that signs RevenueCat's webhooks; two during a change. With it the signature is "
+          + "required, and so is the header if both are set. Without either there is no "
+          + "`/v1/notifications/revenuecat`")
       guard reader.findings.problems.count == problemsBefore, !authorizations.isEmpty || !signingSecrets.isEmpty
       else { return nil }
     }

@@ -13,8 +13,8 @@ extension ServiceConfiguration {
   static func trials(_ reader: inout ConfigurationReader, tiers: [Tier]) -> [TrialTerms] {
     let rows = reader.mapping(
       "trials", "from trial to {tier, length}",
-      "Trial to `{tier, length, sessions, once_per}`: what it gives, for how long, after how many sessions it is over "
-        + "(if it is said), and what allows one only: a list of `device`, `user` and `store_account` (all of them)")
+      "Trial to `{tier, length, sessions, once_per}`: its tier, its length, its number of sessions (optional), and "
+        + "who may have one only: a list of `device`, `user` and `store_account` (default: all)")
     return rows.compactMap { nameNode, node in
       let origin = reader.file.origin(of: "trials", line: nameNode.line)
       guard let name = nameNode.plainKey, reader.isName(name) else {
@@ -78,19 +78,21 @@ extension ServiceConfiguration {
       let problemsBefore = reader.findings.problems.count
       let key = reader.secret(
         "device_check.key", .privateKey,
-        "Private key with DeviceCheck (a .p8 file of the developer account); with it Apple is asked whether a device "
-          + "had a trial, and told")
+        "Private key with DeviceCheck (a .p8 file of the developer account); with it Apple remembers the devices "
+          + "that had a trial")
       let keyID = reader.read("device_check.key_id", .text, "The ID of that key; required with it")
       let teamID = reader.read("device_check.team_id", .text, "The ID of your team; required with the key")
       let sent = "device tokens are sent there and its answers are believed"
       productionURL = reader.appleURL(
         "device_check.production_url", DeviceCheck.Configuration.apple.production, gets: sent,
-        "DeviceCheck for apps as they are distributed")
+        "DeviceCheck for distributed apps")
       developmentURL = reader.appleURL(
         "device_check.development_url", DeviceCheck.Configuration.apple.development, gets: sent,
-        "DeviceCheck for development builds, where the app says that it is one")
+        "DeviceCheck for development builds (`development: true` in the request)")
       caFile = reader.read(
-        "device_check.ca_file", .file, "Certificate authorities for these two instead of the system's, in PEM")
+        "device_check.ca_file", .file,
+        "Certificate authorities to trust for TLS to these two (PEM), in place of the "
+          + "system's")
       isRequired =
         reader.read(
           "device_check.require", .choice, default: Requirement.no,

@@ -100,7 +100,7 @@ struct ServiceConfiguration: Sendable {
     dialects = Set(
       reader.list(
         "dialects", of: .dialect,
-        "Other services' interfaces that are spoken beside ours: "
+        "Other services' interfaces to speak beside the native API: "
           + Dialect.allCases.map { "`\($0.rawValue)`" }.joined(separator: ", ")))
     revenueCat = RevenueCat(&reader)
     webhooks = Self.webhooks(&reader)
@@ -189,7 +189,7 @@ struct ServiceConfiguration: Sendable {
         "The ledger's PostgreSQL database, in place of `ledger.path`, for several replicas: "
           + "`postgresql://user:password@host/database`")
       pool = reader.read(
-        "ledger.pool", .integer(1...200), default: 16, "Connections to the database of `ledger.url`, of each replica")
+        "ledger.pool", .integer(1...200), default: 16, "Connections of each replica to the database of `ledger.url`")
       reserve = reader.read(
         "ledger.reserve", .integer(0...100), default: 10,
         "Percentage of the disk of `ledger.path` that is kept for purchases: while less is free, events, attributes, new "
@@ -231,7 +231,7 @@ struct ServiceConfiguration: Sendable {
       let key = "retention.history"
       history = reader.read(
         key, .duration(Self.range),
-        "How long each user's history is kept whole. Of what is older, lines that changed nothing are removed")
+        "How long each user's history is kept complete. Older lines that changed nothing are removed")
       guard let history, history < events.age else { return }
       reader.problem(
         key,
