@@ -8,7 +8,7 @@ extension Date {
   init(checking text: String, named name: String) throws(Problem) {
     let formats = [Date.ISO8601FormatStyle(), Date.ISO8601FormatStyle(includingFractionalSeconds: true)]
     guard text.utf8.count <= 40, let moment = formats.lazy.compactMap({ try? $0.parse(text) }).first else {
-      throw Problem(.malformedRequest, "'\(name)' has to be a time with a zone, as 2026-12-31T23:00:00Z.")
+      throw Problem(.malformedRequest, "'\(name)' has to be a time with a zone, such as 2026-12-31T23:00:00Z.")
     }
     self = moment
   }

@@ -3,7 +3,7 @@ enum NoteText {
   /// The most characters (Unicode scalars) of a note.
   static let longest = 1000
 
-  static let missing = Problem(.malformedRequest, "'note' is missing: say why, for whoever reads the history.")
+  static let missing = Problem(.malformedRequest, "'note' is missing: give the reason, for readers of the history.")
 
   /// A note as it is kept: without the white space around it, and with none of the characters that only terminals obey.
   static func checked(_ text: String) throws(Problem) -> String {

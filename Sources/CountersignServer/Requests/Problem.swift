@@ -77,11 +77,11 @@ package struct Problem: Error, Hashable {
       case .requestTimeout: "The request came too slowly"
       case .misdirectedRequest: "The request is for another host"
       case .ownedByAnotherUser: "The purchase belongs to another user"
-      case .unknownUser: "The user was never seen"
+      case .unknownUser: "The user is unknown"
       case .payloadTooLarge: "The body is too large"
       case .unsupportedMediaType: "The body has to be JSON"
       case .rateLimited: "Too many requests"
-      case .wrongApp: "The receipt is of another app"
+      case .wrongApp: "The receipt belongs to another app"
       case .notAuthentic: "The receipt is not authentic"
       case .sandboxRefused: "Sandbox purchases are not accepted"
       case .unsupportedReceipt: "This kind of receipt is not supported"
@@ -89,9 +89,9 @@ package struct Problem: Error, Hashable {
       case .limitReached: "The limit is reached"
       case .unknownFeature: "Unknown feature"
       case .trialUsed: "The trial was used before"
-      case .trialNotNeeded: "The user has as much without a trial"
+      case .trialNotNeeded: "The user has as high a tier without the trial"
       case .trialOver: "The trial is over"
-      case .deviceTokenRefused: "Apple does not take the device token"
+      case .deviceTokenRefused: "Apple refuses the device token"
       case .internalError: "Internal error"
       case .overloaded: "The service is overloaded"
       case .ledgerUnavailable: "The ledger is unavailable"
@@ -171,7 +171,7 @@ extension Problem {
       case .keyOfAnotherApp:
         Problem(.internalError, "The purchase is of another app than the public key; nothing was recorded; try again.")
       case .sandboxRefused:
-        Problem(.sandboxRefused, "The receipt is of Apple's sandbox, and this service does not take it from this user.")
+        Problem(.sandboxRefused, "The receipt is from Apple's sandbox, and this service does not accept it from this user.")
       case .ownedByAnotherUser:
         Problem(
           .ownedByAnotherUser,

@@ -151,7 +151,7 @@ struct EventsController: Sendable {
       return own
     case .server:
       guard let name = posted.userID else {
-        throw Problem(.malformedRequest, "'\(place).user_id' is missing: name the user whose event this is.")
+        throw Problem(.malformedRequest, "'\(place).user_id' is missing: name the event's user.")
       }
       return try UserID(checking: name, named: "\(place).user_id")
     }
@@ -179,7 +179,7 @@ extension Request {
   func eventPosition() throws(Problem) -> Int64 {
     guard let text = try parameter("after") else { return 0 }
     guard text.utf8.count <= 18, text.utf8.allSatisfy({ (48...57).contains($0) }), let position = Int64(text) else {
-      throw Problem(.malformedRequest, "'after' is none of this service's: take it from 'next' of the answer before.")
+      throw Problem(.malformedRequest, "'after' is unknown: take it from 'next' of the previous answer.")
     }
     return position
   }

@@ -59,7 +59,7 @@ extension Request {
     guard parts.map(\.utf8.count) == [4, 2, 2], parts.allSatisfy({ $0.utf8.allSatisfy { (0x30...0x39).contains($0) } }),
       let year = Int(parts[0]), let month = Int(parts[1]), let day = Int(parts[2]),
       let date = CalendarDay(year: year, month: month, day: day)
-    else { throw Problem(.malformedRequest, "'\(name)' has to be a day, as 2026-01-31.") }
+    else { throw Problem(.malformedRequest, "'\(name)' has to be a day, such as 2026-01-31.") }
     return date.daysSince1970
   }
 }

@@ -110,7 +110,7 @@ struct GrantsController: Sendable {
       }
       return end
     case (nil, nil), (.some, .some):
-      throw Problem(.malformedRequest, "Say when it ends: either 'ends_at' or 'for'.")
+      throw Problem(.malformedRequest, "Give the end: either 'ends_at' or 'for'.")
     }
   }
 }

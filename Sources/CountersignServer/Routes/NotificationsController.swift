@@ -37,7 +37,7 @@ struct NotificationsController: Sendable {
       case .clockBehind:
         throw Problem(.appStoreUnavailable, "The notification is signed ahead of this service's clock; send it again.")
       case .wrongPassword:
-        throw Problem(.unauthenticated, "The password of this notification is not our shared secret.")
+        throw Problem(.unauthenticated, "The password of this notification is not the shared secret.")
       }
     }
   }

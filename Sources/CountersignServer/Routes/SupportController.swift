@@ -55,7 +55,7 @@ struct SupportController: Sendable {
     let limit = try request.wholeNumber("limit", in: 1...200) ?? 50
     let position = try request.parameter("cursor").map { text throws(Problem) in
       guard let position = TimelinePosition(cursor: text) else {
-        throw Problem(.malformedRequest, "'cursor' is none of this service's: take it from 'next' of the page before.")
+        throw Problem(.malformedRequest, "'cursor' is unknown: take it from 'next' of the previous page.")
       }
       return position
     }

@@ -128,7 +128,7 @@ extension TrialsController {
     case .started(let record): return (record, true)
     case .known(let record), .taken(let record): return (record, false)
     case .used(let key): throw Problem(.trialUsed, Self.sentence(key))
-    case .notNeeded: throw Problem(.trialNotNeeded, "This user has as much without a trial.")
+    case .notNeeded: throw Problem(.trialNotNeeded, "This user has as high a tier without the trial.")
     }
   }
 }

@@ -41,7 +41,7 @@ struct TrialsController: Sendable {
     let user: UserID
     if case .server(let server) = caller {
       guard let name = posted.userID else {
-        throw Problem(.malformedRequest, "'user_id' is missing: name the user whose trial this is.")
+        throw Problem(.malformedRequest, "'user_id' is missing: name the trial's user.")
       }
       (user, author) = (try UserID(checking: name), server.name)
     } else {
@@ -109,7 +109,7 @@ struct TrialsController: Sendable {
       case .ledgerUnavailable(let cause): throw context.unavailable(cause)
       case .tokenMissing: throw Problem(.malformedRequest, "'device_token' is missing: send a token of DCDevice.")
       case .tokenRefused:
-        throw Problem(.deviceTokenRefused, "Apple does not take the device token; send a fresh one of this device.")
+        throw Problem(.deviceTokenRefused, "Apple refuses the device token; send a new one of this device.")
       case .appleAway:
         throw Problem(.appStoreUnavailable, "Apple's DeviceCheck could not be asked, so no trial has begun; try again.")
       }

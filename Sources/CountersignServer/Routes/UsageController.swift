@@ -78,7 +78,7 @@ struct UsageController: Sendable {
       return Self.response(FeatureResponse(FeatureAnswer(tier: tier, access: access), of: feature))
     case .unknown: throw Self.unknownKey
     case .tooLate:
-      throw Problem(.forbidden, "A user gives back within ten minutes; later only the app's server does.")
+      throw Problem(.forbidden, "A user may give back within ten minutes; later only the app's server may.")
     case .tooOften:
       throw Problem(.forbidden, "This user has given back as often as the feature's rules allow to consume.")
     }

@@ -85,7 +85,7 @@ struct ValidationsController: Sendable {
 
   private static func user(_ posted: ValidationRequest) throws(Problem) -> UserID {
     guard let userID = posted.userID else {
-      throw Problem(.malformedRequest, "'user_id' is missing: name the user whose purchase this is.")
+      throw Problem(.malformedRequest, "'user_id' is missing: name the purchase's user.")
     }
     return try UserID(checking: userID)
   }

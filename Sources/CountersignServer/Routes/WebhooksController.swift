@@ -58,7 +58,7 @@ struct WebhooksController: Sendable {
     case (let id?, false):
       guard let sequence = ChangeEvent.sequence(ofID: id) else { throw Self.unknownEvent }
       redelivery = .event(sequence)
-    case (.some, true): throw Problem(.malformedRequest, "Say what: either 'event_id' or 'dead'.")
+    case (.some, true): throw Problem(.malformedRequest, "Give either 'event_id' or 'dead'.")
     }
     let count = try await context.reading { () throws(LedgerError) in
       try await ledger.redeliver(redelivery, to: endpoint.name)

@@ -62,7 +62,7 @@ import Testing
   }
 
   @Test(arguments: [
-    ("from=never", "'from' has to be a day, as 2026-01-31."), ("to=2024-02-30", "'to' has to be a day"),
+    ("from=never", "'from' has to be a day, such as 2026-01-31."), ("to=2024-02-30", "'to' has to be a day"),
     ("to=2024-06-16", "'to' lies in the future."), ("from=2024-06-02&to=2024-06-01", "'from' is later than 'to'."),
     ("from=2024-01-01", "at most 92 days apart"), ("from=2020-01-01&interval=month", "at most 1100 days apart"),
     ("interval=week", "'interval' has to be day or month."),
