@@ -14,7 +14,7 @@ import Testing
     return feature.access(for: tier, attempt, usage: Usage(total: count, []) { _ in UsageAnswer() })
   }
 
-  @Test func `a tier that is not named has what the next lower one has, below all nothing`() {
+  @Test func `a tier without a value has the next lower tier's, below all none`() {
     let flag = Feature(name: "f", kind: .flag, values: ["plus": .flag(true)], tiers: Self.tiers)
     #expect(Self.tiers.map(flag.allowance) == [.flag(false), .flag(true), .flag(true)])
     let limit = Feature(name: "f", kind: .limit, values: ["plus": .limit(2)], tiers: Self.tiers)

@@ -143,7 +143,7 @@ import struct FoundationEssentials.Date
         Part(at: day(-1), row: row("1", forever, from: day(-20), until: nil, cancelled: day(-1))),
       ], expected: "expired free refunded"),
   ])
-  func `a refund`(item: Case) throws { try check(item) }
+  func `a refund takes back its own transaction`(item: Case) throws { try check(item) }
 
   static let year = row("1", proYearly, from: day(-100), until: day(265))
   static let upgrade = row("2", premium, from: day(-10), until: day(20))
@@ -389,7 +389,7 @@ import struct FoundationEssentials.Date
       ]) == nil)
   }
 
-  @Test func `a purchase names whom its newest row names, whatever was told last`() throws {
+  @Test func `a purchase names the user of its newest row, whatever evidence came last`() throws {
     let (anna, ben) = (AppAccountTests.anna, AppAccountTests.ben)
     var (old, new) = (Self.first, Self.second)
     old.appAccountToken = ben

@@ -77,7 +77,7 @@ import struct FoundationEssentials.Date
     try check([grace, retry], at: day(-4), "grace_period pro billing_retry", until: day(55))
   }
 
-  @Test func `a lifetime purchase that was refunded stays so, whatever old receipt is posted again`() throws {
+  @Test func `a refunded lifetime purchase stays refunded, even when an old receipt is posted again`() throws {
     func decoded(made: Date, asked: Date, cancelled: Date? = nil) -> [SubscriptionEvidence] {
       var lifetime = row("9", forever, of: "9", from: day(-30), until: nil, cancelled: cancelled)
       lifetime.reportedAt = made

@@ -38,7 +38,7 @@ import struct FoundationEssentials.Date
     (Date.distantPast, .seconds(Int64.min), .min),
     (Date(millisecondsSince1970: .max), .seconds(1), .max),
   ])
-  func `a date is not moved beyond what can be counted`(start: Date, duration: Duration, milliseconds: Int64) {
+  func `a date is not moved beyond the range of dates`(start: Date, duration: Duration, milliseconds: Int64) {
     #expect(start.advanced(by: duration).millisecondsSince1970 == milliseconds)
   }
 

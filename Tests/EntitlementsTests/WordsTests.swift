@@ -244,7 +244,7 @@ import struct FoundationEssentials.Date
   ]
 
   @Test(arguments: cases)
-  func `a verdict in words`(_ expected: Case) {
+  func `a verdict has a sentence for the customer`(_ expected: Case) {
     var verdict = Self.verdict(expected.reason, expected.status)
     expected.change(&verdict)
     #expect(verdict.words().joined(separator: " ") == expected.words)

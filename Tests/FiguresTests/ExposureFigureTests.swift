@@ -44,7 +44,7 @@ import Testing
     counts.filter { !$0.key.isEmpty }.mapValues { [$0.revenue, $0.refunds] }
   }
 
-  @Test func `a user without a purchase saw it, and no more`() {
+  @Test func `a user without a purchase counts as exposed only`() {
     #expect(Self.users(Self.counts([])) == [1, 0, 0, 0])
     #expect(Self.money(Self.counts([])) == [:])
   }

@@ -10,7 +10,7 @@ import Testing
     "198.20.0.1",
     "223.255.255.255",
   ])
-  func `a public address of IPv4`(_ text: String) throws { #expect(PublicAddress.contains(try Self.v4(text))) }
+  func `a public IPv4 address is allowed`(_ text: String) throws { #expect(PublicAddress.contains(try Self.v4(text))) }
 
   @Test(arguments: [
     "0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "100.127.255.255", "127.0.0.1", "127.255.255.255",
@@ -19,7 +19,7 @@ import Testing
     "198.19.255.255",
     "198.51.100.1", "203.0.113.1", "224.0.0.1", "240.0.0.1", "255.255.255.255",
   ])
-  func `a private or special address of IPv4, mapped and translated too`(_ text: String) throws {
+  func `a private or special IPv4 address is not public, nor is it mapped or translated`(_ text: String) throws {
     let bytes = try Self.v4(text)
     #expect(!PublicAddress.contains(bytes))
     #expect(!PublicAddress.contains([UInt8](repeating: 0, count: 10) + [0xff, 0xff] + bytes))
@@ -28,7 +28,7 @@ import Testing
     #expect(!PublicAddress.contains([UInt8](repeating: 0, count: 12) + bytes))
   }
 
-  @Test func `addresses of IPv6`() throws {
+  @Test func `IPv6 addresses are public or not`() throws {
     func begins(_ bytes: UInt8...) -> [UInt8] { bytes + [UInt8](repeating: 1, count: 16 - bytes.count) }
     let open = [begins(0x26, 0x06, 0x47, 0x00), begins(0x20, 0x01, 0x48, 0x60), begins(0x2a, 0x00), begins(0x3f, 0xfe)]
     for one in open { #expect(PublicAddress.contains(one)) }

@@ -60,7 +60,7 @@ import Testing
     }
   }
 
-  @Test func `a purchase that names a third user is left behind, for whoever proves it`() async throws {
+  @Test func `a purchase that names a third user is left behind, for the user who proves it`() async throws {
     try await Scratch.withLedger { ledger, scratch async throws in
       var named = evidence("2", expires: 1_000)
       named.purchases[0].appAccountToken = annasAccount
@@ -266,7 +266,7 @@ import Testing
     }
   }
 
-  @Test func `a customer of whom nothing but the ID is known is forgotten after a while`() async throws {
+  @Test func `a customer known only by an ID is forgotten after 30 days`() async throws {
     try await Scratch.withLedger { ledger, scratch async throws in
       for id in ["bare", "fresh", "said", "bought", "joined"] as [UserID] { _ = try await ledger.meet(id, at: at(0)) }
       _ = try await ledger.keep(["a": .init(value: "x", updatedAtMilliseconds: 1)], of: "said", at: at(0))

@@ -72,7 +72,7 @@ import Testing
 
   // MARK: A device is the user
 
-  @Test func `a device has one trial, and whoever signs in there has it`() async throws {
+  @Test func `a device has one trial, and a user who signs in there has it`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       let trial = try await begun(ledger, start(sessions: 5))
       #expect(trial.user == "$device:11111111-1111-4111-8111-111111111111")

@@ -167,7 +167,7 @@ import Testing
   // MARK: What stays
 
   @Test(arguments: OwnershipPolicy.allCases)
-  func `an erased user's purchase is whoever's proves it, and not whoever's knows its ID`(
+  func `an erased user's purchase goes to the user who proves it, not to one who knows its ID`(
     policy: OwnershipPolicy
   ) async throws {
     try await erased { ledger, scratch, _ in

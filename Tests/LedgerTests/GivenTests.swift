@@ -54,7 +54,7 @@ import Testing
     }
   }
 
-  @Test func `a grant ends by itself, once, and leaves what was bought`() async throws {
+  @Test func `a grant ends by itself, once, and leaves purchases alone`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("anna", [evidence("1", expires: 1_000)], evaluate: rules))
       _ = try await give(ledger, giving(tier: "premium", from: 10))

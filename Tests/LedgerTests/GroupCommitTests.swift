@@ -152,7 +152,7 @@ import Testing
     }
   }
 
-  @Test func `closing writes what waits`() async throws {
+  @Test func `closing records the waiting writes`() async throws {
     let scratch = try Scratch()
     let ledger = try await scratch.open()
     let evaluator = PausedEvaluator()

@@ -74,7 +74,7 @@ import Testing
     #expect(error?.description.contains("not empty") == true)
   }
 
-  @Test func `a copy whose source breaks off ends with an error`() async throws {
+  @Test func `a copy of a broken source ends with an error`() async throws {
     let (scratch, back) = try (Scratch(), Scratch())
     try await Self.fill(scratch)
     let server = try await TestEngine.running()
@@ -107,11 +107,11 @@ import Testing
     ("SELECT '?' FROM t WHERE b = ?", "SELECT '?' FROM t WHERE b = $1"),
     ("SELECT a FROM t LIMIT ? /*pg: FOR UPDATE SKIP LOCKED */", "SELECT a FROM t LIMIT $1  FOR UPDATE SKIP LOCKED "),
   ])
-  func `a statement in PostgreSQL's words`(sql: String, expected: String) {
+  func `a statement is translated for PostgreSQL`(sql: String, expected: String) {
     #expect(PostgreSQLConnection.translated(sql) == expected)
   }
 
-  @Test func `a table in PostgreSQL's words`() throws {
+  @Test func `a table is translated for PostgreSQL`() throws {
     let sql = """
       CREATE TABLE thing (
         id INTEGER NOT NULL PRIMARY KEY,  -- a comment

@@ -211,7 +211,7 @@ import Testing
     }
   }
 
-  @Test func `an error says neither who nor what`() async throws {
+  @Test func `an error names no user and no purchase`() async throws {
     try await Scratch.withLedger { ledger, _ in
       let bad = LedgerEntry(
         user: "canary-user", evidence: [evidence("canary-id")], contestedKeys: [],

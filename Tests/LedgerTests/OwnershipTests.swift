@@ -163,7 +163,7 @@ struct OwnershipCase: Sendable, CustomTestStringConvertible {
   }
 
   @Test(arguments: OwnershipCase.all)
-  func `a subscription of somebody else`(_ example: OwnershipCase) async throws {
+  func `another user's subscription obeys the policy of ownership`(_ example: OwnershipCase) async throws {
     try await Scratch.withLedger { ledger, _ in
       let hers = evidence("1", time: 0, expires: example.annasEnd, product: example.annasProduct)
       _ = try await ledger.record(entry("anna", [hers], receipt: "hers"))
@@ -191,7 +191,7 @@ struct OwnershipCase: Sendable, CustomTestStringConvertible {
     }
   }
 
-  @Test func `a loser is judged anew over what is left`() async throws {
+  @Test func `a user who loses a purchase is evaluated again over the others`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("anna", [evidence("1", expires: 900)]))
       _ = try await ledger.record(entry("anna", [evidence("2", expires: 50)]))

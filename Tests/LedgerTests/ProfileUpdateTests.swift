@@ -89,7 +89,7 @@ import Testing
     }
   }
 
-  @Test func `a post that repeats what is known leaves the row as written`() async throws {
+  @Test func `a post without news leaves the row as written`() async throws {
     try await Scratch.withLedger { ledger, _ in
       let same = entry("anna", [evidence("1")])
       _ = try await ledger.record(same)

@@ -59,7 +59,7 @@ import Testing
     }
   }
 
-  @Test func `a purchase that somebody else owns is not granted`() async throws {
+  @Test func `another user's purchase is not granted`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(answer("anna", [evidence("1", expires: 10)]))
       try await present(ledger, "ben", [signed("1", time: 20), signed("2", time: 20)], at: 20)
@@ -143,7 +143,7 @@ import Testing
     }
   }
 
-  @Test func `Apple's word on a reserved purchase is whoever's it is`() async throws {
+  @Test func `Apple's answer decides the owner of a reserved purchase`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await present(ledger, "anna", [signed("1").reserved])
       #expect(try await ledger.record(answer("ben", [evidence("1", time: 10)])).recorded?.losers == [])

@@ -54,7 +54,7 @@ import Testing
   }
 
   @Test(arguments: 0..<12)
-  func `random tellings in random order`(seed: Int) async throws {
+  func `random evidence in random order ends in one state`(seed: Int) async throws {
     var random = SeededRandom(seed: UInt64(seed))
     let steps = Self.steps(&random)
     var ends: [[String]] = []

@@ -150,7 +150,7 @@ import Testing
     "DELETE FROM event WHERE sequence = 2", "DELETE FROM event", "DELETE FROM thinned",
     "UPDATE thinned SET events = 0", "UPDATE thinned SET oldest = oldest - 1", "UPDATE event SET previous = NULL",
   ])
-  func `nothing else goes, and what stands for it stays`(sql: String) async throws {
+  func `nothing else is removed, and the record of it stays`(sql: String) async throws {
     try await Self.withStory { ledger, scratch in
       try await Self.thin(ledger, before: 900)
       await #expect(throws: (any Error).self) { try await scratch.change(sql) }
@@ -214,7 +214,7 @@ import Testing
     return verification
   }
 
-  @Test(.ofTheFile) func `a backup proves what went`() async throws {
+  @Test(.ofTheFile) func `a backup proves the removed lines`() async throws {
     let verification = try await Self.against()
     #expect(verification.findings == [] && verification.removed == 10)
     #expect(verification.compared == 20 && verification.comparedRemoved == 8)

@@ -119,7 +119,7 @@ import Testing
     #expect(await apply(guarded) == .applied)
   }
 
-  @Test func `a check is made whatever the breaker says: somebody wants to know`() async {
+  @Test func `a check by a person is made even with the breaker open`() async {
     let (guarded, store, _, _) = guarded()
     store.answer(Self.away)
     for _ in 0..<5 { _ = await apply(guarded) }

@@ -118,7 +118,7 @@ struct PostgRESTProfileStoreTests {
     #expect(transport.requests.map(\.method) == [.patch, .get])
   }
 
-  @Test func `where the ID is fine, it is another value that the store refuses`() async throws {
+  @Test func `a refused row with a valid ID is refused for another value`() async throws {
     for found in [noRows, rows(version: "99")] {
       let transport = planned(Self.notAUUID, found)
       let outcome = await store(transport).apply(sampleUpdate())

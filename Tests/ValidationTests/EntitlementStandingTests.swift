@@ -97,7 +97,7 @@ import Testing
     #expect(try reads(Self.evidence(), under: higher, on: [1]) == ["premium active renewing"])
   }
 
-  @Test func `a tier that the catalog lacks counts as more than whatever takes its place`() throws {
+  @Test func `a tier that the catalog lacks counts as higher than its replacement`() throws {
     let renamed = try Self.rules(tiers: ["free", "plus", "premium"]) { $0[Self.monthly] = .init(tier: "premium") }
     #expect(try reads(Self.evidence(), under: renamed, on: [1]) == ["pro active renewing stale"])
     // Nobody bought the lowest tier: nobody loses it.

@@ -33,7 +33,7 @@ struct CatalogSection {
       "catalog.entitlements", .choice, default: Plans.EntitlementScope.cumulative,
       "The entitlements that RevenueCat's SDKs see: every tier up to the customer's, or only paid and granted tiers")
     let timeZone = reader.read(
-      "catalog.time_zone", .timeZone, default: .gmt,
+      "catalog.time_zone", .timeZone, default: .utc,
       "The time zone of meters' days, weeks and months, unless a user has another: an IANA name such as "
         + "`Europe/Berlin`")
     acceptedLoss = Set(

@@ -32,7 +32,7 @@ extension Zone {
   /// A zone from outside.
   /// - Throws: a 400 problem.
   init(checking name: String) throws(Problem) {
-    guard let zone = TimeZone(ianaName: name) else {
+    guard let zone = Zone(named: name) else {
       throw Problem(.malformedRequest, "'time_zone' has to be a name of the IANA database, such as Europe/Berlin, or UTC.")
     }
     self = zone

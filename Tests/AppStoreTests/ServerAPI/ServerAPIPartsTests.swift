@@ -160,7 +160,7 @@ import Testing
     #","signedTransactions":[],"hasMore":"?","revision":"r""#,
     #","signedTransactions":[],"hasMore":true,"revision":"\#(String(repeating: "r", count: 1025))""#,
   ])
-  func `a page that leaves open what is missing is no answer`(_ members: String) {
+  func `a page with a missing or invalid member is no answer`(_ members: String) {
     #expect(throws: JSONError.self) { try history(members) }
   }
 }

@@ -135,7 +135,7 @@ import Testing
     (4_040_002, .temporary), (4_040_003, .notFound), (4_040_004, .temporary), (4_040_005, .notFound),
     (4_040_006, .temporary), (4_040_010, .notFound), (4_040_007, .unknown), (4_000_007, .unknown),
   ])
-  func `each code means what Apple says`(_ code: Int, _ meaning: ServerAPIErrorCode.Meaning) {
+  func `each code has Apple's meaning`(_ code: Int, _ meaning: ServerAPIErrorCode.Meaning) {
     #expect(ServerAPIErrorCode(rawValue: code).meaning == meaning)
   }
 }

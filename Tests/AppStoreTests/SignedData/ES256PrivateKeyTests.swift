@@ -48,7 +48,7 @@ struct ES256PrivateKeyTests {
     _ = try ES256PrivateKey(pem: "AuthKey_ABC.p8\n\n" + pem + "\n")
   }
 
-  @Test func `a key is not told by what is printed of it`() throws {
+  @Test func `a printed description does not reveal its key`() throws {
     let pem = try TestECKey().pem()
     let secret = try #require(pem.split(separator: "\n").dropFirst().first)
     #expect(!"\(try ES256PrivateKey(pem: pem))".contains(secret))

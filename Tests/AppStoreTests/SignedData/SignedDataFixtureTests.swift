@@ -210,7 +210,7 @@ struct SignedDataFixtureTests {
   }
 
   @Test(arguments: ReceiptFixtures.listed("apple_model_json"))
-  func `a decoded payload or an example of an answer is told as what it is, and proves nothing`(
+  func `a decoded payload or an example of an answer is named as such, and proves nothing`(
     entry: ReceiptFixtures.Case
   ) throws {
     let inspection = try ReceiptInspection(of: ReceiptFixtures.contents(entry.file), now: Self.now)

@@ -279,7 +279,7 @@ struct SignedDataInspectionTests {
     #expect(old.renewals.map(\.originalTransactionID) == ["1"])
   }
 
-  @Test func `a decoded payload is told as what it is`() throws {
+  @Test func `a decoded payload is named as such`() throws {
     let pki = try SignedDataPKI()
     for (payload, kind) in [
       (Sample.transaction(), "decoded_transaction"), (Sample.renewalInfo(), "decoded_renewal_info"),

@@ -120,7 +120,7 @@ struct SignedDataVerifierTests {
     _ = try pki.verifier().transaction(jws.text(), now: Sample.now)
   }
 
-  @Test func `a chain that somebody made himself leads nowhere`() throws {
+  @Test func `a self-made chain of certificates is refused`() throws {
     let pki = try SignedDataPKI()
     let forged = try SignedDataPKI(rootKey: SignedDataPKI.Keys.otherRoot)
     expect(.untrustedRoot, try forged.sign(Sample.transaction()), try pki.verifier())

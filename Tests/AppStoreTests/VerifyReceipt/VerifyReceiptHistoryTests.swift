@@ -118,7 +118,7 @@ import Testing
     #expect(history.evidence().first?.renewals.count == 1)
   }
 
-  @Test func `no renewal facts, no renewal`() throws {
+  @Test func `a receipt without renewal facts has no renewal`() throws {
     #expect(try history(#"{"status":0,"receipt":\#(Sample.transaction)}"#).renewals.isEmpty)
   }
 

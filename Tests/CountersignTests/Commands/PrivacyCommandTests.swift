@@ -40,7 +40,7 @@ import Testing
     }
   }
 
-  @Test func `a user is erased whose ID is said twice`() async throws {
+  @Test func `a user is erased when the ID is given twice`() async throws {
     try await run { service in
       let wrong = try await ChildProcess.countersign(["erase", Self.user, "--confirm", "user", "--url", service.origin])
         .ending()

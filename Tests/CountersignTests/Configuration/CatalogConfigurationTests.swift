@@ -266,7 +266,7 @@ struct CatalogConfigurationTests {
     return settings.section
   }
 
-  @Test func `the sample of a family app: numbers, functions and experiments`() throws {
+  @Test func `the sample of a family app has numbers, functions and experiments`() throws {
     let plans = try Self.sample("family").plans
     #expect(plans.plans.map(\.name) == ["Discovery", "Family Pro"])
     #expect(plans.terms["com.example.family.premium.annual"]?.prices["USD"]?.milliunits == 49_990)
@@ -279,7 +279,7 @@ struct CatalogConfigurationTests {
     #expect(plans.currentOffering?.packages.map(\.name) == ["$rc_monthly", "$rc_annual"])
   }
 
-  @Test func `the sample of a cycling app: one trip in seven days`() throws {
+  @Test func `the sample of a cycling app has one trip in seven days`() throws {
     let plans = try Self.sample("cycling").plans
     let week = MeterRule(maximum: 1, window: .rolling(.seconds(7 * 86_400)))
     #expect(plans.feature(named: "trips")?.allowance(of: "free") == .meter([week]))
@@ -288,7 +288,7 @@ struct CatalogConfigurationTests {
     #expect(plans.feature(named: "basic_trip_stats")?.allowance(of: "pro") == .flag(true))
   }
 
-  @Test func `the sample of a diet app: a month, a total, days in a row, and daily limits of the paid tier`() throws {
+  @Test func `the sample of a diet app has a month, a total, days in a row, and daily limits when paid`() throws {
     let plans = try Self.sample("diet").plans
     let rules = ["oracle_questions", "recipes", "meal_days"].map { name in
       ["free", "premium"].map { (tier: Tier) -> [String] in

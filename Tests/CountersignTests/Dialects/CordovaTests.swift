@@ -38,7 +38,7 @@ import Testing
     Case(scenario: .empty, purchases: []),
   ]
 
-  @Test(arguments: cases) func `a receipt is answered with what it proves`(expected: Case) async throws {
+  @Test(arguments: cases) func `the answer to a receipt has its purchases`(expected: Case) async throws {
     try await DialectBench.run { service, store in
       let receipt = try store.simulator.issueReceipt(expected.scenario)
       let answer = try await service.cordova(try DialectBench.cordova(receipt: receipt.receiptData))

@@ -72,7 +72,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Dialect.allCases) func `Apple away`(dialect: Dialect) async throws {
+  @Test(arguments: Dialect.allCases) func `Apple away is trouble to retry`(dialect: Dialect) async throws {
     try await DialectBench.run(DialectBench.settings(appStore: ["deadline": "4s"])) { service, store in
       store.simulator.setTrouble(.http503, count: nil, environment: nil)
       let body = try dialect.body(store, key: RunningService.publicKey)
@@ -84,7 +84,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Dialect.allCases) func `the ledger away`(dialect: Dialect) async throws {
+  @Test(arguments: Dialect.allCases) func `the ledger away is trouble to retry`(dialect: Dialect) async throws {
     try await DialectBench.run { service, store in
       await service.ledger.close()
       for key in [RunningService.publicKey, RunningService.serviceKey] {
@@ -94,7 +94,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Dialect.allCases) func `too much at once`(dialect: Dialect) async throws {
+  @Test(arguments: Dialect.allCases) func `too many bytes at once are trouble to retry`(dialect: Dialect) async throws {
     let settings = DialectBench.settings(server: ["max_body": "1MiB", "max_bytes_in_flight": "1MiB"])
     try await SimulatedStore.run(at: DialectBench.clock) { store in
       try await RunningService.run(
@@ -113,7 +113,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Dialect.allCases) func `too often`(dialect: Dialect) async throws {
+  @Test(arguments: Dialect.allCases) func `a rate above the limit is trouble to retry`(dialect: Dialect) async throws {
     let settings = DialectBench.settings(
       server: ["user_rate_limit": "1", "rate_limit": "1", "address_rate_limit": "0"],
       policy: ["app_account_token": "user_id"])
@@ -130,7 +130,7 @@ import Testing
     }
   }
 
-  @Test(arguments: Dialect.allCases) func `a slow body`(dialect: Dialect) async throws {
+  @Test(arguments: Dialect.allCases) func `a slow body is answered 503 in JSON`(dialect: Dialect) async throws {
     try await RunningService.run(
       apple: .unreachable, settings: DialectBench.settings(), bodyPatience: .milliseconds(100)
     ) { service in
@@ -145,7 +145,9 @@ import Testing
     }
   }
 
-  @Test(arguments: Dialect.allCases) func `the public key of another app of ours`(dialect: Dialect) async throws {
+  @Test(arguments: Dialect.allCases) func `another app's public key is a 500, and grants nothing`(dialect: Dialect)
+    async throws
+  {
     try await DialectBench.run { service, store in
       let body = try dialect.body(store, key: DialectBench.otherKey)
       let answer = try await dialect.ask(service, body, key: DialectBench.otherKey)

@@ -89,7 +89,7 @@ import Testing
   }
 
   @Test(arguments: ["keep", "transfer_if_inactive", "transfer"], ["hint", "user_id"])
-  func `a purchase is the buyer's whom it names, and else obeys the policy, whoever posts it`(
+  func `a purchase belongs to the buyer that it names, else it obeys the policy, whoever posts it`(
     ownership: String, tokens: String
   ) async throws {
     var settings = DialectBench.settings(policy: ["ownership": ownership, "app_account_token": tokens])

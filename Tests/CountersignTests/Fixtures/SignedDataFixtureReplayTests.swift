@@ -61,7 +61,7 @@ struct SignedDataFixtureReplayTests {
   ]
 
   @Test(arguments: reported)
-  func `a notification says what it says, whatever its type`(reported: ReportedRow) async throws {
+  func `a notification's evidence counts, whatever its type`(reported: ReportedRow) async throws {
     let body = String(decoding: try FixtureFolder.data("own-pki/\(reported.file).json"), as: UTF8.self)
     let transaction = try #require(try Self.innerTransaction(body))
     try await run(

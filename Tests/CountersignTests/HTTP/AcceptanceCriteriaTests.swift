@@ -63,7 +63,9 @@ import Testing
   // MARK: A family app
 
   @Test(arguments: [("children", 2, 99), ("favorites", 10, 999), ("shared_users", 1, 99), ("saved_searches", 0, 10)])
-  func `family: how many of a thing a tier may have`(feature: String, free: Int, premium: Int) async throws {
+  func `family: each tier has its limits of children, favourites and shared users`(
+    feature: String, free: Int, premium: Int
+  ) async throws {
     try await run("family.yaml") { app async throws in
       for (limit, tier) in [(free, "free"), (premium, "premium")] {
         if tier == "premium" { try await app.give("premium") }
@@ -78,7 +80,7 @@ import Testing
   @Test(arguments: [
     "advanced_filters", "calendar_month_and_year", "calendar_export", "instant_alerts", "hide_closed_or_full",
   ])
-  func `family: what only the paid tier may use`(feature: String) async throws {
+  func `family: the paid tier alone has filters, calendar, alerts and hiding`(feature: String) async throws {
     try await run("family.yaml") { app async throws in
       let locked = try await app.feature(feature)
       #expect(!locked.isAllowed && locked.kind == .flag && locked.upgradeTo == "premium")
@@ -228,7 +230,7 @@ import Testing
     }
   }
 
-  @Test func `diet: whoever reaches a limit is told which tier lifts it`() async throws {
+  @Test func `diet: a reached limit names the tier that lifts it`() async throws {
     try await run("diet.yaml") { app async throws in
       _ = try await app.consume("recipes", times: 1)
       let refused = try await app.service.send(.post, "/v1/profiles/u/usage/recipes", body: "{}")
@@ -240,7 +242,7 @@ import Testing
     }
   }
 
-  @Test func `diet: what is bought counts at once, and what ends, ends at once`() async throws {
+  @Test func `diet: a purchase counts at once, and its end ends access at once`() async throws {
     try await run("diet.yaml") { app async throws in
       #expect(try await app.consume("oracle_questions", times: 11) == 10)
       try await app.give("premium", for: "1d")

@@ -140,7 +140,7 @@ import Testing
     Mistake(body: "", detail: "The body is empty"),
   ]
 
-  @Test func `a wish that is wrong is told what is wrong, and starts nothing`() async throws {
+  @Test func `a wrong request for a run is refused with its mistake, and starts nothing`() async throws {
     try await run(users: 1) { service, _ in
       for mistake in Self.mistakes {
         let answer = try await start(service, mistake.body)

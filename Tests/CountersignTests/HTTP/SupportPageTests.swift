@@ -223,7 +223,7 @@ struct SupportPageTests {
     }
   }
 
-  @Test func `one field finds what the customer reads out: a later transaction, an order, nobody's purchase`()
+  @Test func `one field finds a later transaction, an order, and a purchase without an owner`()
     async throws
   {
     try await run(withKey: true) { world in

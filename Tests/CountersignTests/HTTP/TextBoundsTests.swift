@@ -80,7 +80,7 @@ import Testing
   ]
 
   @Test(.ofTheFile, arguments: texts.indices)
-  func `a text is refused or bounded, whatever it is of`(index: Int) async throws {
+  func `every text is refused or bounded`(index: Int) async throws {
     let (name, text, isEscaped) = Self.texts[index]
     var settings = Settings(
       server: ["user_rate_limit": "0", "address_rate_limit": "0"], jwt: ["secret": TokenMint.secret])

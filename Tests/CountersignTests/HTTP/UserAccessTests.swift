@@ -151,7 +151,7 @@ import Testing
     }
   }
 
-  @Test func `one answer for every credential that is none, and no token in the log`() async throws {
+  @Test func `every invalid credential gets the same answer, and no token is logged`() async throws {
     try await run { service, store in
       let expired = try Self.token(Self.alice, -7200)
       let forged = String(try Self.token(Self.alice).dropLast(4)) + "AAAA"

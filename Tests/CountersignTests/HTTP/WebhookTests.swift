@@ -231,7 +231,7 @@ import Testing
     }
   }
 
-  @Test func `a new receiver begins with what happens from then on`() async throws {
+  @Test func `a new receiver begins with later events`() async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "webhooks-\(UUID())")
     defer { try? FileManager.default.removeItem(at: directory) }
     try await RunningService.run(apple: .unreachable, directory: directory, now: { Self.start }) { service in
@@ -293,7 +293,7 @@ import Testing
     }
   }
 
-  @Test func `a receiver is told of what it names, and two secrets sign while one takes the place of the other`()
+  @Test func `a receiver gets the events that it names, and during a change two secrets sign`()
     async throws
   {
     try await WebhookReceiver.running { receiver in

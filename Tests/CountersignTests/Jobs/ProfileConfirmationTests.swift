@@ -61,7 +61,7 @@ import Testing
     }
   }
 
-  @Test func `a confirming write is made when it is due, and not when somebody comes by`() async throws {
+  @Test func `a confirming write is made when it is due, not at the next request`() async throws {
     let store = Store(Self.lost, .applied)
     try await run(store) { bench, writeBack, deliverer, clock in
       let logger = bench.log.logger

@@ -51,7 +51,7 @@ import Testing
 
   // MARK: - All well
 
-  @Test func `where all is well nothing is to be mended, and no secret is told`() async throws {
+  @Test func `a sound setup has nothing to mend, and no secret is printed`() async throws {
     try await ProfileStoreDouble.running { profiles in
       try await simulated(Settings(profileStore: .store(profiles.url))) { store, deployment in
         let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData

@@ -100,7 +100,7 @@ import Testing
       ])
   }
 
-  @Test func `none fires for a good month, nor for a bad one of a few users`() async throws {
+  @Test func `no alert fires for a good month, nor for a bad month of a few users`() async throws {
     #expect(try await Self.firing(Month()) == [])
     #expect(try await Self.firing(Month(users: 9, conversion: 0, paywall: 0, trials: 0, churn: 1, webhooks: 0)) == [])
   }

@@ -271,7 +271,7 @@ import Testing
     }
   }
 
-  @Test func `a flood of what Apple did not sign is neither kept nor told of, and washes nothing away`() async throws {
+  @Test func `a flood of unsigned notifications is neither kept nor logged, and pushes nothing out`() async throws {
     try await SimulatedStore.run(at: Self.clock) { store in
       try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
         let foreign = try store.simulator.issueTransaction(.wrongApp, subscriber: 3)

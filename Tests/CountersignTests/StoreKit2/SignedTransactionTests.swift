@@ -176,7 +176,7 @@ import Testing
     }
   }
 
-  @Test func `a transaction belongs to whoever presented it first, and to nobody else`() async throws {
+  @Test func `a transaction belongs to the first user who presented it, and to nobody else`() async throws {
     try await SimulatedStore.run(at: Self.clock) { store in
       try await RunningService.run(apple: store.apple(), now: { Self.clock }) { service in
         let signed = try store.simulator.issueTransaction(.renewing)

@@ -68,7 +68,7 @@ import _CryptoExtras
     ] { #expect(try await Self.outcome(token) == .success(UserID(Self.user))) }
   }
 
-  @Test func `a key never does what it is not for`() async throws {
+  @Test func `a key serves its own algorithm only`() async throws {
     let keys = try Self.keys.get()
     let pem = Data(keys.rsa.publicKey.pemRepresentation.utf8)
     let der = keys.rsa.publicKey.derRepresentation

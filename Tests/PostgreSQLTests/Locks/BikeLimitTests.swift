@@ -35,7 +35,7 @@ import Testing
   }
 
   @Test(arguments: ["pro", "premium"])
-  func `above free any number of bikes`(tier: String) async throws {
+  func `a tier above free may have any number of bikes`(tier: String) async throws {
     let database = try await TestDatabase(.wide)
     let (owner, api) = (try await database.owner(), try await database.api())
     try await api.setTier(tier, of: UserIDs.a)
