@@ -1,8 +1,8 @@
 package import Entitlements
 package import HTTPTransport
 
-/// Why Apple gave no answer, from either endpoint. No case says anything about what a user has; `notFound` alone says
-/// something about an ID.
+/// Why Apple gave no answer, from either endpoint. No case says anything about a user's purchases; `notFound` alone
+/// says something about an ID.
 package enum AppStoreError: Error, Hashable, Sendable {
   /// verifyReceipt rejects the receipt (21003): twice, or once if our own check of the signature failed too.
   case notAuthentic
@@ -65,8 +65,8 @@ package enum AppStoreError: Error, Hashable, Sendable {
     }
   }
 
-  /// Whether the submitted bytes may have caused this. Anybody can change what a receipt's signature does not cover, and
-  /// so get such an answer while Apple is healthy. Nobody can do so through the Server API.
+  /// Whether the submitted bytes may have caused this. Anybody can change bytes that a receipt's signature does not
+  /// cover, and so get such an answer while Apple is healthy. Nobody can do so through the Server API.
   package var mayBeProvoked: Bool {
     switch self {
     case .notAuthentic, .doubtful, .unavailable(_, _, .receiptRefused): true

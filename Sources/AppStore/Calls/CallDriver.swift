@@ -39,7 +39,7 @@ struct CallDriver<Attempt: Sendable>: Sendable {
       case .fail(let error):
         throw error
       case .retry(let ceiling, let least, let failure, let isProvoked):
-        // A store whose breaker is not closed gets no second call for the same question.
+        // A store without a closed breaker gets no second call for the same question.
         guard breakers[environment].map({ $0.state == .closed }) ?? true, isProvoked || retriesTrouble else {
           throw failure
         }
@@ -71,7 +71,7 @@ struct CallDriver<Attempt: Sendable>: Sendable {
     var given: Duration
   }
 
-  /// Makes one call at its turn. Throws only what ends the question at once.
+  /// Makes one call at its turn. Throws only errors that end the question at once.
   private func call<Question: AppleQuestion>(
     _ question: inout Question, _ permit: CircuitBreaker.Permit?, repeating failure: AppStoreError?, isFirst: Bool,
     deadline: ContinuousClock.Instant
@@ -107,7 +107,7 @@ struct CallDriver<Attempt: Sendable>: Sendable {
       given: deadline - started)
   }
 
-  /// Reports the outcome of a call to the breaker, and finds out what follows from it.
+  /// Reports the outcome of a call to the breaker, and decides the next step.
   ///
   /// Not inlined, nor is `pause`: a request holds the memory of `answer` during a call, 5.1 KB, and 5.8 with both.
   @inline(never)

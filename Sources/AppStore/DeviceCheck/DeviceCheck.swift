@@ -83,7 +83,7 @@ package final class DeviceCheck: Sendable {
 
   private typealias Read<Answer> = ([UInt8]) async throws(JSONReader.Failure) -> Answer
 
-  /// Asks, and remembers what the result says about Apple.
+  /// Asks, and records the result as evidence of Apple's health.
   private func ask<Answer: Sendable>(
     _ call: DeviceCheckAttempt.Call, _ body: [UInt8], at server: Server,
     deadline: ContinuousClock.Instant, read: Read<Answer>
@@ -120,7 +120,7 @@ package final class DeviceCheck: Sendable {
       } catch {
         failure = error
       }
-      // A server whose breaker is not closed gets no second call for the same request.
+      // A server without a closed breaker gets no second call for the same request.
       guard attempt < configuration.retry.attempts, breakers[server].map({ $0.state == .closed }) ?? true else {
         throw failure
       }

@@ -1,7 +1,7 @@
 package import HTTPTransport
 import Resilience
 
-/// Why DeviceCheck gave no answer. No case says anything about what a device has used.
+/// Why DeviceCheck gave no answer. No case says anything about a device's trials.
 package enum DeviceCheckError: Error, Hashable, Sendable {
   /// Apple takes the device token for no device of ours (400): expired, used before, of the other server, or made up.
   case tokenRefused
@@ -44,7 +44,7 @@ package enum DeviceCheckError: Error, Hashable, Sendable {
     }
   }
 
-  /// The outcome for the circuit breaker: what this error says about Apple's health.
+  /// The outcome for the circuit breaker: this error's evidence of Apple's health.
   ///
   /// - Parameter given: the time from the start of the call to its deadline.
   func health(given: Duration) -> CircuitBreaker.Outcome {

@@ -14,7 +14,7 @@ package struct NotificationV1: Hashable, Sendable {
   package var bundleID: BundleID?
   /// The purchases in it, each once.
   package var originalTransactionIDs: [OriginalTransactionID]
-  /// The transactions in it of which no original one is named, each once: they may be any of their purchase's.
+  /// The transactions without an original ID, each once: each may be any transaction of its purchase.
   package var transactionIDs: [TransactionID]
   /// `password`: the shared secret, and the only proof of its origin.
   private var password: Secret?

@@ -1,8 +1,8 @@
 /// Reads the elements of one level of DER, one after the other.
 ///
-/// It never recurses: a caller descends by making another reader over an element's content, so depth is what the caller
-/// writes down, not what the bytes say. Every length is checked against what is left. Indefinite lengths and tags above 30
-/// are refused; neither occurs inside the payload of a receipt (ITU-T X.690, sections 8.1 and 10.1).
+/// It never recurses: a caller descends by making another reader over an element's content, so the caller's code
+/// decides the depth, not the bytes. Every length is checked against the rest. Indefinite lengths and tags above 30 are
+/// refused; neither occurs inside the payload of a receipt (ITU-T X.690, sections 8.1 and 10.1).
 struct DERReader {
   struct Element {
     /// Class and constructed bit included: 0x30 SEQUENCE, 0x31 SET, 0x04 OCTET STRING, 0x02 INTEGER.
@@ -10,7 +10,7 @@ struct DERReader {
     var content: ArraySlice<UInt8>
   }
 
-  /// Where an element's content lies: what a loop over many wants, since it holds on to nothing.
+  /// The place of an element's content. A loop over many elements uses it, as it retains nothing.
   struct Place {
     var tag: UInt8
     var content: Range<Int>
@@ -43,7 +43,7 @@ struct DERReader {
     return Element(tag: place.tag, content: bytes[place.content])
   }
 
-  /// Reads what is inside an element that was just read, and then goes on behind it.
+  /// Reads the content of the last element, and then goes on behind it.
   mutating func inside<Result, Failure: Error>(
     _ element: Place, _ body: (inout DERReader) throws(Failure) -> Result
   ) throws(Failure) -> Result {

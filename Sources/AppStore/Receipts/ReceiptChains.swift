@@ -5,8 +5,8 @@ import struct FoundationEssentials.Date
 /// The memory of chains of certificates that receipts verified with.
 ///
 /// A chain is remembered by the frame of its receipt, and only once the signature was found to hold too: so nobody can
-/// fill the memory with made-up certificates. Whoever has a receipt of Apple's can still write its frame in other ways;
-/// that makes room for itself only, and costs the others one full verification.
+/// fill the memory with made-up certificates. Anybody with a receipt from Apple can still write its frame in other
+/// ways; that makes room for itself only, and costs the others one full verification.
 struct ReceiptChains: Sendable {
   /// A signer that leads to a trusted root.
   struct Signer: Sendable {

@@ -9,7 +9,7 @@ struct ReceiptFrame: Hashable, Sendable {
 
   /// From the version up to the content.
   private let head: ArraySlice<UInt8>
-  /// From the certificates up to the signature, whose length is part of it.
+  /// From the certificates up to the signature, including the signature's length.
   private let tail: ArraySlice<UInt8>
   /// The hash of both parts, so that a look-up hashes a frame once. Equality compares the octets.
   private let digest: Int
@@ -87,7 +87,7 @@ struct FramedReceipt {
   /// The object identifier 1.2.840.113549.1.7.1.
   private static let data: [UInt8] = [0x06, 0x09, 0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x07, 0x01]
 
-  /// A place in the octets. Each step says whether what it asks for is there.
+  /// A place in the octets. Each step says whether the expected octets are there.
   private struct Cursor {
     private let bytes: [UInt8]
     private(set) var position = 0

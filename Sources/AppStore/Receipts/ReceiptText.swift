@@ -146,7 +146,7 @@ extension UndecodableReceipt {
     .unityEnvelope, "This is Unity's envelope around a receipt; send the value of its Payload alone.")
   fileprivate static let json = UndecodableReceipt(
     .json, "This is JSON, such as an answer of verifyReceipt, not a receipt; send the receipt itself as base64.")
-  /// StoreKit's `jsonRepresentation`, and what older versions of expo-iap call `transactionReceipt`.
+  /// StoreKit's `jsonRepresentation`, and `transactionReceipt` of older versions of expo-iap.
   fileprivate static let decodedTransaction = UndecodableReceipt(
     .json,
     "This is a decoded transaction, which proves nothing; send the signed one: its jwsRepresentation (expo-iap: "

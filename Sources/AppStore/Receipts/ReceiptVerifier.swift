@@ -5,7 +5,7 @@ package import struct FoundationEssentials.Date
 
 /// An app receipt that Apple signed. Only `ReceiptVerifier` makes one, so a value of this type is the proof.
 ///
-/// It proves what was true when it was signed (`receipt.createdAt`); of refunds and renewals after that it knows nothing.
+/// It proves the state at its signature (`receipt.createdAt`), without later refunds and renewals.
 package struct VerifiedAppReceipt: Hashable, Sendable {
   package let receipt: AppReceipt
   package let signer: ReceiptSigner
@@ -34,12 +34,12 @@ package struct VerifiedAppReceipt: Hashable, Sendable {
 /// https://developer.apple.com/documentation/appstorereceipts/validating-receipts-on-the-device
 ///
 /// The certificates are judged at the receipt's creation date, which is read from content that is not proven yet. That
-/// is no circle: the signature that is then checked covers this date. What remains is that a leaf whose key leaks after
+/// is no circle: the signature that is then checked covers this date. One risk remains: a leaf whose key leaks after
 /// its expiry could sign receipts of the past.
 package struct ReceiptVerifier: Sendable {
   /// Apple's mark on certificates that sign receipts.
   static let leafMarker = "1.2.840.113635.100.6.11.1"
-  /// Apple's mark on its Worldwide Developer Relations intermediates. Without it, and the one above, whatever holds any
+  /// Apple's mark on its Worldwide Developer Relations intermediates. Without it, and the one above, the holder of any
   /// Apple developer certificate could sign receipts.
   static let intermediateMarker = "1.2.840.113635.100.6.2.1"
   /// How far a creation date may lie ahead of our clock, in seconds.
@@ -58,7 +58,7 @@ package struct ReceiptVerifier: Sendable {
     self.init(roots: roots, cachedChains: cachedChains, knownSigners: AppReceipt.knownSigners)
   }
 
-  /// - Parameter knownSigners: what reading a receipt is to remember of those that verify.
+  /// - Parameter knownSigners: remembers the signers that verify, for later receipts.
   init(roots: TrustedRoots, cachedChains: Int = 64, knownSigners: KnownSigners) {
     chains = ReceiptChains(limit: cachedChains)
     self.roots = roots
@@ -81,9 +81,8 @@ package struct ReceiptVerifier: Sendable {
     return chains.signer(of: framed.frame, at: receipt.createdAt) != nil
   }
 
-  /// By a chain that another receipt of the same frame verified with. What depends on the frame alone (one signature,
-  /// its signer and algorithms, the marks, the root) was found to be right then; what depends on the receipt is looked at
-  /// here, in the same order.
+  /// By a chain that another receipt of the same frame verified with. Checks of the frame alone (one signature, its
+  /// signer and algorithms, the marks, the root) passed then; checks of the receipt are made here, in the same order.
   private func verify(
     _ receipt: AppReceipt, _ framed: FramedReceipt, by signer: ReceiptChains.Signer, now: Date
   ) throws(NotAuthentic) -> VerifiedAppReceipt {

@@ -111,7 +111,7 @@ extension TransactionReceipt {
       }
     }
 
-    /// Milliseconds since 1970 where they are given, else the text form; an error when what is there cannot be read.
+    /// Milliseconds since 1970 where they are given, else the text form; an error if the member cannot be read.
     func date(_ key: String, orText textKey: String) throws(UndecodableReceipt) -> Date? {
       if let milliseconds = try integer(key) {
         // Up to the year 9999; more is no date, and would not survive arithmetic.

@@ -35,7 +35,7 @@ package struct UndecodableReceipt: Error, Hashable, Sendable {
   }
 
   package let kind: Kind
-  /// One sentence that names the mistake and what to do. It quotes nothing of the input.
+  /// One sentence that names the mistake and the remedy. It quotes nothing of the input.
   package let detail: String
 
   init(_ kind: Kind, _ detail: String) {

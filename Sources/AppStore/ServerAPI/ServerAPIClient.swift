@@ -7,7 +7,7 @@ package import Resilience
 ///
 /// It asks production first, as an ID does not show its store, and the sandbox if production has no such transaction.
 /// Temporary failures are retried within the deadline, see `RetryPolicy` and `ServerAPIRoute`. Everything but an answer
-/// is an error, and no error says anything about what a user has.
+/// is an error, and no error says anything about a user's purchases.
 ///
 /// https://developer.apple.com/documentation/appstoreserverapi
 package final class ServerAPIClient: Sendable {

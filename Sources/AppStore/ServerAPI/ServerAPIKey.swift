@@ -27,7 +27,7 @@ package struct ServerAPIKey: Sendable {
   package let key: ES256PrivateKey
 
   package init(keyID: String, issuerID: String, key: ES256PrivateKey) throws(Fault) {
-    // Apple's key IDs have 10 characters, which nothing promises. Refused is only what cannot be one: a path, a name, a
+    // Apple's key IDs have 10 characters, which nothing promises. Only impossible IDs are refused: a path, a name, a
     // key.
     guard (1...64).contains(keyID.utf8.count), keyID.utf8.allSatisfy({ $0.isLetter || $0.isDigit })
     else { throw .keyID }

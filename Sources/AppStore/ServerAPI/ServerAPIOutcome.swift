@@ -39,12 +39,12 @@ enum ServerAPIOutcome: CallOutcome, Sendable {
     }
   }
 
-  /// The outcome for the circuit breaker: what the call says about Apple's health.
+  /// The outcome for the circuit breaker: the call's evidence of Apple's health.
   ///
   ///     outcome                                   says
   ///     an answer, or one that is refused         success: Apple works
   ///     not found, 401                            success
-  ///     not found for now (4040002, 4, 6)         nothing: anybody can ask for what may never be found
+  ///     not found for now (4040002, 4, 6)         nothing: anybody can ask for an ID that is never found
   ///     another 4xx                               nothing: it may be the request
   ///     429                                       nothing: Apple works, and says itself when to come back
   ///     5xx, other statuses than 200              failure

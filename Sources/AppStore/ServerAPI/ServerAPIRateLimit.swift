@@ -1,7 +1,7 @@
 import Entitlements
 import Synchronization
 
-/// The limit of our calls to what Apple allows.
+/// The limit of calls to the Server API, by Apple's published rates.
 ///
 /// Apple counts calls by kind and app: in production 50 a second for the kinds used here (10 for orders), in the
 /// sandbox a tenth. More than that over an hour is answered 429, to everybody. Calls therefore wait for their turn, and

@@ -1,7 +1,7 @@
 import Entitlements
 import HTTPTransport
 
-/// The decision what to do after each call. Pure: it neither waits nor calls.
+/// The next step after each call. Pure: it neither waits nor calls.
 ///
 /// A place is a store and an app. The places are asked one after the other, each by one endpoint after the other, until
 /// one has the transaction.

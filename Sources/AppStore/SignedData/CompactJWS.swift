@@ -35,7 +35,7 @@ package struct CompactJWS: Hashable, Sendable {
 
   /// The octets of the header, with its certificates (RFC 7515, section 4.1.6): the same in every transaction of one signer.
   ///
-  /// - Parameter text: a JWS whose signature was verified, or a receipt in base64. It is not read beyond the first dot.
+  /// - Parameter text: a JWS with a verified signature, or a receipt in base64. It is not read beyond the first dot.
   /// - Returns: `nil` for a receipt in base64, which has no dot.
   package static func rangeOfHeader(in text: String) -> Range<Int>? {
     let octets = text.utf8
@@ -43,11 +43,11 @@ package struct CompactJWS: Hashable, Sendable {
   }
 }
 
-/// The header of a JWS: what it claims about its signature.
+/// The header of a JWS: its claims about the signature.
 ///
 /// Only `alg`, `x5c` and `crit` count. Keys and addresses that a header offers (`jwk`, `jku`, `x5u`) are never looked at.
 struct JWSHeader: Hashable, Sendable {
-  /// `alg`, cut to what an algorithm's name can look like, so that it can be shown.
+  /// `alg`, cut to the characters of an algorithm's name, so that it can be shown.
   let algorithm: String
   /// `x5c` as sent: standard base64, the signer first.
   let certificates: [String]

@@ -6,7 +6,7 @@ package import FoundationEssentials
 package struct VerifiedTransaction: Hashable, Sendable {
   package let transaction: SignedTransaction
   package let signer: ReceiptSigner
-  /// The store; the sandbox for what Xcode signed, where that is accepted; `nil` for a store that is not known.
+  /// The store; the sandbox for data signed by Xcode, where that is accepted; `nil` for an unknown store.
   package let environment: StoreEnvironment?
 
   fileprivate init(_ transaction: SignedTransaction, signer: ReceiptSigner, environment: StoreEnvironment?) {
@@ -20,7 +20,7 @@ package struct VerifiedTransaction: Hashable, Sendable {
 package struct VerifiedRenewalInfo: Hashable, Sendable {
   package let renewalInfo: SignedRenewalInfo
   package let signer: ReceiptSigner
-  /// The store; the sandbox for what Xcode signed, where that is accepted; `nil` for a store that is not known.
+  /// The store; the sandbox for data signed by Xcode, where that is accepted; `nil` for an unknown store.
   package let environment: StoreEnvironment?
 
   fileprivate init(_ renewalInfo: SignedRenewalInfo, signer: ReceiptSigner, environment: StoreEnvironment?) {
@@ -34,7 +34,7 @@ package struct VerifiedRenewalInfo: Hashable, Sendable {
 package struct VerifiedAppTransaction: Hashable, Sendable {
   package let transaction: SignedAppTransaction
   package let signer: ReceiptSigner
-  /// The store; the sandbox for what Xcode signed, where that is accepted; `nil` for a store that is not known.
+  /// The store; the sandbox for data signed by Xcode, where that is accepted; `nil` for an unknown store.
   package let environment: StoreEnvironment?
 
   fileprivate init(_ transaction: SignedAppTransaction, signer: ReceiptSigner, environment: StoreEnvironment?) {
@@ -44,19 +44,19 @@ package struct VerifiedAppTransaction: Hashable, Sendable {
   }
 }
 
-/// A notification that Apple signed, and what it carries, signed too. Only `SignedDataVerifier` makes one, so a value of
-/// this type is the proof.
+/// A notification that Apple signed, with its signed contents. Only `SignedDataVerifier` makes one, so a value of this
+/// type is the proof.
 package struct VerifiedNotification: Hashable, Sendable {
   package let notification: SignedNotification
   package let transaction: VerifiedTransaction?
   package let renewalInfo: VerifiedRenewalInfo?
   package let signer: ReceiptSigner
-  /// The store, by the notification or by what it carries.
+  /// The store, by the notification or by its contents.
   package let environment: StoreEnvironment?
   /// The date of the notification, or if it has none (2022) of its contents.
   package let signedDate: Date
 
-  /// The app, by the notification or by what it carries.
+  /// The app, by the notification or by its contents.
   package var bundleID: BundleID? { notification.bundleID ?? transaction?.transaction.bundleID }
 
   fileprivate init(
@@ -100,7 +100,7 @@ package struct SignedDataVerifier: Sendable {
     self.acceptsXcode = acceptsXcode
   }
 
-  /// - Parameter now: our clock; it only refuses what is signed in the future.
+  /// - Parameter now: the service's clock, to refuse signatures from the future.
   package func transaction(_ jws: String, now: Date) throws(SignedDataError) -> VerifiedTransaction {
     let (jws, payload) = try Self.decode(jws)
     guard case .transaction(let transaction) = payload else {
@@ -109,7 +109,7 @@ package struct SignedDataVerifier: Sendable {
     return try verify(transaction, of: jws, now: now)
   }
 
-  /// - Parameter now: our clock; it only refuses what is signed in the future.
+  /// - Parameter now: the service's clock, to refuse signatures from the future.
   package func appTransaction(_ jws: String, now: Date) throws(SignedDataError) -> VerifiedAppTransaction {
     let (jws, payload) = try Self.decode(jws)
     guard case .appTransaction(let transaction) = payload else {
@@ -118,7 +118,7 @@ package struct SignedDataVerifier: Sendable {
     return try verify(transaction, of: jws, now: now)
   }
 
-  /// - Parameter now: our clock; it only refuses what is signed in the future.
+  /// - Parameter now: the service's clock, to refuse signatures from the future.
   package func renewalInfo(_ jws: String, now: Date) throws(SignedDataError) -> VerifiedRenewalInfo {
     let (jws, payload) = try Self.decode(jws)
     guard case .renewalInfo(let renewalInfo) = payload else {
@@ -127,9 +127,9 @@ package struct SignedDataVerifier: Sendable {
     return try verify(renewalInfo, of: jws, now: now)
   }
 
-  /// Checks the notification and what it carries: each signature, and that all are of one app and one environment.
+  /// Checks the notification and its contents: each signature, and that all are of one app and one environment.
   ///
-  /// - Parameter now: our clock; it only refuses what is signed in the future.
+  /// - Parameter now: the service's clock, to refuse signatures from the future.
   package func notification(_ jws: String, now: Date) throws(SignedDataError) -> VerifiedNotification {
     let (jws, payload) = try Self.decode(jws)
     guard case .notification(let notification) = payload else {
@@ -240,7 +240,7 @@ extension SignedDataVerifier {
     return signer.certificate
   }
 
-  /// Checks data from Xcode, whose key leads to no root: only later changes can be found.
+  /// Checks data from Xcode. Its key leads to no root: the check finds only later changes.
   private func checkLocal(_ jws: CompactJWS) throws(NotAuthentic) -> ReceiptSigner {
     guard let der = try Self.certificates(jws.header).first else { throw .wrongCertificateCount(0) }
     guard let certificate = Certificate(der: der) else { throw .unreadableCertificate }
@@ -261,7 +261,7 @@ extension SignedDataVerifier {
     return certificates
   }
 
-  /// The store whose rules apply.
+  /// The store that decides the rules.
   private func store(_ environment: SignedEnvironment) -> StoreEnvironment? {
     environment.isLocal && acceptsXcode ? .sandbox : environment.store
   }

@@ -1,6 +1,6 @@
 package import FoundationEssentials
 
-/// The offline report on a receipt: what it is, who signed it, what it proves.
+/// The offline report on a receipt: its kind, its signer and its purchases.
 package struct ReceiptInspection: Sendable {
   /// The exit code of `countersign inspect`.
   package enum Outcome: Int32, Sendable, CaseIterable {
@@ -57,7 +57,7 @@ package struct ReceiptInspection: Sendable {
     }
   }
 
-  /// The report for machines: snake_case, sorted keys, `null` for what is unknown.
+  /// The report for machines: snake_case, sorted keys, `null` for unknown values.
   package func json() -> String {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]

@@ -41,7 +41,7 @@ package struct SubmittedReceipt: Hashable, Sendable {
 
   /// Recognises a receipt in the text of a request.
   ///
-  /// - Throws: `UndecodableReceipt`, which says what the text is instead.
+  /// - Throws: `UndecodableReceipt`, which names the kind of text.
   package static func decode(_ text: String) throws(UndecodableReceipt) -> SubmittedReceipt {
     guard text.utf8.count <= limit else { throw .tooLarge }
     if let bytes = text.utf8.withContiguousStorageIfAvailable(ReceiptText.plainReceipt) ?? nil {

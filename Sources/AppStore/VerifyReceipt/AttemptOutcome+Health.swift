@@ -3,10 +3,10 @@ import HTTPTransport
 import JSON
 import Resilience
 
-/// The outcome for the circuit breaker: what a call says about Apple's health.
+/// The outcome for the circuit breaker: a call's evidence of Apple's health.
 ///
 ///     outcome                                      says
-///     0, 21006, 21010, 21004, 21007, 21008,        success: Apple works, whatever the answer
+///     0, 21006, 21010, 21004, 21007, 21008,        success: Apple works, with any answer
 ///     21000, 21001
 ///     21003, an unknown status                     nothing
 ///     21005, 21009, 21100…21199                    failure if the receipt's signature was verified here, else nothing

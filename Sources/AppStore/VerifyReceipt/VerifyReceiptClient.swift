@@ -7,7 +7,7 @@ package import Resilience
 ///
 /// It asks production first, the sandbox only on 21007, and production only on 21008, each once: the sandbox has
 /// wrongly answered 21007 for days. Temporary failures are retried within the deadline, see `RetryPolicy`. Everything
-/// but a verdict is an error, and no error says anything about what a user has.
+/// but a verdict is an error, and no error says anything about a user's purchases.
 ///
 /// https://developer.apple.com/documentation/appstorereceipts/verifyreceipt
 package final class VerifyReceiptClient: Sendable {

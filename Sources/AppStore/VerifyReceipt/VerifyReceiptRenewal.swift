@@ -8,7 +8,7 @@ import JSON
 enum VerifyReceiptRenewal {
   private static let gracePeriodExpiryDate: AppleDateNames = "grace_period_expires_date"
 
-  /// - Parameter row: the row of an iOS 6-style answer, whose renewal facts do not name their subscription.
+  /// - Parameter row: the row of an iOS 6-style answer: its renewal facts do not name their subscription.
   static func decode(_ element: JSONValue, of row: Purchase? = nil) throws(JSONError) -> RenewalInfo {
     RenewalInfo(
       originalTransactionID: try element.text("original_transaction_id").map { OriginalTransactionID($0) }

@@ -10,8 +10,8 @@ extension VerifyReceiptResponse {
   /// than every latest row, which none of them can have replaced. Purchases without an expiry come from both, joined by
   /// transaction ID; a refund in either counts.
   ///
-  /// Apple only decodes what stands in the receipt alone and has no expiry. It is reported as of the receipt's creation:
-  /// a refund since then is not in it.
+  /// Apple only decodes a purchase without an expiry that the receipt alone has. It is reported as of the receipt's
+  /// creation: a refund since then is not in it.
   ///
   /// - Parameters:
   ///   - environment: the endpoint that answered, for an answer that does not name its store.

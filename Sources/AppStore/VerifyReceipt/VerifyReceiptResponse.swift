@@ -111,7 +111,7 @@ package struct VerifyReceiptResponse: Hashable, Sendable {
     return rows
   }
 
-  /// - Parameter row: the row of an iOS 6-style answer, whose renewal facts may stand at the top level.
+  /// - Parameter row: the row of an iOS 6-style answer: its renewal facts may stand at the top level.
   private static func renewals(_ body: JSONValue, of row: Purchase?) throws(JSONError) -> [RenewalInfo]? {
     if let elements = try body.objects("pending_renewal_info"), row == nil || !elements.isEmpty {
       var renewals: [RenewalInfo] = []

@@ -37,7 +37,7 @@ enum AttemptOutcome: CallOutcome {
   }
 }
 
-/// The decision what to do after each call. Pure: it neither waits nor calls.
+/// The next step after each call. Pure: it neither waits nor calls.
 ///
 ///     outcome                                     next
 ///     0, 21006, 21010                             conclude
@@ -73,7 +73,7 @@ struct VerifyReceiptRoute {
   mutating func next(after outcome: AttemptOutcome) -> Step {
     attemptsHere += 1
     let step = ordinaryStep(after: outcome)
-    // The refusal is Apple's last verdict; what came after it is none.
+    // The refusal is Apple's last verdict; later answers are none.
     guard refusals > 0 else { return step }
     return switch step {
     case .fail(.unavailable), .fail(.unexpected), .fail(.sharedSecretRejected): .fail(.doubtful)

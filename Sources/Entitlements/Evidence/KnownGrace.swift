@@ -1,6 +1,6 @@
 package import struct FoundationEssentials.Date
 
-/// What Apple ever told about billing grace periods of a subscription.
+/// All of Apple's reports on billing grace periods of a subscription.
 ///
 /// Apple names a grace period only while it runs; afterwards a subscription reads as if none had been granted. The dates
 /// are the latest of all reports, which is enough to tell whether the period that ended last had a grace period: one of
@@ -19,7 +19,7 @@ package struct KnownGrace: Hashable, Sendable {
     self.overAt = overAt
   }
 
-  /// What is known from two sources.
+  /// The union of two sources.
   static func latest(_ one: KnownGrace?, _ other: KnownGrace?) -> KnownGrace? {
     guard let one, let other else { return one ?? other }
     func latest(_ dates: Date?...) -> Date? { dates.compactMap(\.self).max() }
@@ -28,7 +28,7 @@ package struct KnownGrace: Hashable, Sendable {
       overAt: latest(one.overAt, other.overAt))
   }
 
-  /// What is known of the period that ended then; `nil` if it had no grace period.
+  /// The grace period of the period that ended then; `nil` if there was none.
   func granted(after end: Date) -> KnownGrace? {
     let granted = KnownGrace(
       until: until.flatMap { end.isBefore($0) ? $0 : nil },
@@ -52,10 +52,10 @@ extension SubscriptionEvidence {
   /// Everything that is known of grace periods, by earlier reports and by the renewal infos at hand.
   var knownGrace: KnownGrace? { KnownGrace.latest(grace, graceOfRenewals) }
 
-  /// What the renewal infos at hand tell of grace periods.
+  /// The grace periods in the renewal infos at hand.
   var graceOfRenewals: KnownGrace? { renewals.lazy.map(grace).reduce(nil) { KnownGrace.latest($0, $1) } }
 
-  /// What a renewal info tells of a grace period.
+  /// The grace period in a renewal info.
   func grace(of renewal: RenewalInfo) -> KnownGrace? {
     let told = saidAt(reportedAt(renewal)).inWholeMilliseconds
     let isUndated = renewal.status == .billingGracePeriod && renewal.gracePeriodExpiresDate == nil

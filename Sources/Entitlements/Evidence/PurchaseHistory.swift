@@ -81,7 +81,7 @@ package struct PurchaseHistory: Hashable, Sendable {
         isAccountGone: isAccountGone,
         coverage: coverage)
       if coverage == .snapshot {
-        // What was only decoded is as old as the receipt.
+        // Decoded rows are as old as the receipt.
         let reported = purchases.compactMap(\.reportedAt)
         if reported.count == purchases.count, let newest = reported.max() { evidence.evidenceTime = newest }
         for index in evidence.purchases.indices { evidence.purchases[index].reportedAt = nil }

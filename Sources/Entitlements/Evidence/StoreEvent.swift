@@ -34,7 +34,7 @@ package struct StoreEvent: Hashable, Codable, Sendable {
   /// When it happened, by RevenueCat's clock.
   package var at: Date
   package var change: Change
-  /// The user whom the event names.
+  /// The user that the event names.
   package var user: UserID
   package var product: ProductID?
   /// The entitlement IDs that RevenueCat names for the product.
@@ -69,7 +69,7 @@ package struct StoreEvent: Hashable, Codable, Sendable {
   /// The order of events: by time, then by ID.
   func precedes(_ other: StoreEvent) -> Bool { at == other.at ? id < other.id : at < other.at }
 
-  /// The most events kept of a purchase: ten years of weekly renewals, and what else happens in them.
+  /// The limit of stored events for a purchase: ten years of weekly renewals, and other events in them.
   package static let limit = 1_000
 
   /// The events of a purchase, each once and in order, with one more.
@@ -90,7 +90,7 @@ package struct StoreTransfer: Hashable, Sendable {
   package var at: Date
   package var from: UserID
   package var to: UserID
-  /// Whether it takes along only what gives the former user nothing (`transfer_if_inactive`).
+  /// Whether it moves only purchases that give the former user nothing (`transfer_if_inactive`).
   package var isOfInactive: Bool
 
   package init(id: String, at: Date, from: UserID, to: UserID, isOfInactive: Bool) {

@@ -56,7 +56,7 @@ private struct AppAccount: Hashable {
   /// The places of the hyphens, a bit each: 8, 13, 18, 23.
   private static let hyphens: UInt64 = 0x84_2100
 
-  /// Whether a UUID is in lower case; `nil` for what is none. In one pass, as every row of the ledger is found by it.
+  /// Whether a UUID is in lower case; `nil` for other text. In one pass, as every row of the ledger is found by it.
   private static func isLowercase(_ text: UnsafeBufferPointer<UInt8>) -> Bool? {
     guard text.count == 36 else { return nil }
     var isLowercase = true

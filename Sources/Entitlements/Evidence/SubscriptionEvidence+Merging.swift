@@ -24,7 +24,7 @@ extension SubscriptionEvidence {
   ///
   /// The result does not depend on the order or number of reports: the operation is commutative, associative and
   /// idempotent. (Beyond `partLimit` only nearly: a snapshot in between may make room. And sales apart, on which no
-  /// verdict hangs: what a snapshot in between omits is not remembered.)
+  /// verdict hangs: omissions of a snapshot in between are not remembered.)
   ///
   /// Both have to be proven evidence of one subscription; provisional evidence, or another key, changes nothing.
   package func merging(_ other: SubscriptionEvidence) -> SubscriptionEvidence {
@@ -39,7 +39,7 @@ extension SubscriptionEvidence {
       .keepingGrace(of: self).keepingGrace(of: other)
   }
 
-  /// Adds what other evidence knows of grace periods.
+  /// Adds the grace periods of other evidence.
   package func keepingGrace(of other: SubscriptionEvidence) -> SubscriptionEvidence {
     var kept = self
     let known = KnownGrace.latest(knownGrace, other.knownGrace)
@@ -47,7 +47,7 @@ extension SubscriptionEvidence {
     return kept
   }
 
-  /// Adds what other evidence says of the sales of the same transactions, and this one does not.
+  /// Adds prices, countries and offers that only other evidence has for the same transactions.
   package func keepingSales(of other: SubscriptionEvidence) -> SubscriptionEvidence {
     guard other.purchases.contains(where: { $0.sale != nil }) else { return self }
     let sales = Dictionary(other.purchases.map { ($0.transactionID, $0.sale) }) { $0 ?? $1 }
@@ -97,7 +97,7 @@ private struct Reports {
   init(_ evidence: SubscriptionEvidence) {
     source = evidence.source
     evidenceTime = evidence.evidenceTime.wholeMilliseconds
-    // Only a snapshot can say that the account is gone, whatever it was merged with.
+    // Only a snapshot can say that the account is gone, even after a merge.
     let isSnapshot = evidence.isAccountGone || evidence.coverage == .snapshot
     for var purchase in evidence.purchases {
       purchase.reportedAt = isSnapshot ? evidenceTime : evidence.reportedAt(purchase).wholeMilliseconds

@@ -39,8 +39,8 @@ extension SubscriptionEvidence {
     return rows
   }
 
-  /// Marks what a later purchase replaced, in the order in which they were bought: an upgrade takes the place of all that
-  /// runs. In a snapshot one is inferred only where it was taken back: of one that runs, Apple says so.
+  /// Marks purchases that a later one replaced, in the order of purchase: an upgrade takes the place of all that runs.
+  /// In a snapshot one is inferred only where it was taken back: of one that runs, Apple says so.
   private func markUpgraded(_ rows: inout [Reading]) {
     guard coverage != .snapshot || rows.contains(where: { $0.purchase.cancellationDate != nil }) else { return }
     let order = rows.indices.filter { rows[$0].purchase.purchaseDate != nil && rows[$0].purchase.expiresDate != nil }
@@ -154,7 +154,7 @@ extension SubscriptionEvidence {
       && !(renewal.gracePeriodExpiresDate.map { reportedAt(renewal).isBefore($0) } ?? false)
   }
 
-  /// When Apple said what is reported as of a time: what a snapshot has holds at the moment of its answer.
+  /// The time of Apple's report: a snapshot's rows are as of its answer.
   func saidAt(_ reported: Date) -> Date {
     guard case .partial(let since) = coverage else { return evaluatedAt }
     return isPartial(reportedAt: reported) ? reported : answeredAt ?? since ?? reported

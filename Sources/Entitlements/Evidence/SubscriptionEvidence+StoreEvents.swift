@@ -2,9 +2,9 @@ package import struct FoundationEssentials.Date
 
 /// The evidence that a purchase's events are.
 ///
-/// The events are taken in the order in which they happened, whatever the order of their arrival. Each of them is
-/// partial evidence, as Apple's notifications are: what is not reported is not known, and an end that came by time
-/// alone is no end that was reported. It is held, and is unproven then.
+/// The events count in the order in which they happened, in any order of arrival. Each of them is partial evidence, as
+/// Apple's notifications are: a fact without a report is unknown, and an end that came by time alone is no end that was
+/// reported. It is held, and is unproven then.
 ///
 ///     event                    the period that it names             renewal
 ///     period, extended         as named                             on; billing is well (extended: as before)
@@ -215,7 +215,7 @@ extension StoreEvent {
   /// Whether it tells that a period was bought.
   fileprivate var isSale: Bool { change == .period || change == .single }
 
-  /// The owner of a purchase: the user whom its first event names, or to whom it was transferred since.
+  /// The owner of a purchase: the user of its first event, or of the last transfer.
   ///
   /// - Parameters:
   ///   - transfers: of any users.

@@ -1,7 +1,7 @@
 package import struct FoundationEssentials.Date
 
 extension Entitlement {
-  /// The verdict in plain English, for support to read to the customer: state, reason, end, and what changed.
+  /// The verdict in plain English, for support to read to the customer: state, reason, end, and the change.
   ///
   ///     Apple could not renew the payment on 3 March 2026; access to pro runs until 19 March 2026. …
   ///
@@ -143,7 +143,7 @@ extension Entitlement {
     }
   }
 
-  /// What is missing in the catalog, as far as is known.
+  /// The product that the catalog lacks, if known.
   private func noExpiry(of product: some CustomStringConvertible) -> String {
     """
     \(witness) gave no expiration date for \(product), so it does not count. If it is a non-renewing subscription, the \

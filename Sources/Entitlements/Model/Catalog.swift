@@ -98,7 +98,7 @@ package struct Catalog: Hashable, Sendable {
   /// The name of today of a tier; a tier that is not listed keeps its own.
   package func current(_ tier: Tier) -> Tier { formerNames[tier] ?? tier }
 
-  /// The position of a tier in ascending order. An unlisted tier ranks above all: what it gave is unknown, so any
+  /// The position of a tier in ascending order. An unlisted tier ranks above all: its worth is unknown, so any
   /// replacement may be less.
   package func rank(of tier: Tier) -> Int { ranks[tier] ?? .max }
 }

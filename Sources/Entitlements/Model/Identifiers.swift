@@ -32,7 +32,7 @@ package struct OriginalTransactionID: Identifier {
 }
 
 extension OriginalTransactionID {
-  /// Whether it names another store than Apple's, whose IDs have no colon.
+  /// Whether it names another store than Apple's: Apple's IDs have no colon.
   package var isOfAnotherStore: Bool { rawValue.utf8.contains(UInt8(ascii: ":")) }
 
   /// The other store, in RevenueCat's word: `play_store`. `nil` for Apple's.
@@ -49,7 +49,7 @@ package struct SubscriptionGroupID: Identifier {
 ///
 /// UUIDs are compared without case (RFC 9562, section 4): Swift writes capitals, most other languages do not. The text
 /// is kept as given, as the app's own row may be found by it alone. Any other ID is compared octet by octet, as tables
-/// compare it: what comes from outside is ASCII, or in Normalization Form C (`init(appUserID:)`).
+/// compare it: text from outside is ASCII, or in Normalization Form C (`init(appUserID:)`).
 package struct UserID: Identifier {
   package let rawValue: String
   package init(rawValue: String) { self.rawValue = rawValue }
@@ -75,8 +75,8 @@ package struct UserID: Identifier {
   /// No user has this ID.
   package static let nobody = UserID("")
 
-  /// Whether this is somebody who has not signed in: a device, or one for whom an SDK of RevenueCat's made the ID up:
-  /// `$RCAnonymousID:` and, as a rule, 32 hexadecimal digits. No row of the app's has such a key.
+  /// Whether the user has not signed in: a device, or an ID that RevenueCat's SDK made up: `$RCAnonymousID:` and, as a
+  /// rule, 32 hexadecimal digits. No row of the app's has such a key.
   package var isAnonymous: Bool { rawValue.hasPrefix("$RCAnonymousID:") || isDevice }
 
   /// The beginning of the IDs of devices that stand for their users, in an app without accounts; the device's UUID follows.
@@ -85,8 +85,8 @@ package struct UserID: Identifier {
   /// Whether the user is a device.
   package var isDevice: Bool { rawValue.hasPrefix(Self.devicePrefix) }
 
-  /// The beginning of the pseudonyms under which the ledger keeps what stays of erased users. A user ID from outside has
-  /// no slash, so that nobody can have such a name, and no route can ask for it.
+  /// The prefix of the pseudonyms of erased users in the ledger. A user ID from outside has no slash, so that nobody
+  /// can have such a name, and no route can ask for it.
   package static let pseudonymPrefix = "erased/"
 
   /// Whether this is the pseudonym of an erased user.

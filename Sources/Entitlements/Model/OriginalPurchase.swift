@@ -1,6 +1,6 @@
 package import struct FoundationEssentials.Date
 
-/// What Apple says of the app itself: when a customer had it first, and in which version.
+/// Apple's report on the app itself: a customer's first download, and its version.
 ///
 /// https://developer.apple.com/documentation/storekit/apptransaction
 package struct OriginalPurchase: Hashable, Sendable {
@@ -33,7 +33,7 @@ extension OriginalTransactionID {
   package var isOfApp: Bool { rawValue.hasPrefix(Self.appPrefix) }
 }
 
-/// What those get who had the app early enough (`catalog.original_purchase`).
+/// The tier of customers who had the app early enough (`catalog.original_purchase`).
 package struct OriginalPurchaseRule: Hashable, Sendable {
   package enum Bound: Hashable, Sendable {
     case version(AppVersion)

@@ -47,7 +47,7 @@ package struct Purchase: Hashable, Codable, Sendable {
       else { return nil }
     }
 
-    /// With what another report of the same transaction says besides. A price belongs to its currency.
+    /// Adds members from another report of the same transaction. A price belongs to its currency.
     func completed(by other: Sale) -> Sale {
       var sale = self
       if price == nil { (sale.price, sale.currency) = (other.price, other.currency) }

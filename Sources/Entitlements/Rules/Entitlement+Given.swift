@@ -1,13 +1,13 @@
 import struct FoundationEssentials.Date
 
 extension Entitlement {
-  /// The verdict on a user whose purchases give `self`, with what was given besides.
+  /// The verdict `self` by the purchases, with grants and trials added.
   ///
   ///     running                                     status, tier, reason
   ///     a grant above what the purchases give       active, the grant's, granted
   ///     a trial above what the purchases give       active, the trial's, trial
   ///
-  /// The highest tier decides, then what was paid, then what ends last. `accessUntil` is the end of unbroken access at
+  /// The highest tier decides, then a paid one, then the latest end. `accessUntil` is the end of unbroken access at
   /// this tier or above, so that a grant behind a purchase is seen. A period that is over says nothing.
   ///
   /// - Parameter now: the evaluation time.

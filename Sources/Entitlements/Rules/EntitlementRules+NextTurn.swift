@@ -1,7 +1,7 @@
 package import struct FoundationEssentials.Date
 
 extension EntitlementRules {
-  /// The first moment after `now` at which time alone changes what a purchase gives; `nil` for never.
+  /// The first moment after `now` at which time alone changes the verdict on a purchase; `nil` for never.
   ///
   /// For a purchase that nobody can be asked about: the app's row has to follow the clock.
   package func nextTurn(of evidence: SubscriptionEvidence, after now: Date) -> Date? {

@@ -1,7 +1,7 @@
 package import struct FoundationEssentials.Date
 
 extension EntitlementRules {
-  /// The end of the access that a verdict gives. What holds beyond its end, in an outage, holds until the hold is over.
+  /// The end of the access that a verdict gives. A verdict held in an outage gives access until the end of the hold.
   /// - Returns: `nil` for access without an end, and for the tier that everybody has.
   package func accessEnd(of verdict: Entitlement, at now: Date) -> Date? {
     guard catalog.rank(of: verdict.tier) > 0, let end = verdict.accessUntil else { return nil }

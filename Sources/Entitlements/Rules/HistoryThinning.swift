@@ -7,7 +7,7 @@
 /// - each change of owner;
 /// - each note that a line which stays names as its reason.
 ///
-/// So the history still tells tier, status, reason and product of every moment. What goes is repetition: renewals, checks
+/// So the history still has tier, status, reason and product at every moment. Repetition is removed: renewals, checks
 /// that found the same, and notes about them.
 package struct HistoryThinning {
   /// A line of the history.
@@ -15,7 +15,7 @@ package struct HistoryThinning {
     package enum Content: Hashable, Sendable {
       case verdict(Standing)
       case ownership
-      /// - Parameter namedBy: the lines whose reason it is, of every user.
+      /// - Parameter namedBy: the lines that name the note as their reason, of every user.
       case note(namedBy: Set<Int64>)
     }
 

@@ -54,7 +54,7 @@ extension SubscriptionEvidence {
   }
 }
 
-/// The identity of a purchase across rows: the transaction, or the billing period, whose number stays when a restored
+/// The identity of a purchase across rows: the transaction, or the billing period: its number stays when a restored
 /// purchase gets a new transaction ID.
 private enum PurchaseIdentity: Hashable {
   case transaction(StoreEnvironment, TransactionID)

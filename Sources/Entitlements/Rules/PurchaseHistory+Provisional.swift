@@ -15,8 +15,8 @@ extension PurchaseHistory {
   /// Only the rows that grant are returned: a receipt's past end is not proof of an end. A signature from the future
   /// grants nothing. Its age does not matter: a yearly subscriber's receipt may be months old.
   ///
-  /// - Parameter until: when the grant ends, whatever the receipt says. Counted from the first time this receipt was
-  ///   presented; otherwise presenting it again would prolong the grant.
+  /// - Parameter until: the end of the grant, even if the receipt runs longer. Counted from the first time this receipt
+  ///   was presented; otherwise presenting it again would prolong the grant.
   package func provisionalEvidence(at now: Date, until: Date, catalog: Catalog) -> [SubscriptionEvidence] {
     guard !isAccountGone, now.isBefore(until),
       !now.advanced(by: Self.provisionalSkew).isBefore(evidenceTime)

@@ -155,8 +155,8 @@ extension SubscriptionGroup {
     return state(.expired, ending.reason, entitled: false, byTime: true, policy: value)
   }
 
-  /// What Apple says of a row that is over. Apple's own status counts if it was told after the row's end; it stands
-  /// above the flags, and the customer's own end (intent 1) stands above it.
+  /// Apple's report on a row that is over. Apple's own status counts if it is newer than the row's end; it stands above
+  /// the flags, and the customer's own end (intent 1) stands above it.
   private struct Ending {
     /// Apple's status; `nil` where none was told after the end.
     var status: RenewalInfo.Status?
