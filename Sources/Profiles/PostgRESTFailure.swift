@@ -61,7 +61,7 @@ extension PostgRESTFailure {
       rule.kind, code, rule.sentence, retryAfter: signs.retryAfter ?? rule.pause, mayStillBeApplied: isGateways)
   }
 
-  /// One line of the table: the pattern of a response, its meaning, and what to do.
+  /// One line of the table: the pattern of a response, its meaning, and the remedy.
   private struct Rule {
     let code: String?
     let status: ClosedRange<Int>
@@ -222,7 +222,7 @@ extension PostgRESTFailure {
   static let versionType = PostgRESTFailure(
     .misconfigured, "version_type", "profile_store.columns.version names a column that is not a bigint")
 
-  /// A success whose body cannot be read.
+  /// A success with an unreadable body.
   static let unreadable = PostgRESTFailure(.unavailable, "unreadable_answer", notRows)
 }
 
@@ -284,7 +284,7 @@ extension PostgRESTFailure.Signs {
     let error = try? await JSONReader.shared.read(response.body) { body throws(JSONError) -> Error in
       Error(code: text(body, "code"), isLocked: text(body, "hint") == "subscription_is_read_only")
     }
-    // The header is all that remains of an error whose body was lost: `PostgREST; error=PGRST116`.
+    // Of an error with a lost body only the header remains: `PostgREST; error=PGRST116`.
     let header = response.header("Proxy-Status")?.split(separator: "error=", maxSplits: 1).last.map(String.init)
     let pause = response.retryAfter().map { min(max($0, retryAfterRange.lowerBound), retryAfterRange.upperBound) }
     return PostgRESTFailure.Signs(

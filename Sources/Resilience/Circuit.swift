@@ -204,7 +204,7 @@ private struct RecentOutcomes {
     }
   }
 
-  /// Drops what is too old.
+  /// Drops old counts.
   ///
   /// - Returns: the slice of this moment.
   @discardableResult private mutating func forget(at now: ContinuousClock.Instant) -> Int {

@@ -8,7 +8,7 @@ import Synchronization
 ///       permit.report(.success)     // or .failure(), or .neutral
 ///     }
 ///
-/// The rules are in `Circuit`. One breaker stands for one service: what one store does says nothing about another.
+/// The rules are in `Circuit`. One breaker stands for one service: one store's trouble says nothing about another's.
 package final class CircuitBreaker: Sendable {
   /// The limits of a breaker: when it opens, and how long it stays open.
   package struct Configuration: Hashable, Sendable {
@@ -38,8 +38,8 @@ package final class CircuitBreaker: Sendable {
     case success
     /// - Parameters:
     ///   - retryAfter: how long the service asked to be left alone.
-    ///   - reporter: on whose behalf the call was made, where what they sent may be the cause. One reporter is heard once
-    ///     and not again soon, so that nobody opens it alone. `nil`: it counts for any caller.
+    ///   - reporter: the caller, if their bytes may be the cause of a failure. One reporter is heard once and not again
+    ///     soon, so that nobody opens it alone. `nil`: it counts for any caller.
     case failure(retryAfter: Duration? = nil, reporter: String? = nil)
     /// No statement. A probe that ends so passes its place to the next call.
     case neutral

@@ -8,7 +8,7 @@ package final class KeyedLock<Key: Hashable & Sendable>: Sendable {
   }
 
   private struct State {
-    /// The keys that somebody has, each with those who wait for it.
+    /// The held keys, each with its waiting callers.
     var waiting: [Key: [Waiter]] = [:]
     var numbers: UInt64 = 0
   }
@@ -58,7 +58,7 @@ package final class KeyedLock<Key: Hashable & Sendable>: Sendable {
     next?.resume(true)
   }
 
-  /// Whether somebody has it just now.
+  /// Whether the key is held now.
   package func isLocked(_ key: Key) -> Bool { state.withLock { $0.waiting[key] != nil } }
 
   /// How many wait now.

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Remembers up to `limit` values; what was not asked for longest makes room for what is new.
+/// Remembers up to `limit` values; the least recently used one makes room for a new one.
 ///
 /// The values are linked to a ring in the order of their last use, so that making room takes the same few steps however
 /// many there are:
@@ -22,7 +22,7 @@ package final class LRUCache<Key: Hashable & Sendable, Value: Sendable>: Sendabl
     var newest = 0
     var found = 0
 
-    /// Moves what stands at `place` to the newest end of the ring.
+    /// Moves the entry at `place` to the newest end of the ring.
     mutating func use(_ place: Int) {
       guard place != newest else { return }
       let (older, newer) = (entries[place].older, entries[place].newer)
@@ -36,7 +36,7 @@ package final class LRUCache<Key: Hashable & Sendable, Value: Sendable>: Sendabl
       newest = place
     }
 
-    /// Writes over what was not asked for longest.
+    /// Overwrites the least recently used entry.
     mutating func replaceOldest(by value: Value, as key: Key) {
       let oldest = entries[newest].newer
       places[entries[oldest].key] = nil

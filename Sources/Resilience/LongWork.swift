@@ -1,9 +1,9 @@
-/// Work that grows with what somebody sent.
+/// Work that grows with the size of the input.
 ///
-/// Requests are handled on the threads of event loops, where every other connection waits meanwhile. What is large is
-/// taken apart on Swift's own threads. What is made of its parts stays where it is: that takes a tenth of the time.
+/// Requests are handled on the threads of event loops, where every other connection waits meanwhile. Large input is
+/// decoded on Swift's own threads. Work on the decoded parts stays on the event loop: it takes a tenth of the time.
 package enum LongWork {
-  /// Bytes that are taken apart wherever they are: no more than a few milliseconds, whatever they say.
+  /// The size up to which input is decoded in place: a few milliseconds at most, for any content.
   package static let limit = 64 * 1024
 
   package static func run<Value, Failure>(

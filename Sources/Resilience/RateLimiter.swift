@@ -6,8 +6,8 @@ import Synchronization
 ///     rate 10, per a minute:   ten requests at once, then one every 6 s
 ///
 /// A bucket that nobody touched for a period is full, as one is that does not exist. So there are two generations of
-/// buckets: what is asked for moves to the young one, and once in a while the old one, untouched for longer than that,
-/// is forgotten as a whole. Memory is bounded by the callers of the last moments, and by `most` in a flood of addresses,
+/// buckets: a used bucket moves to the young one, and once in a while the old one, untouched for longer than that, is
+/// forgotten as a whole. Memory is bounded by the callers of the last moments, and by `most` in a flood of addresses,
 /// whose buckets are then forgotten, full or not.
 package final class RateLimiter: Sendable {
   private struct Bucket {
@@ -86,7 +86,7 @@ package final class RateLimiter: Sendable {
     }
   }
 
-  /// Gives back what was taken for a request that does not count.
+  /// Gives back the token of a request that does not count.
   package func giveBack(_ caller: String) {
     guard rate > 0 else { return }
     state.withLock { state in

@@ -1,7 +1,7 @@
 import Synchronization
 
-/// A value that is looked up now and then, however many ask: what was found stands for a moment, and while it is being
-/// looked up all who ask wait for the same.
+/// A value that is looked up now and then, for any number of callers: a result is reused for a moment, and while it is
+/// being looked up all who ask wait for the same.
 package final class RecentValue<Value: Sendable>: Sendable {
   private struct State {
     var look: Task<Value, Never>?
@@ -15,7 +15,7 @@ package final class RecentValue<Value: Sendable>: Sendable {
   private let clock: @Sendable () -> ContinuousClock.Instant
   private let look: @Sendable () async -> Value
 
-  /// - Parameter lifetime: how long what was found stands.
+  /// - Parameter lifetime: how long a result is reused.
   package init(
     lifetime: Duration, clock: @escaping @Sendable () -> ContinuousClock.Instant = { .now },
     look: @escaping @Sendable () async -> Value

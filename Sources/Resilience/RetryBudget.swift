@@ -4,12 +4,12 @@ import Synchronization
 ///
 /// Retries help against a fault here and there. When everything fails they multiply the load on a service that has
 /// trouble enough: three attempts each would triple it. So a repeated call costs a token, and every call made for the
-/// first time earns a tenth of one: calls come to at most 1.1 times what was asked for, and the tokens kept. A service
-/// with few callers would earn none for long; so one token comes in every 10 s.
+/// first time earns a tenth of one: calls come to at most 1.1 times the questions, and the tokens kept. A service with
+/// few callers would earn none for long; so one token comes in every 10 s.
 ///
 /// A failure that a caller can provoke is repeated once without a token; otherwise one caller could spend the tokens of all.
 package final class RetryBudget: Sendable {
-  /// The size of the budget, and what fills it.
+  /// The size of the budget, and its refill.
   package struct Configuration: Hashable, Sendable {
     /// Tokens earned by a hundred first calls.
     package var retriesPerHundredCalls = 10

@@ -5,7 +5,7 @@ import Resilience
 ///     fetched ──5 min──▶ fetched again ──5 min──▶ fails ─5 s─▶ fails ─10 s─▶ … at most every minute
 ///        └ valid for 24 h after the last success ┘
 ///
-/// An unknown key ID triggers one extra fetch, at most once a minute, whatever clients send.
+/// An unknown key ID triggers one extra fetch, at most once a minute, for any number of such tokens.
 struct KeySetSchedule: Hashable, Sendable {
   typealias Instant = ContinuousClock.Instant
 

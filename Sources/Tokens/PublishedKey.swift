@@ -11,7 +11,7 @@ package struct PublishedKey: Hashable, Sendable {
 
     /// SHA-256 of the members that define the key, and of no other (RFC 7638, section 3).
     ///
-    /// Meaningless for a key whose numbers are not base64url; it cannot become a `TokenKey`.
+    /// Meaningless for a key with numbers that are not base64url; it cannot become a `TokenKey`.
     var thumbprint: SHA256Digest {
       let members =
         switch self {

@@ -5,7 +5,7 @@ package import HTTPTransport
 package struct TokenKey: Sendable {
   /// `kid`. `nil` for a shared secret: its tokens may have any or none, as Supabase's legacy tokens do.
   let id: String?
-  /// The key's identity, whatever its ID; `nil` for a shared secret.
+  /// The key's identity, independent of its ID; `nil` for a shared secret.
   let thumbprint: SHA256Digest?
   private let key: SignatureKey
 

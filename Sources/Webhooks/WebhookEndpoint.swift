@@ -41,7 +41,7 @@ package struct WebhookEndpoint: Hashable, Sendable {
     }
   }
 
-  /// The URL without what may be a secret: its path and query.
+  /// The URL without its path and query, which may be secret.
   package var origin: String {
     let end = url.firstRange(of: "://")?.upperBound ?? url.startIndex
     return String(url[..<end] + url[end...].prefix { $0 != "/" && $0 != "?" })

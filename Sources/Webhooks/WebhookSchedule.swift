@@ -15,7 +15,7 @@ package enum WebhookSchedule {
   ///
   /// - Parameters:
   ///   - attempts: those that failed, one or more.
-  ///   - retryAfter: what the receiver asks for.
+  ///   - retryAfter: the pause that the receiver asks for.
   ///   - jitter: chance, from zero to its argument.
   package static func pause(
     after attempts: Int, retryAfter: Duration? = nil, jitter: (Duration) -> Duration

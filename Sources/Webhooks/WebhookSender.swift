@@ -16,7 +16,7 @@ package struct WebhookMessage: Hashable, Sendable {
 package enum WebhookOutcome: Hashable, Sendable {
   /// Any status of 2xx.
   case delivered
-  /// Not taken, or nobody knows.
+  /// Not taken, or unknown.
   ///
   /// - Parameters:
   ///   - problem: a code for people: `http_500`, `timed_out`.

@@ -30,7 +30,7 @@ package struct Experiment: Hashable, Sendable {
 
   /// The variant of a user, who saw one before or none; `nil` without a variant of any weight.
   ///
-  /// - Parameter seen: what the user saw first. It counts for nothing once it is none of the experiment's.
+  /// - Parameter seen: the variant that the user saw first. It is ignored once the experiment lacks it.
   package func variant(for user: UserID, seen: String?) -> String? {
     variants.contains { $0.name == seen } ? seen : variant(for: user)
   }

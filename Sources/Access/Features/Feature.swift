@@ -69,8 +69,8 @@ package struct Feature: Hashable, Sendable {
     return min(place + 1, tiers.count)..<tiers.count
   }
 
-  /// How far back the rules of any tier look from any moment: what was consumed before may be forgotten, but for its
-  /// sum. Tomorrow's catalog may look further back, so that a ledger should keep more.
+  /// How far back the rules of any tier look from any moment: older consumption may be forgotten, but for its sum.
+  /// Tomorrow's catalog may look further back, so that a ledger should keep more.
   package var horizon: Duration {
     var horizon = Duration.zero
     for case .meter(let rules) in allowances {
@@ -79,7 +79,7 @@ package struct Feature: Hashable, Sendable {
     return horizon
   }
 
-  /// Whether so many of a thing are almost what a tier allows: all but one of a limit below ten, all but two of others.
+  /// Whether a count is close to a tier's limit: all but one of a limit below ten, all but two of others.
   package func isNear(_ count: Int, limitOf tier: Tier) -> Bool {
     guard case .limit(let limit?) = allowance(of: tier), limit > 0, count > 0 else { return false }
     return count >= limit - (limit < 10 ? 1 : 2)

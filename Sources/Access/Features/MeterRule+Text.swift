@@ -5,7 +5,7 @@ extension MeterRule {
   package struct TextError: Error, Hashable {
     /// The end of a sentence about the text: `must be …`.
     package let sentence: String
-    /// The word that is wrong, and what could stand in its place.
+    /// The wrong word, and the words that could replace it.
     package let word: String
     package let known: [String]
   }
@@ -21,7 +21,7 @@ extension MeterRule {
   private static let examples =
     "must be a rule such as 40 per day, 10 per month, 1 per rolling 7d, 1 in total, 3 days in a row or unlimited"
 
-  /// Reads the rules of one tier, all of which have to hold; none of them is `unlimited`.
+  /// Reads the rules of one tier; all have to allow an amount, and none is `unlimited`.
   package static func rules(_ texts: [String]) throws(TextError) -> [MeterRule] {
     var rules: [MeterRule] = []
     for text in texts where text != unlimited { rules.append(try MeterRule(text)) }

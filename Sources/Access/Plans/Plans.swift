@@ -1,6 +1,6 @@
 package import Entitlements
 
-/// The part of the catalog that decides no verdict: what a paywall shows, and what each tier may do.
+/// The part of the catalog that decides no verdict: offerings, and each tier's features.
 package struct Plans: Hashable, Sendable {
   /// A tier with the name and the description that people read.
   package struct Plan: Hashable, Sendable {

@@ -1,8 +1,8 @@
-/// The progress of a user towards paying, of which conversion and funnel are counted. Days are since 1970-01-01 in UTC.
+/// The progress of a user towards paying, for conversion and funnel. Days are since 1970-01-01 in UTC.
 package struct UserProgress: Hashable, Sendable {
   /// A count of users, by day.
   package enum Step: String, CaseIterable, Sendable {
-    /// Users of whom the service first heard on the day, and those of them who have paid since.
+    /// Users first seen on the day, and those of them who have paid since.
     case users
     case conversions
     /// Users who saw a paywall for the first time on the day, and those of them who have paid since.

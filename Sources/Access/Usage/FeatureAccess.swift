@@ -41,7 +41,7 @@ package struct FeatureAnswer: Hashable, Sendable {
 }
 
 extension Feature {
-  /// The questions about the past whose answers are needed for `access(for:_:usage:)`; empty for a flag and a limit.
+  /// The questions about the past to answer for `access(for:_:usage:)`; empty for a flag and a limit.
   ///
   /// The tiers above are asked about too: which of them would allow it is part of a refusal.
   package func questions(for tier: Tier, _ attempt: Attempt) -> Set<UsageQuestion> {
@@ -88,7 +88,7 @@ extension Feature {
     return rules.map { $0.returnLimit(attempt) }
   }
 
-  /// Whether a rule of any tier looks at all time: then what was given back is never forgotten.
+  /// Whether a rule of any tier looks at all time: then a given-back consumption is never forgotten.
   package var countsForEver: Bool {
     allowances.contains { allowance in
       guard case .meter(let rules) = allowance else { return false }

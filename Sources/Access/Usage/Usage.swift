@@ -2,7 +2,7 @@ package import struct FoundationEssentials.Date
 
 /// An amount of a feature that a user consumes at a moment, or asks about.
 package struct Attempt: Sendable {
-  /// Read once: what is checked is what is counted.
+  /// Read once, so that the checked amount is the counted one.
   package let now: Date
   package let amount: Int
   let days: LocalDays
@@ -12,7 +12,7 @@ package struct Attempt: Sendable {
   /// - Parameters:
   ///   - now: our own clock's time.
   ///   - zone: in which calendar windows begin and end.
-  ///   - amount: zero asks about nothing more than what was consumed already.
+  ///   - amount: zero asks only about the consumption so far.
   package init(at now: Date, in zone: Zone, amount: Int = 1) {
     self.now = now
     self.amount = amount
@@ -31,7 +31,7 @@ package struct Attempt: Sendable {
   var consumed: Attempt { Attempt(self, amount: 0) }
 }
 
-/// A question that the rules ask about what a user consumed of a feature.
+/// A question of the rules about a user's consumption of a feature.
 ///
 /// Each takes one range query over an index by user, feature and moment. An unlimited tier asks nothing, however much
 /// was consumed.

@@ -37,8 +37,8 @@ package struct KnownGrace: Hashable, Sendable {
     return granted == KnownGrace() ? nil : granted
   }
 
-  /// Until when it runs, of a period that ended then, by what was told before: until Apple says that it is over. Without a
-  /// date that is for a day after Apple's last word, and for no longer than Apple's longest.
+  /// The end of the grace period after a period that ended then: until Apple says that it is over. Without a date it
+  /// lasts a day after Apple's last report, and no longer than Apple's longest.
   func lastEnd(after end: Date) -> Date? {
     let named = until.map { min($0, overAt ?? $0) }
     guard let runningAt, overAt.map({ $0.isBefore(runningAt) }) ?? true else { return named }

@@ -4,7 +4,7 @@ package import struct FoundationEssentials.Date
 
 extension Exposure {
   /// The counts that one user adds to the figures of the variant. Payments before the exposure count for `paidBefore` alone;
-  /// so does a purchase whose first transaction is not known.
+  /// so does a purchase without a known first transaction.
   ///
   /// - Parameters:
   ///   - evidence: the user's purchases. The same count as in `SubscriptionEvidence.figures`.

@@ -51,7 +51,7 @@ package struct FigureSeries: Hashable, Sendable {
   /// The levels at the end of the day before the span.
   package let before: [String: FigureCounts]
   package let periods: [Period]
-  /// By product and currency: the levels at the end of the span, and what happened in it.
+  /// By product and currency: the levels at the end of the span, and its flows.
   package let products: [String: [String: FigureCounts]]
   /// Purchases that changed and are not counted yet, at most `pendingLimit`.
   package let pending: Int
@@ -195,7 +195,7 @@ extension FigureCounts {
     if isTakenBack { self -= counts } else { self += counts }
   }
 
-  /// The levels alone, without what happened on a day.
+  /// The levels alone, without a day's flows.
   fileprivate var levels: Self {
     var levels = self
     for figure in Figure.allCases where !figure.isLevel { levels[figure] = 0 }

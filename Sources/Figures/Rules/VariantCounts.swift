@@ -19,7 +19,7 @@ package struct VariantKey: Hashable, Comparable, Sendable {
   }
 }
 
-/// The users who saw a variant, and their trials and payments since.
+/// The users who saw a variant, with their later trials and payments.
 package struct VariantCounts: Hashable, Sendable {
   /// Users who saw the variant.
   package var exposed: Int64 = 0
