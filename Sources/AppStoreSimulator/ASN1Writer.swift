@@ -19,7 +19,7 @@ enum ASN1Writer {
     [tag] + length(content.count) + content
   }
 
-  /// A constructed value whose end is marked by two zero octets (X.690, section 8.1.3.6).
+  /// A constructed value that ends with two zero octets (X.690, section 8.1.3.6).
   static func indefinite(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] {
     [tag, 0x80] + content + [0, 0]
   }

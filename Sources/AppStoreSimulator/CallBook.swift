@@ -52,7 +52,7 @@ final class CallBook: Sendable {
     var production = 0
     /// Calls of the development server.
     var sandbox = 0
-    /// Calls whose bearer token was refused.
+    /// Calls with a refused bearer token.
     var rejectedTokens = 0
     /// By endpoint: `query_two_bits`, `update_two_bits`, `unknown`.
     var byEndpoint: [String: Int] = [:]
@@ -63,7 +63,7 @@ final class CallBook: Sendable {
     var total = 0
     var production = 0
     var sandbox = 0
-    /// Calls whose token was refused.
+    /// Calls with a refused token.
     var rejectedTokens = 0
     /// By endpoint: `subscriptions`, `transactions`, `history`, `lookup`, `notifications_test`, `unknown`.
     var byEndpoint: [String: Int] = [:]

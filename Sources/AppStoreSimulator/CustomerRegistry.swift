@@ -1,6 +1,7 @@
 import Synchronization
 
-/// The customers known to a simulator: those it issued something for, and those whose receipts it received.
+/// The customers known to a simulator: customers with an issued receipt or transaction, and customers of received
+/// receipts.
 ///
 /// A receipt contains its whole seed; an ID and a signed transaction do not. An ID encodes the store, the subscriber
 /// and the transaction (`ReceiptSeed.transactionID`); the rest of the seed, above all the scenario and its start, is

@@ -1,4 +1,4 @@
-/// The part of the development PKI that signs JWS: what StoreKit 2, the Server API and notifications carry. Written by
+/// The part of the development PKI that signs JWS, for StoreKit 2, the Server API and notifications. Written by
 /// `scripts/make-simulator-pki`; do not edit. Its private keys are as public as the others.
 extension DevelopmentKeys {
   /// The root of all signed data, on P-384. Its key was thrown away.

@@ -35,7 +35,7 @@ final class NotificationDelivery: Sendable {
     /// In the order in which they are posted, the next one last.
     var waiting: [Post] = []
     var attempts: [Attempt] = []
-    /// Posts what is due; nil when nothing is.
+    /// Posts due notifications; nil without any.
     var posting: Task<Void, Never>?
     var ticker: Task<Void, Never>?
     var isStopped = false

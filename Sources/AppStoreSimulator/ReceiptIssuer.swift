@@ -43,7 +43,7 @@ struct ReceiptOrder: Hashable, Sendable {
   var appAccountToken: String?
   /// How late the store shows renewals, in milliseconds; nil for the scenario's own.
   var renewalsLateBy: Int64?
-  /// How long before the issue it was signed, in milliseconds: what has happened since is not in it.
+  /// The time between signature and issue, in milliseconds: later events are not in it.
   var age: Int64 = 0
 
   /// Sets a scenario or a trouble by its name; a trouble affects a healthy subscription.

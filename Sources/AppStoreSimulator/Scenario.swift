@@ -201,7 +201,7 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
     }
   }
 
-  /// Two paid months, the second of which ends a number of days after `start`.
+  /// Two paid months; the second ends a number of days after `start`.
   private func ending(
     _ product: Product, inDays days: Int, from start: Timestamp, intent: Int, retryDays: Int = 0, graceDays: Int = 0,
     renewalOffFrom: Timestamp? = nil
@@ -211,7 +211,8 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
       renewalOffFrom: renewalOffFrom, intent: intent, retryDays: retryDays, graceDays: graceDays)
   }
 
-  /// The start of a subscription of which a month ends at a moment: a month before it, or two where that one was too short.
+  /// The start of a subscription with a month that ends at a given time: a month before, or two if that month is too
+  /// short.
   private func firstPurchase(forAnEndAt end: Timestamp) -> Timestamp {
     let months = [1, 2].first { end.adding(months: -$0).adding(months: $0) == end } ?? 1
     return end.adding(months: -months)

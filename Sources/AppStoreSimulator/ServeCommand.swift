@@ -105,7 +105,7 @@ struct ServeCommand: AsyncParsableCommand {
 
     let reason = await endings.first()
     configuration.logger.info("Stopping", metadata: ["reason": "\(reason)"])
-    // An open exchange must not delay the exit: the process ends within a second, whatever a listener still does.
+    // An open exchange must not delay the exit: the process ends within a second, even if a listener is still busy.
     Task.detached {
       try await Task.sleep(for: .milliseconds(800))
       Glibc.exit(0)

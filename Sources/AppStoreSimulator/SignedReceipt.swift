@@ -38,7 +38,7 @@ struct SignedReceipt: Sendable {
     return .authentic(seed)
   }
 
-  /// The signature covers the payload only; everything around it has to be exactly what this simulator writes.
+  /// The signature covers the payload only; everything around it has to equal this simulator's own bytes.
   private func isUnchanged(_ bytes: [UInt8], _ message: Message) -> Bool {
     [false, true].contains { isBER in
       assemble(payload: message.payload, signature: message.signature, signer: pki.leaf, isBER: isBER) == bytes

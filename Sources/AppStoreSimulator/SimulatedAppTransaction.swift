@@ -19,7 +19,7 @@ extension SignedDataPayload {
 }
 
 extension ReceiptIssuer {
-  /// Signs the AppTransaction of a customer, whatever was bought in the app.
+  /// Signs the AppTransaction of a customer, with or without purchases.
   func issueAppTransaction(_ order: ReceiptOrder, at now: Timestamp) throws(IssueError) -> String {
     let seed = try seed(of: order, at: now)
     do {

@@ -26,7 +26,7 @@ enum Simulator {
     var port = 0
     /// The port of the plain-HTTP control API; nil for none, 0 for a free port.
     var controlPort: Int?
-    /// The address of the control API, apart from `host`: whoever reaches it can do everything.
+    /// The address of the control API, apart from `host`: anybody who reaches it can do everything.
     var controlHost = "127.0.0.1"
     /// The required `password` for receipts with subscriptions.
     var sharedSecret = Configuration.defaultSharedSecret

@@ -84,7 +84,7 @@ enum Trouble: String, CaseIterable, Codable, Sendable {
     case deviceCheck = "device_check"
   }
 
-  /// The services whose calls it affects: statuses and error codes belong to one, broken exchanges to all.
+  /// The services that it affects: statuses and error codes belong to one, broken exchanges to all.
   func befalls(_ service: Service) -> Bool {
     switch self {
     case .status21000, .status21001, .status21002, .status21003, .status21004, .status21005, .status21009,

@@ -10,7 +10,7 @@ final class TroubleSwitch: Sendable {
     var service: Trouble.Service?
     /// The only environment it affects; nil for both.
     var environment: StoreEnvironment?
-    /// The only subscriber whose receipts it affects; nil for all, and for calls without a subscriber.
+    /// The only subscriber that it affects; nil for all, and for calls without a subscriber.
     var subscriber: Int64?
   }
 

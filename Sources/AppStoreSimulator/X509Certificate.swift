@@ -65,7 +65,7 @@ final class X509Certificate: @unchecked Sendable {
       + Self.encoded("i2d_ASN1_INTEGER") { i2d_ASN1_INTEGER(X509_get0_serialNumber(pointer), $0) }
   }
 
-  /// - Parameter write: one of `i2d_…`, which allocates what it writes.
+  /// - Parameter write: one of `i2d_…`, which allocates its output.
   private static func encoded(
     _ call: String, _ write: (UnsafeMutablePointer<UnsafeMutablePointer<UInt8>?>) -> Int32
   ) throws(OpenSSLFailure) -> [UInt8] {

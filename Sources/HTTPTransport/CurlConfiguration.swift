@@ -23,8 +23,8 @@ extension CurlTransport {
     /// The most bytes of a response's header block, interim responses and trailers included.
     package var responseHeaderLimit = 64 * 1024
     package var allowedSchemes: Set<Scheme> = [.https]
-    /// Whether no connection is made to an address that is not of the public Internet, whatever a name resolves to: for URLs
-    /// behind which somebody could reach this machine or its network (server-side request forgery). It is the address that is
+    /// Whether connections to addresses outside the public Internet are refused, also where a name resolves to one: for
+    /// URLs that could reach this machine or its network (server-side request forgery). It is the address that is
     /// connected to which counts, so that a second look-up cannot change it.
     package var refusesPrivateAddresses = false
     /// Offers HTTP/2 by ALPN, and sends concurrent requests to one host over one connection if the host supports it.
@@ -43,7 +43,7 @@ extension CurlTransport {
     package init(caFile: String? = nil) { self.caFile = caFile }
   }
 
-  /// Why a transport cannot be made. Each description says what to do.
+  /// The reason why a transport cannot be made. Each description names the remedy.
   package enum SetupError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The file cannot be read, or contains no PEM certificate.
     case unusableCAFile(String)

@@ -5,7 +5,7 @@ import Resilience
 /// Drives all transfers on one thread until the transport is shut down.
 ///
 /// One turn: read the mailbox, end cancelled and late requests, start queued ones while there are slots, deliver
-/// results, wait until a socket, a deadline or the mailbox needs attention, and let libcurl work on what is ready.
+/// results, wait until a socket, a deadline or the mailbox needs attention, and let libcurl work on ready sockets.
 ///
 /// A submission is in exactly one place at a time (mailbox, `waiting`, `active`, `ended`) and is answered when it is
 /// removed from the last: this guarantees one answer each.

@@ -4,8 +4,8 @@ import Glibc
 /// Owns libcurl's multi handle (CURLM *), the share of TLS sessions (CURLSH *) that its transfers use, and the epoll
 /// descriptor that waits for their sockets.
 ///
-/// libcurl tells which sockets and which moment it waits for, and is called for those alone: a turn costs what happened
-/// in it, not what is in flight.
+/// libcurl names the sockets and the time that it waits for, and is called for those alone: a turn costs as much as its
+/// events, not as all transfers in flight.
 ///
 /// `@unchecked Sendable`: any thread may call `wake`; only the loop's thread makes the other calls. The last owner frees
 /// everything; by then the loop has removed and freed every transfer.
@@ -78,7 +78,7 @@ final class CurlMulti: @unchecked Sendable {
     _ = eventfd_write(bell, 1)
   }
 
-  /// Lets libcurl do what is due by its timer: a transfer that was added begins so.
+  /// Lets libcurl do the work due by its timer: this begins an added transfer.
   ///
   /// - Returns: any other code than `CURLM_OK` when libcurl cannot continue.
   func runTimer() -> CURLMcode {

@@ -1,9 +1,9 @@
 import CCurl
 
-/// Owns one libcurl easy handle (CURL *) with what is lent to it, and collects the response of the request that it
+/// Owns one libcurl easy handle (CURL *) with the memory lent to it, and collects the response of the request that it
 /// carries. Belongs to the loop's thread.
 ///
-/// Handles are reused. What is the same for every request is set once.
+/// Handles are reused. Options that all requests share are set once.
 final class EasyHandle {
   let pointer: OpaquePointer
   private let settings: CurlSettings
@@ -89,7 +89,7 @@ final class EasyHandle {
     errorText.deallocate()
   }
 
-  /// Sets what distinguishes this request from the last.
+  /// Sets the options of this request.
   func begin(_ prepared: PreparedRequest) throws(TransportError) {
     let request = prepared.request
     var setting = Setting(easy: pointer)

@@ -1,7 +1,7 @@
 import CCurl
 
 extension TransportError {
-  /// Maps libcurl's codes; the only place that does. The progress of the failed transfer determines what a code means.
+  /// Maps libcurl's codes; the only place that does. The progress of the failed transfer determines a code's meaning.
   ///
   /// `CURLE_OPERATION_TIMEDOUT` is the connect timeout: the only one that libcurl is given. The loop enforces the
   /// deadline.

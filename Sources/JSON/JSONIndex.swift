@@ -13,7 +13,7 @@ internal import Glibc
 ///
 /// The pass accepts only text that the parser would accept. It gives up on any doubt: a syntax error, an escape in a
 /// key, a number that may be out of range, two equal keys in an object, more than the limits allow. The parser then
-/// reads the text and reports any error: only the parser decides what is JSON.
+/// reads the text and reports any error: only the parser decides whether a text is JSON.
 final class JSONIndex {
   enum Kind: UInt8 {
     case object, array, text, integer, yes, no, null
@@ -72,7 +72,7 @@ final class JSONIndex {
     case .no: return .bool(false)
     case .null: return .null
     case .unread:
-      // The parser takes what the pass took.
+      // The parser accepts every text that the pass accepted.
       return bytes.withUnsafeBytes { JSONTree.value(of: UnsafeRawBufferPointer(rebasing: $0[entry.range])) } ?? .null
     }
   }
@@ -189,7 +189,7 @@ final class JSONIndex {
       }
     }
 
-    /// Opens a container, whose bracket is next.
+    /// Opens a container; its bracket is next.
     private mutating func open(_ container: Entry) -> Level? {
       var container = container
       container.kind = scanner.next == UInt8(ascii: "{") ? .object : .array

@@ -41,7 +41,7 @@ package struct JSONReader: Sendable {
     do { return try decode(document.root) } catch { throw .json(error) }
   }
 
-  /// Runs on Swift's global executor, whatever the caller's: a text of a few megabytes takes a tenth of a second and
+  /// Runs on Swift's global executor, not on the caller's: a text of a few megabytes takes a tenth of a second and
   /// more, which would block an event loop. The turn begins and ends there too, so that a busy loop does not prolong
   /// it.
   private func inTurn<Decoded: Sendable>(_ work: () throws(JSONError) -> Decoded) async throws(Failure) -> Decoded {

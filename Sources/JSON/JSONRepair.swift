@@ -1,7 +1,7 @@
 extension JSONReader {
   /// Parses a text of a sender who is proven, without waiting for a turn, and lends the document for the duration of
-  /// `decode`. What the parser refuses in a text or a number does not spoil the rest: half a surrogate pair, NUL, thirty
-  /// digits.
+  /// `decode`. A part that the parser refuses in a text or a number does not spoil the rest: half a surrogate pair,
+  /// NUL, thirty digits.
   ///
   /// Such a value is read as an empty object, which is neither text nor number; such a name is empty. Of members with one
   /// name the last counts. The limits are those of `read`, and 512 KiB.
@@ -26,7 +26,7 @@ extension JSONDocument {
 
 private enum JSONRepair {
   /// The text with an empty object in the place of each text and each number that the parser refuses, and an empty name
-  /// in that of a name. What is between them is left to the parser.
+  /// in that of a name. The parser reads the text between them.
   static func repaired(_ text: UnsafeRawBufferPointer) -> [UInt8] {
     var repaired: [UInt8] = []
     repaired.reserveCapacity(text.count)

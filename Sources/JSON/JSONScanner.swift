@@ -127,7 +127,7 @@ struct JSONScanner {
     }
   }
 
-  /// Skips a text, whose first quote is next.
+  /// Skips a text; its first quote is next.
   @inline(__always)
   private mutating func skipText() -> JSONIndex.Kind? {
     step()

@@ -1,4 +1,4 @@
-/// One value of a text that was read. It keeps what was read alive.
+/// One value of a text that was read. It keeps the document alive.
 package struct JSONValue {
   package enum Kind {
     case object
