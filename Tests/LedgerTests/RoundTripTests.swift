@@ -46,6 +46,23 @@ import Testing
       // Whether the proof could be replaced is answered with the new rows' numbers.
       #expect(
         try Self.roundTrips(connection) { try Self.record(ben, "2", time: 2_000, receipt: "second", in: $0) } == 4)
+      #expect(connection.unusedReads == 0)
+    }
+  }
+
+  @Test func `a record of a further purchase reads ahead the others, and nothing else`() async throws {
+    try await Self.connected { connection in
+      for (user, trips) in [(UserID(UUID().uuidString), nil), (UserID(UUID().uuidString), 4)] {
+        let ids = [1, 2].map { "\($0) of \(user)" }
+        _ = try Self.roundTrips(connection) { try Self.record(user, ids[0], time: 0, receipt: ids[0], in: $0) }
+        let further = try Self.roundTrips(connection) {
+          try Self.record(user, ids[1], time: 1_000, receipt: ids[1], in: $0)
+        }
+        // What was known; the former verdict and the other purchase; what numbers the new rows have; that it is kept.
+        // The first user's statements had to be prepared.
+        if let trips { #expect(further == trips) }
+        #expect(connection.unusedReads == 0)
+      }
     }
   }
 
@@ -73,6 +90,7 @@ import Testing
       tables.readAhead { _ = try? tables.memo("one") }
       try tables.keepMemo("one", "first")
       try connection.commit()
+      #expect(connection.unusedReads == 1)
       try connection.begin(["BEGIN"])
       #expect(try tables.memo("one") == "first")
       tables.readAhead { _ = try? tables.memo("one") }

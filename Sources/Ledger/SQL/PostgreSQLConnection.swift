@@ -31,6 +31,8 @@ final class PostgreSQLConnection: SQLConnection {
 
   /// How often an answer was waited for.
   private(set) var roundTrips = 0
+  /// The queries that were sent ahead of a committed transaction, and never made.
+  private(set) var unusedReads = 0
 
   /// - Throws: `PostgreSQLError`.
   init(_ options: [(name: String, value: String)]) throws {
@@ -96,6 +98,7 @@ final class PostgreSQLConnection: SQLConnection {
     try throwFailure()
     let answer = try asked { try send($0) { PQsendQueryParams(connection, "COMMIT", 0, nil, nil, nil, nil, 0) } }
     isPipelined = false
+    unusedReads += ahead.values.reduce(0) { $0 + $1.count }
     ahead = [:]
     // After an error a COMMIT is a ROLLBACK, without an error of its own.
     guard answer.isCommit else {
