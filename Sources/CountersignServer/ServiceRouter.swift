@@ -1,5 +1,6 @@
 import Access
 import Entitlements
+import Figures
 import HTTPTypes
 package import Hummingbird
 import Ledger

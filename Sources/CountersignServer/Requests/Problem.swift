@@ -171,7 +171,8 @@ extension Problem {
       case .keyOfAnotherApp:
         Problem(.internalError, "The purchase is of another app than the public key; nothing was recorded; try again.")
       case .sandboxRefused:
-        Problem(.sandboxRefused, "The receipt is from Apple's sandbox, and this service does not accept it from this user.")
+        Problem(
+          .sandboxRefused, "The receipt is from Apple's sandbox, and this service does not accept it from this user.")
       case .ownedByAnotherUser:
         Problem(
           .ownedByAnotherUser,

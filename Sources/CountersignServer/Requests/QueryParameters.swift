@@ -33,7 +33,8 @@ extension Zone {
   /// - Throws: a 400 problem.
   init(checking name: String) throws(Problem) {
     guard let zone = Zone(named: name) else {
-      throw Problem(.malformedRequest, "'time_zone' has to be a name of the IANA database, such as Europe/Berlin, or UTC.")
+      throw Problem(
+        .malformedRequest, "'time_zone' has to be a name of the IANA database, such as Europe/Berlin, or UTC.")
     }
     self = zone
   }

@@ -39,7 +39,8 @@ struct RevenueCatFollower: Service {
         case .hint(let hint):
           guard await pacer.turn() else { return 0 }
           await RevenueCatHintCheck(validator: check.validator, ledger: ledger).ask(about: hint, logger: logger)
-        case .over(let key): try await ledger.run(SettleReport(key, upTo: now(), check.validator.verdicts.evaluationContext))
+        case .over(let key):
+          try await ledger.run(SettleReport(key, upTo: now(), check.validator.verdicts.evaluationContext))
         }
       }
       return turns.count + reports.count

@@ -195,4 +195,3 @@ extension SeededRandom {
 
   mutating func pick<Value>(_ values: [Value]) -> Value { values[Int.random(in: values.indices, using: &self)] }
 }
-
