@@ -68,7 +68,7 @@ extension TrialsController {
   }
 
   private static let nothingToChange = Problem(
-    .malformedRequest, "Say what changes: 'expires_at', 'sessions_total' or both.")
+    .malformedRequest, "Give 'expires_at', 'sessions_total' or both.")
 
   // MARK: POST /v1/trials/import
 
