@@ -4,13 +4,17 @@ import Testing
 
 @testable import Ledger
 
+private final class Count: Sendable {
+  let value = Mutex(0)
+}
+
 /// Reads that may be long, on a few connections.
 @Suite(.ofTheFile) struct ReadPoolTests {
   private static func value(_ tables: LedgerTables) throws -> Int {
     try tables.first("SELECT value FROM number") { try $0.get(0) } ?? 0
   }
 
-  @Test func `so many reads run at a time, each on its own snapshot, and the next one wait`() async throws {
+  @Test func `so many reads run at a time, each on its own snapshot, and the next ones wait`() async throws {
     let scratch = try Scratch()
     let writer = try SQLiteConnection(path: scratch.path)
     try writer.run("PRAGMA journal_mode = WAL; CREATE TABLE number (value INTEGER); INSERT INTO number VALUES (1)")
@@ -20,22 +24,22 @@ import Testing
       return try SQLiteConnection(path: path, isReadOnly: true)
     }
     #expect(opened.withLock { $0 } == 0)
-    let running = Mutex(0)
+    let running = Count()
     let gate = DispatchSemaphore(value: 0)
     try await withThrowingTaskGroup { group in
       for _ in 0..<(ReadPool.limit + 3) {
         group.addTask {
           try await pool.submit { tables in
             let before = try Self.value(tables)
-            running.withLock { $0 += 1 }
+            running.value.withLock { $0 += 1 }
             gate.wait()
             return (before, try Self.value(tables))
           }.get()
         }
       }
-      while running.withLock({ $0 }) < ReadPool.limit { await Task.yield() }
+      while running.value.withLock({ $0 }) < ReadPool.limit { await Task.yield() }
       try writer.run("UPDATE number SET value = 2")
-      #expect(running.withLock { $0 } == ReadPool.limit)
+      #expect(running.value.withLock { $0 } == ReadPool.limit)
       for _ in 0..<(ReadPool.limit + 3) { gate.signal() }
       var found: [Int: Int] = [:]
       for try await (before, after) in group {

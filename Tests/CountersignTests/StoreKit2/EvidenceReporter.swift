@@ -1,4 +1,5 @@
 import Entitlements
+import SeededRandom
 
 @testable import AppStoreSimulator
 

@@ -1,3 +1,5 @@
+import SeededRandom
+
 @testable import AppStoreSimulator
 
 /// A customer of whom everything is made up: one or two subscriptions, each a chain of runs that end in every way there is
