@@ -56,8 +56,7 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-asn1", exact: "1.7.4"),
     .package(url: "https://github.com/apple/swift-certificates", exact: "1.21.1"),
     .package(url: "https://github.com/apple/swift-crypto", exact: "4.5.2"),
-    // Their own reader of YAML, and their own way to run programs.
-    .package(url: "https://github.com/jpsim/Yams", exact: "6.2.2"),
+    // And their own way to run programs.
     .package(url: "https://github.com/apple/swift-system", exact: "1.8.1"),
     .package(url: "https://github.com/swiftlang/swift-subprocess", exact: "1.0.2"),
   ],
@@ -384,6 +383,7 @@ let package = Package(
         "Access", "AppStore", "AppStoreSimulator", "Countersign", "CountersignAPI", "CountersignClient",
         "CountersignServer", "Cryptography", "Entitlements", "Figures", "Files", "HTTPTransport", "JSON", "Ledger",
         "Profiles", "Prometheus", "Resilience", "SeededRandom", "TestSupport", "Tokens", "Validation", "Webhooks",
+        "YAML",
         .service("ArgumentParser", of: "swift-argument-parser"),
         .service("Crypto", of: "swift-crypto"),
         .service("HTTPTypes", of: "swift-http-types"),
@@ -396,7 +396,6 @@ let package = Package(
         .service("NIOTLS", of: "swift-nio"),
         .service("ServiceLifecycle", of: "swift-service-lifecycle"),
         .service("UnixSignals", of: "swift-service-lifecycle"),
-        .service("Yams", of: "Yams"),
         .service("_CryptoExtras", of: "swift-crypto"),
       ],
       swiftSettings: settings),

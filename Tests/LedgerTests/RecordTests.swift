@@ -147,7 +147,8 @@ import Testing
       _ = try await ledger.record(entry("anna", [evidence("1", time: 0)]))
       let note = try await ledger.keepNote(
         Note(author: "desk", text: "why", requestID: "request", recordedAt: at(5_000)), about: "anna")
-      _ = try await ledger.record(entry("anna", [evidence("1", time: 50)]).with { $0.origin = .inquiry(note) })
+      _ = try await ledger.record(
+        entry("anna", [evidence("1", time: 50)]).with { ($0.origin, $0.note) = (.recheck(nil), note) })
       #expect(try await lines() == 2)
       _ = try await ledger.record(entry("anna", [evidence("1", time: 60)]).with { $0.origin = .recheck(nil) })
       #expect(try await lines() == 3)

@@ -24,7 +24,7 @@ import Testing
     _ = try await ledger.record(
       entry.with {
         $0.recordedAt = at(seconds)
-        if note != nil { $0.origin = .inquiry(note) }
+        if note != nil { ($0.origin, $0.note) = (.recheck(nil), note) }
         $0.evaluate = evaluate
       })
   }

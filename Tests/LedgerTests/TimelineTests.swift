@@ -53,7 +53,9 @@ import Testing
       _ = try await ledger.record(entry("anna", [evidence("1", expires: 100)], request: "first"))
       let note = try await ledger.keepNote(Self.note("by mail"), about: "anna")
       _ = try await ledger.record(
-        entry("anna", [evidence("1", time: 200, expires: 100)], request: "second").with { $0.origin = .inquiry(note) })
+        entry("anna", [evidence("1", time: 200, expires: 100)], request: "second").with {
+          ($0.origin, $0.note) = (.recheck(nil), note)
+        })
       _ = try await ledger.keepNote(Self.note("called again", at: 5_001), about: "anna")
       _ = try await ledger.record(entry("ben", [evidence("2")], request: "other"))
       let story = [

@@ -22,10 +22,8 @@ package struct LedgerEntry: Sendable {
     case settlement(Int64, OwnershipPolicy)
     /// The user named the purchase by its ID: one of somebody who was erased stays there.
     case askedByID
-    /// The service asked about a known purchase; the item of a run is settled.
+    /// The service, or support, asked about a known purchase; the item of a run is settled.
     case recheck(RunItem?)
-    /// Support asked about a known purchase, for the reason in the note.
-    case inquiry(NoteID?)
     /// Nobody asked for the user, who is named by the purchase: one who presents proof later gets it.
     case named
   }
@@ -47,6 +45,8 @@ package struct LedgerEntry: Sendable {
   /// takes the entry's.
   package var keepsReceipts = false
   package var origin: Origin
+  /// Support's reason for the question.
+  package var note: NoteID?
   /// The evaluation time.
   package var evaluatedAt: Date
   /// Our own clock, for the record only: no decision depends on it.
@@ -85,21 +85,19 @@ extension LedgerEntry.Origin {
   var ownership: OwnershipPolicy {
     switch self {
     case .presented(let policy), .settlement(_, let policy): policy
-    case .askedByID, .recheck, .inquiry, .named: .keep
+    case .askedByID, .recheck, .named: .keep
     }
   }
 
   var isProven: Bool {
     switch self {
     case .presented, .settlement: true
-    case .askedByID, .recheck, .inquiry, .named: false
+    case .askedByID, .recheck, .named: false
     }
   }
 
   /// Whether a user wants the purchase: one that is a user's by the account token alone is theirs by more from now on.
   var isByUser: Bool { isProven || self == .askedByID }
-
-  var note: NoteID? { if case .inquiry(let note) = self { note } else { nil } }
 }
 
 /// The result of recording an answer from Apple.

@@ -54,7 +54,7 @@ struct RecordOperation {
   private var writer: VerdictWriter {
     VerdictWriter(
       tables: tables, evaluate: entry.evaluate, evaluatedAt: entry.evaluatedAt,
-      head: .init(recordedAt: prepared.recordedAt, requestID: entry.requestID, note: entry.origin.note),
+      head: .init(recordedAt: prepared.recordedAt, requestID: entry.requestID, note: entry.note),
       digest: prepared.digest, evidenceAt: prepared.evidenceAt, rowsDueAt: prepared.rowsDueAt)
   }
 
@@ -293,7 +293,7 @@ struct RecordOperation {
     guard news.contains(where: { changesTime($0, over: known.stored[$0.key]) }) else {
       return VerdictWriter.isSame(verdict, before, by: \.apartFromMoment) ? before : nil
     }
-    guard entry.origin.isByUser, let evaluatedAt = before.explanation.evaluatedAt,
+    guard entry.origin.isByUser, entry.note == nil, let evaluatedAt = before.explanation.evaluatedAt,
       abs(moment.timeIntervalSince(evaluatedAt)) < Self.confirmationInterval,
       VerdictWriter.isSame(verdict, before, by: \.apartFromTimes),
       try tables.waitingUpdate(of: entry.user).map({ $0.attempts == 0 }) ?? true

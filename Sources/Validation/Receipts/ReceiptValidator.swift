@@ -341,6 +341,7 @@ package final class ReceiptValidator: Sendable {
     entry.keepsReceipts = accepted.source != .verifyReceipt
     entry.keysNamingOthers = Set(evidence.filter { $0.namesAnother(than: submission.user) }.map(\.key))
     entry.tokensAreUserIDs = verdicts.accountTokenIsUserID
+    entry.note = submission.note
     entry.rowsClaimedUntil = verdicts.rowsClaim
     switch try await consult(await ledger.record(entry)) {
     case .recorded(let recorded): return recorded
@@ -358,7 +359,7 @@ package final class ReceiptValidator: Sendable {
     case (.receipt, _), (.appTransaction, _): .presented(ownership)
     case (.originalTransactionID, _): .askedByID
     case (.kept, .recheck(_, let item)): .recheck(item)
-    case (.kept, _): .inquiry(submission.note)
+    case (.kept, _): .recheck(nil)
     }
   }
 

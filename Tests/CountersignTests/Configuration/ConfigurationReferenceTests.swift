@@ -39,7 +39,7 @@ struct ConfigurationReferenceTests {
       "| `app_store.shared_secret` or `app_store.shared_secret_file` | secret | none | "
         + "`COUNTERSIGN_APP_STORE_SHARED_SECRET` or `COUNTERSIGN_APP_STORE_SHARED_SECRET_FILE` | "
         + "App-specific shared secret from App Store Connect; required unless `app_store.server_api` is set, and needed "
-        + "for receipts that only verifyReceipt can answer for |",
+        + "for iOS 6-style receipts |",
       "| `app_store.server_api.key` or `app_store.server_api.key_file` | private key (PEM) | none | "
         + "`COUNTERSIGN_APP_STORE_SERVER_API_KEY` or `COUNTERSIGN_APP_STORE_SERVER_API_KEY_FILE` | ",
       "| `policy.outage_hold` | duration, 0 to 365d | `7d` | `COUNTERSIGN_POLICY_OUTAGE_HOLD` | "

@@ -3,7 +3,6 @@ import Foundation
 import HTTPTransport
 import HTTPTypes
 import Testing
-import Yams
 
 @testable import Countersign
 @testable import CountersignServer

@@ -6,7 +6,7 @@ import Foundation
 import HTTPTransport
 import TestSupport
 import Testing
-import Yams
+import YAML
 
 @testable import AppStoreSimulator
 @testable import Countersign
@@ -153,7 +153,7 @@ import Yams
 
   @Test func `the CronJob is one, and starts the program rightly`() throws {
     let object = try #require(
-      try Yams.load(yaml: try Self.text("cron/kubernetes-cronjob.yaml")) as? [String: Any])
+      try Node.value(of: try Self.text("cron/kubernetes-cronjob.yaml")) as? [String: Any])
     #expect(object["apiVersion"] as? String == "batch/v1")
     #expect(object["kind"] as? String == "CronJob")
     let spec = try #require(object["spec"] as? [String: Any])

@@ -1,5 +1,5 @@
 import Foundation
-import Yams
+import YAML
 
 @testable import Countersign
 @testable import CountersignServer
@@ -23,7 +23,7 @@ struct Contract: @unchecked Sendable {
 
   init() throws {
     let text = String(decoding: Resource.openAPI, as: UTF8.self)
-    guard let root = try Yams.load(yaml: text) as? [String: Any] else {
+    guard let root = try Node.value(of: text) as? [String: Any] else {
       throw Unsupported(description: "openapi.yaml is no mapping")
     }
     self.root = root

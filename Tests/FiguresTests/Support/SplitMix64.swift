@@ -1,1 +1,0 @@
-../../LedgerTests/SplitMix64.swift
