@@ -53,7 +53,7 @@ package struct ServiceRouter {
   let contract = OpenAPIController()
   let credentials: Credentials
   let limits: RequestLimits
-  /// What a request to the public address has to pass.
+  /// The checks that a request to the public address has to pass.
   let checks: [any RequestCheck]
   let dialects: [any DialectController]
   /// Whether the public address speaks TLS by itself.

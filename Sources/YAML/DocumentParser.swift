@@ -1,7 +1,7 @@
 internal import CYAML
 
 extension Node {
-  /// Lists and mappings in each other. They are read by a function that calls itself.
+  /// The most levels of nesting: the parser is recursive.
   package static let depthLimit = 100
 
   /// Reads a text with one document (YAML 1.1, as libyaml reads it).
@@ -19,7 +19,7 @@ extension Node {
   }
 }
 
-/// One thing after the other in a document, as libyaml reports them.
+/// A parsing event of libyaml's.
 private struct Event {
   enum Kind {
     case streamStart, streamEnd, documentStart, documentEnd, sequenceEnd, mappingEnd, none

@@ -2,7 +2,7 @@
 package struct Node: Sendable {
   package struct Scalar: Hashable, Sendable {
     package let string: String
-    /// Without quotes and no block, so that a reader may take it for `null` or a number.
+    /// Without quotes and not in a block, so that a reader may take it for `null` or a number.
     package let isPlain: Bool
   }
 
@@ -32,9 +32,9 @@ package struct Node: Sendable {
   }
 }
 
-/// A text is no YAML, or more than is read of it. No case has a part of the text but for keys.
+/// A text that is not YAML, or that has more than is read of YAML. Of the text only keys are quoted.
 package enum YAMLError: Error, Hashable {
-  /// What may not be in any text, such as control characters.
+  /// Characters that no text may have, such as control characters.
   case text(problem: String)
   /// A line and a column, from 1, and libyaml's words.
   case syntax(line: Int, column: Int, problem: String)

@@ -109,7 +109,7 @@ private struct ZoneChange: Sendable {
   }
 }
 
-/// What is left of a value of `TZ`.
+/// The unread rest of a value of `TZ`.
 private struct TZInput {
   private var rest: ArraySlice<UInt8>
 

@@ -2,7 +2,7 @@ import Access
 import Entitlements
 
 extension Plans {
-  /// What people call a product: the name of its plan, else its ID.
+  /// A product's name for people: that of its plan, else its ID.
   func title(of id: ProductID, _ product: Catalog.Product) -> String {
     guard product.kind != .consumable else { return id.rawValue }
     return plans.first { $0.tier == product.tier }?.name ?? id.rawValue

@@ -7,7 +7,7 @@ import Validation
 
 import struct FoundationEssentials.Date
 
-/// What servers and support do with trials: list, change, and bring those of a former system along.
+/// Trials for servers and support: list them, change them, and import those of a former system.
 extension TrialsController {
   // MARK: GET /v1/trials
 

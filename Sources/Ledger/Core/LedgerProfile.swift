@@ -5,7 +5,7 @@ package import struct FoundationEssentials.Date
 package struct LedgerProfile: Sendable {
   /// Evidence that counts, provisional grants included.
   package var evidence: [SubscriptionEvidence]
-  /// What was given to the user and is not over.
+  /// The user's grants and trials that are not over.
   package var given: [GivenPeriod] = []
   /// The last recorded verdict.
   package var entitlement: Entitlement

@@ -16,7 +16,7 @@ struct Account {
   var rowVersion: Int64 = 0
   /// The IDs of the user's purchases.
   var purchases: [Int64] = []
-  /// What was given to the user and is not over.
+  /// The user's grants and trials that are not over.
   var given: [GivenPeriod] = []
   /// Purchases that changed hands, which have no event yet. Not stored.
   var transfers: [Transferred] = []
@@ -28,7 +28,7 @@ struct Account {
     var to: UserID
   }
 
-  /// What queries need of a verdict.
+  /// The part of a verdict that queries need.
   struct Access: Hashable {
     var tier: Tier
     var status: SubscriptionStatus

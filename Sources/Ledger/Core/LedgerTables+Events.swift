@@ -4,7 +4,7 @@ internal import struct FoundationEssentials.Date
 extension LedgerTables {
   // MARK: Events
 
-  /// What all events have.
+  /// The columns of every event.
   struct EventHead {
     var recordedAt: Int64
     var requestID: String

@@ -45,7 +45,7 @@ package enum TimelineEvent: Sendable {
   case ownership(OwnershipChange)
   /// A support inquiry with Apple.
   case inquiry(Note)
-  /// What retention has taken out.
+  /// Events that retention has taken out.
   case removed(ThinnedHistory)
 
   package var recordedAt: Date {

@@ -82,8 +82,8 @@ final class ReadGenerations: Sendable {
   private static func place(of key: String) -> Int { Int(UInt(bitPattern: key.hashValue) & 0xffff) }
 }
 
-/// What this process knows of the app's rows beyond the ledger: which update is a user's newest, so that it can be
-/// written without reading it back, and which was written and waits for the next commit to say so.
+/// This process's knowledge of the app's rows beyond the ledger: which update is a user's newest, so that it can be written
+/// without reading it back, and which was written and waits for the next commit to say so.
 ///
 /// An entry comes with the commit of an update, and stays until the next one. Of a user without an entry only the ledger
 /// knows.

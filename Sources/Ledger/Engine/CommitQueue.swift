@@ -20,8 +20,8 @@ internal import Synchronization
 /// means many concurrent callers: after it, and for a few batches more, the writer gathers for a moment. Each fsync
 /// then serves more of them, and pages that all of them touch are written once.
 ///
-/// What nobody waits for (`submitLater`) is written with the next batch, or after a moment without one: it costs no fsync
-/// of its own under load.
+/// Writes without a waiting caller (`submitLater`) join the next batch, or are made after a moment without one: they cost
+/// no fsync of their own under load.
 ///
 /// A caller resumes only after the commit of its write has returned. A cancelled caller waits as well, and the write is
 /// made: Apple's answer is worth keeping even when nobody waits for it any more.

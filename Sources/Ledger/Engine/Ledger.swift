@@ -61,7 +61,7 @@ package final class Ledger: Sendable {
   /// Rings after each commit with an event for others, before its callers resume.
   package var bell: ChangeBell { memory.bell }
 
-  /// What this process knows beyond the ledger. Each commit brings it up to date before it is acknowledged.
+  /// This process's knowledge beyond the ledger. Each commit brings it up to date before it is acknowledged.
   struct Memory: Sendable {
     let rows = RowsInFlight()
     let generations: ReadGenerations

@@ -144,7 +144,7 @@ package struct LedgerCopy: Sendable {
       of:
         "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY rowid"
     ) { try $0.get(0, as: String.self) }
-    // What others refer to comes first; a memo is written last, as the target's own notes are in it.
+    // Rows that others refer to come first; memos come last, as the target's own are among them.
     return try names.filter { !ofOneEngine.contains($0) }.map { name in
       let columns = try connection.rows(of: "SELECT name, type, pk FROM pragma_table_info('\(name)') ORDER BY cid") {
         row in

@@ -4,7 +4,7 @@ internal import Glibc
 
 /// A ledger on disk, inspected read-only by another process than the service.
 package struct LedgerInspection: Hashable, Sendable {
-  /// What was found.
+  /// The state of the file.
   package enum State: Hashable, Sendable {
     /// No file exists; the first start creates it.
     case absent

@@ -292,7 +292,7 @@ final class PostgreSQLEngine: LedgerEngine {
   func emptyLog() async throws(LedgerError) {}
 
   func close() async {
-    // What was to be written in a moment.
+    // Deferred writes.
     let operations = takeLater()
     if !operations.isEmpty { try? await submit { tables in for operation in operations { try operation.run(tables) } } }
     await withCheckedContinuation { continuation in

@@ -63,7 +63,7 @@ final class SQLiteEngine: LedgerEngine {
     _ path: String, isReadOnly: Bool = false, patience: Duration = .seconds(2)
   ) throws -> SQLiteConnection {
     let connection = try SQLiteConnection(path: path, isReadOnly: isReadOnly, patience: patience)
-    // What is deleted is overwritten, so that an erasure need not look for what was deleted before it.
+    // Deleted values are overwritten, so that an erasure need not search for values that were deleted before it.
     // https://www.sqlite.org/pragma.html#pragma_secure_delete
     try connection.run("PRAGMA secure_delete = ON")
     // A savepoint may spill to a file; a container's root file system may be read-only.

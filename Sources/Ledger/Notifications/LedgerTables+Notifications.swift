@@ -9,7 +9,7 @@ extension LedgerTables {
   func append(
     _ entry: NotificationEntry, about key: SubscriptionKey?, outcome: NotificationLine.Outcome, user: UserID?
   ) throws {
-    // That of an erased user would bring the name back.
+    // The payload about an erased user would bring the name back.
     let isKept = entry.payload.utf8.count <= NotificationEntry.payloadLimit && user?.isErased != true
     let payload = isKept ? entry.payload : nil
     try execute(

@@ -93,7 +93,7 @@ package struct RefusedNotification: Hashable, Sendable {
 
 /// A stored notification, as support sees it.
 package struct NotificationLine: Hashable, Sendable {
-  /// What a notification led to.
+  /// The consequence of a notification.
   package enum Outcome: String, Hashable, Sendable, CaseIterable {
     case recorded
     case unclaimed

@@ -112,7 +112,7 @@ package enum RecordOutcome: Sendable {
   case heldBack
 }
 
-/// What an answer from Apple changed, as it was recorded.
+/// The changes by an answer from Apple, as they were recorded.
 package struct Recorded: Sendable {
   /// The verdict on the user after this answer.
   package var entitlement: Entitlement

@@ -1,11 +1,11 @@
-/// What one turn of retention did.
+/// The result of one turn of retention.
 package struct HistoryThinned: Hashable, Sendable {
   /// The events that were looked at; as many as the limit means that there may be more.
   package var examined = 0
   package var removed = 0
 }
 
-/// What retention has taken out of a ledger, and what it would.
+/// The events that retention has taken out of a ledger, and those that it would.
 package struct RetentionReport: Hashable, Sendable {
   package var events = 0
   /// Events that are old enough, and those among them that nobody needs.

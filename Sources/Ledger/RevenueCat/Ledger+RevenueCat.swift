@@ -1,7 +1,7 @@
 package import Entitlements
 package import struct FoundationEssentials.Date
 
-/// What RevenueCat reports.
+/// RevenueCat's reports.
 extension Ledger {
   /// Records an event once, in one transaction, with what it means for the purchase and its owner.
   package func record(_ report: RevenueCatReport) async throws(LedgerError) -> RevenueCatReportOutcome {

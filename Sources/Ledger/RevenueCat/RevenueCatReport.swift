@@ -3,7 +3,7 @@ package import struct FoundationEssentials.Date
 
 /// An event of RevenueCat's, ready to be recorded.
 package struct RevenueCatReport: Sendable {
-  /// What is to be done with it.
+  /// The change that the event tells of.
   package enum Content: Sendable {
     /// A purchase at a store that only RevenueCat can tell of. The key's ID begins with the store.
     case purchase(SubscriptionKey, StoreEvent)
@@ -76,7 +76,7 @@ package struct RevenueCatReport: Sendable {
   package var uuid: String { "revenuecat:\(id)" }
 }
 
-/// What became of a report.
+/// The outcome of a report.
 package enum RevenueCatReportOutcome: Sendable {
   /// It was recorded before. Nothing was written.
   case duplicate

@@ -49,7 +49,7 @@ package struct PostponeReport: LedgerOperation {
       report.until = report.reportedAt.advanced(by: provisional)
     }
     report.dueAt = due
-    // What it gives may end before it does: the app's row follows.
+    // The purchase that the report gives may end before the report does: the app's row follows.
     let ends = [report.until].compactMap(\.self) + (report.evidence?.purchases.compactMap(\.expiresDate) ?? [])
     if report.until != nil, let end = ends.filter({ evaluationContext.recordedAt < $0 }).min() {
       report.dueAt = min(due, end)

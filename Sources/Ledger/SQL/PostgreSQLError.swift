@@ -1,4 +1,4 @@
-/// What PostgreSQL or libpq says of a call that failed.
+/// The error of PostgreSQL's or libpq's for a call that failed.
 struct PostgreSQLError: Error, Hashable {
   /// The five characters of "PostgreSQL Error Codes" (appendix A of its manual); `08006` where there was no answer.
   var state: String

@@ -79,7 +79,7 @@ package struct StartTrial: LedgerOperation {
     if let known = own ?? there.flatMap({ $0.user == user ? $0 : nil }) {
       return hasTaken ? .taken(known) : .known(known)
     }
-    // What a former system had begun is a fact.
+    // A trial that a former system began is a fact.
     if former == nil, isCovered { return .notNeeded }
     if terms.oncePer.contains(.device), there != nil || isUsedByApple { return .used(.device) }
     if former == nil, terms.oncePer.contains(.storeAccount), let account = try tables.account(of: user),

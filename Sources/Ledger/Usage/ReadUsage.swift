@@ -7,7 +7,7 @@ package struct ReadUsage: LedgerOperation {
   /// The zone to read in; `nil` for the user's, or else the usual one.
   package var named: Zone?
   package var usual: Zone
-  /// What the rules of each feature ask about in a zone.
+  /// The questions of each feature's rules in a zone.
   package var questions: @Sendable (Zone) -> [FeatureName: Set<UsageQuestion>]
 
   package init(

@@ -23,7 +23,7 @@ package struct LedgerVerification: Hashable, Sendable {
   /// Lines of the older ledger that were compared, and those among them that retention has taken out since.
   package var compared = 0
   package var comparedRemoved = 0
-  /// What does not agree, as sentences; at most `findingLimit`.
+  /// Disagreements, as sentences; at most `findingLimit`.
   package var findings: [String] = []
   package var findingCount = 0
 

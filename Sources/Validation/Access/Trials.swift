@@ -141,7 +141,7 @@ package struct Trials: Sendable {
     let rules = verdicts.rules
     let profile = try await ledger.profile(of: user)
     let standing = rules.standing(of: user, profile, at: verdicts.evaluationContext.evaluatedAt)
-    // What was given counts as what was bought does.
+    // Grants count as purchases do.
     return standing.status != .expired && rules.catalog.rank(of: standing.tier) >= rules.catalog.rank(of: tier)
   }
 

@@ -167,8 +167,7 @@ package struct NotificationReceiver: Sendable {
       rowsClaimedUntil: verdicts.rowsClaim)
   }
 
-  /// What takes the place of a UUID that Apple did not give: the digest of the payload, which is the same when it is signed
-  /// again.
+  /// A substitute for a UUID that Apple did not give: the digest of the payload, which is the same when it is signed again.
   private static func uuid(ofPayload jws: String) -> String {
     let payload = jws.split(separator: ".", omittingEmptySubsequences: false).dropFirst().first ?? ""
     return "v2-\(ReceiptFingerprint(of: Array(payload.utf8)).hex)"

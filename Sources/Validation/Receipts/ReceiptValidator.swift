@@ -257,7 +257,7 @@ package final class ReceiptValidator: Sendable {
     return proven.evidence().filter { !reported.contains($0.key.originalTransactionID) }
   }
 
-  /// What an answer, or the signature, says of the app itself.
+  /// The purchase of the app itself, by an answer or by the signature.
   ///
   /// An AppTransaction names the customer's download, and belongs to one user as a purchase does. An app receipt names
   /// nobody: each user has it under an ID of their own, which is that of the first receipt that showed it. The same receipt

@@ -126,7 +126,7 @@ package struct RevenueCatEvent: Hashable, Sendable {
     id.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
   }
 
-  /// What the members say of a purchase.
+  /// The purchase that the members tell of.
   private func purchase(
     _ members: Members, _ change: StoreEvent.Change, of user: UserID
   ) throws(Unreadable) -> StoreEvent {

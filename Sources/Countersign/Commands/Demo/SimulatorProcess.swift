@@ -46,7 +46,8 @@ struct SimulatorProcess: Sendable {
 
   /// The program of that name in the directory of this one.
   private static var sibling: String {
-    let own = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? CommandLine.arguments[0]
+    let link = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+    let own = link ?? CommandLine.arguments.first ?? ""
     return URL(filePath: own).deletingLastPathComponent().appending(path: "app-store-simulator")
       .path(percentEncoded: false)
   }

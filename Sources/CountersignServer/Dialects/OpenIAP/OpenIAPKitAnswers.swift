@@ -6,7 +6,7 @@ import Validation
 
 import struct FoundationEssentials.Date
 
-/// What a user has, as OpenIAP's `kitApi` reads it.
+/// A user's purchases and access, as OpenIAP's `kitApi` reads them.
 struct OpenIAPUserState {
   /// Whether the user has a tier above the lowest, if only by a grant, which no product stands behind.
   var isActive: Bool

@@ -4,7 +4,7 @@ import Ledger
 import NIOCore
 import Validation
 
-/// What OpenIAP's `kitApi` asks, with `baseUrl` set to this service: the state of a user, and the catalog.
+/// The questions of OpenIAP's `kitApi`, with `baseUrl` set to this service: the state of a user, and the catalog.
 ///
 /// The app's key stands in the path, so it may be a public one alone: URLs end in the logs of proxies. It names no user;
 /// whoever has a user's ID reads what it names.

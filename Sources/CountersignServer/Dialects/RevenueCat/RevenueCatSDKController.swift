@@ -243,7 +243,7 @@ struct RevenueCatSDKController: DialectController {
           })))
   }
 
-  /// What the SDK for the web shows of the products of an offering.
+  /// The products of an offering, as the SDK for the web shows them.
   private func webProducts(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireAppOr(.service)
     let products = request.uri.queryParameters[values: "id"].prefix(1_000).map { ProductID(String($0)) }
