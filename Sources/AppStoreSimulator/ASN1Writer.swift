@@ -15,14 +15,10 @@ enum ASN1Writer {
     static let contextual0: UInt8 = 0xA0
   }
 
-  static func value(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] {
-    [tag] + length(content.count) + content
-  }
+  static func value(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] { [tag] + length(content.count) + content }
 
   /// A constructed value that ends with two zero octets (X.690, section 8.1.3.6).
-  static func indefinite(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] {
-    [tag, 0x80] + content + [0, 0]
-  }
+  static func indefinite(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] { [tag, 0x80] + content + [0, 0] }
 
   static func integer(_ number: Int64) -> [UInt8] {
     var octets = withUnsafeBytes(of: number.bigEndian) { Array($0) }

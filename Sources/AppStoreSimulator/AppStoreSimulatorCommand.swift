@@ -190,9 +190,7 @@ struct RootCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "root", abstract: "Print the root certificates in PEM: of receipts and TLS, and of signed data.")
 
-  func run() async throws {
-    print(DevelopmentPKI.rootPEM, terminator: "")
-  }
+  func run() async throws { print(DevelopmentPKI.rootPEM, terminator: "") }
 }
 
 /// `app-store-simulator server-api-key`: prints the key with which callers of the Server API sign.
@@ -201,9 +199,7 @@ struct ServerAPIKeyCommand: AsyncParsableCommand {
     commandName: "server-api-key", abstract: "Print the Server API's development key in PEM (.p8).",
     discussion: "Key ID \(DeveloperTokens.keyID), issuer ID \(DeveloperTokens.issuerID).")
 
-  func run() async throws {
-    print(DevelopmentKeys.serverAPIKey)
-  }
+  func run() async throws { print(DevelopmentKeys.serverAPIKey) }
 }
 
 /// `app-store-simulator device-check-key`: prints the key with which callers of DeviceCheck sign.
@@ -212,9 +208,7 @@ struct DeviceCheckKeyCommand: AsyncParsableCommand {
     commandName: "device-check-key", abstract: "Print DeviceCheck's development key in PEM (.p8).",
     discussion: "Key ID \(TeamTokens.keyID), team ID \(TeamTokens.teamID).")
 
-  func run() async throws {
-    print(DevelopmentKeys.deviceCheckKey)
-  }
+  func run() async throws { print(DevelopmentKeys.deviceCheckKey) }
 }
 
 extension StoreEnvironment: ExpressibleByArgument {}

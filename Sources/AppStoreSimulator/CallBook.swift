@@ -17,9 +17,7 @@ final class CallBook: Sendable {
     var originalTransactionIDs: [String] = []
     var password = Password.missing
 
-    init(environment: StoreEnvironment) {
-      self.environment = environment
-    }
+    init(environment: StoreEnvironment) { self.environment = environment }
   }
 
   /// The counts so far.
@@ -143,11 +141,7 @@ final class CallBook: Sendable {
     }
   }
 
-  func end() {
-    summary.withLock { $0.inFlight -= 1 }
-  }
+  func end() { summary.withLock { $0.inFlight -= 1 } }
 
-  func recordFollowedRedirect() {
-    summary.withLock { $0.redirectsFollowed += 1 }
-  }
+  func recordFollowedRedirect() { summary.withLock { $0.redirectsFollowed += 1 } }
 }

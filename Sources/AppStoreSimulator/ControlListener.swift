@@ -112,10 +112,8 @@ struct ControlListener: Sendable {
     case (nil, let text?, nil):
       let milliseconds = try duration(text, key: "advance")
       core.moveClock { $0.advance(milliseconds: milliseconds) }
-    case (nil, nil, true?):
-      core.moveClock { $0.followRealTime() }
-    default:
-      throw Refusal(reason: #"one of {"now":"…"}, {"advance":"30d"} or {"real":true} is wanted"#)
+    case (nil, nil, true?): core.moveClock { $0.followRealTime() }
+    default: throw Refusal(reason: #"one of {"now":"…"}, {"advance":"30d"} or {"real":true} is wanted"#)
     }
   }
 

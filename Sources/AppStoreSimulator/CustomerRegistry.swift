@@ -43,14 +43,10 @@ final class CustomerRegistry: Sendable {
   private let state = Mutex(State())
   private let limit: Int
 
-  init(limit: Int = 100_000) {
-    self.limit = limit
-  }
+  init(limit: Int = 100_000) { self.limit = limit }
 
   /// Starts or replaces a customer's story after an issue.
-  func register(_ seed: ReceiptSeed) {
-    state.withLock { $0.add(seed, at: seed.startedAt, limit: limit) }
-  }
+  func register(_ seed: ReceiptSeed) { state.withLock { $0.add(seed, at: seed.startedAt, limit: limit) } }
 
   /// Adds the customer of a received receipt; no effect on a known one.
   func learn(_ seed: ReceiptSeed, at now: Timestamp) {
@@ -78,7 +74,5 @@ final class CustomerRegistry: Sendable {
 }
 
 extension CustomerRegistry.Key {
-  fileprivate init(_ seed: ReceiptSeed) {
-    self.init(environment: seed.environment, subscriber: seed.subscriber)
-  }
+  fileprivate init(_ seed: ReceiptSeed) { self.init(environment: seed.environment, subscriber: seed.subscriber) }
 }

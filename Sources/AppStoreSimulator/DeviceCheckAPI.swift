@@ -66,8 +66,7 @@ struct DeviceCheckAPI: Sendable {
     else { return .deviceTokenRefused }
     let device = DeviceBitsRegistry.Key(environment: call.environment, device: token.device)
     switch endpoint {
-    case .query:
-      return devices[device].map { Answer(json: $0.json) } ?? Answer(text: "Failed to find bit state")
+    case .query: return devices[device].map { Answer(json: $0.json) } ?? Answer(text: "Failed to find bit state")
     case .update:
       guard let bits = try? decoder.decode(Bits.self, from: Data(call.body)) else {
         return Answer(text: "Missing or incorrectly formatted bits", httpStatus: 400)
@@ -173,8 +172,7 @@ struct SimulatedDeviceToken: Hashable, Sendable {
 
 extension Answer {
   static let keyRefused = Answer(text: "Unable to verify authorization token", httpStatus: 401)
-  static let deviceTokenRefused = Answer(
-    text: "Missing or incorrectly formatted device token payload", httpStatus: 400)
+  static let deviceTokenRefused = Answer(text: "Missing or incorrectly formatted device token payload", httpStatus: 400)
 }
 
 extension Trouble {
@@ -185,8 +183,7 @@ extension Trouble {
     case .deviceCheckTokenRefused: return .deviceTokenRefused
     // Looks like an answer, as this trouble does in verifyReceipt.
     case .http500: return Answer(text: #"{"bit0":true,"bit1":true}"#, httpStatus: 500)
-    case .duplicateKeys:
-      return Answer(text: #"{"bit0":false,"bit1":false,"last_update_time":"2026-01","bit0":true}"#)
+    case .duplicateKeys: return Answer(text: #"{"bit0":false,"bit1":false,"last_update_time":"2026-01","bit0":true}"#)
     default: return befall(answer, environment)
     }
   }

@@ -15,16 +15,14 @@ enum IssueError: Error, Hashable, CustomStringConvertible {
 
   var description: String {
     switch self {
-    case .unknownScenario(let name):
-      "there is no scenario '\(name)'; `app-store-simulator scenarios` lists them"
+    case .unknownScenario(let name): "there is no scenario '\(name)'; `app-store-simulator scenarios` lists them"
     case .badSubscriber(let number):
       "the subscriber's number is \(number), and has to be between 0 and \(ReceiptSeed.subscriberLimit)"
     case .badBundleID: "a bundle ID is made of letters, digits, dots and hyphens"
     case .badAccountToken: "an app account token is a UUID"
     case .badLateness: "renewals are late by 0 seconds up to 7 days"
     case .badAge: "the age of a receipt is between 0 seconds and 10000 days"
-    case .nothingBought(let scenario):
-      "it would be of one transaction, and in '\(scenario.rawValue)' nothing is bought"
+    case .nothingBought(let scenario): "it would be of one transaction, and in '\(scenario.rawValue)' nothing is bought"
     case .unknownTransaction(let id): "nobody that this simulator knows has made transaction \(id) by now"
     case .signing(let reason): "signing failed: \(reason)"
     }
@@ -155,9 +153,7 @@ final class ReceiptIssuer: Sendable {
   }
 
   func seed(of order: ReceiptOrder, at now: Timestamp) throws(IssueError) -> ReceiptSeed {
-    guard (0...ReceiptSeed.subscriberLimit).contains(order.subscriber) else {
-      throw .badSubscriber(order.subscriber)
-    }
+    guard (0...ReceiptSeed.subscriberLimit).contains(order.subscriber) else { throw .badSubscriber(order.subscriber) }
     let isBundleID = order.bundleID.utf8.allSatisfy { octet in
       switch UInt8(octet) {
       case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),

@@ -33,9 +33,7 @@ enum ReceiptPayload {
       attribute(19, ASN1Writer.utf8(seed.originalApplicationVersion)),
     ]
     if seed.format == .xcode { attributes.append(attribute(21, ASN1Writer.ia5("4001-01-01T00:00:00Z"))) }
-    for row in seed.state(at: seed.createdAt).rows {
-      attributes.append(attribute(17, record(row, seed)))
-    }
+    for row in seed.state(at: seed.createdAt).rows { attributes.append(attribute(17, record(row, seed))) }
     return set(attributes)
   }
 

@@ -28,17 +28,13 @@ struct ReceiptSeed: Codable, Hashable, Sendable {
   var createdAt: Timestamp { Timestamp(milliseconds: created) }
 
   /// The trouble that affects calls of a service about this customer.
-  func trouble(of service: Trouble.Service) -> Trouble? {
-    trouble.flatMap { $0.befalls(service) ? $0 : nil }
-  }
+  func trouble(of service: Trouble.Service) -> Trouble? { trouble.flatMap { $0.befalls(service) ? $0 : nil } }
 
   var timeline: Timeline {
     scenario.timeline(start: startedAt, environment: environment, renewalsLateBy: renewalsLateBy)
   }
 
-  func state(at now: Timestamp) -> CustomerState {
-    timeline.state(at: now)
-  }
+  func state(at now: Timestamp) -> CustomerState { timeline.state(at: now) }
 
   /// The latest purchase; of simultaneous ones, the one of the last slot.
   func newestRow(at now: Timestamp) -> CustomerState.Row? {

@@ -77,9 +77,7 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
   }
 
   /// The app of the receipt; `wrong_app` belongs to another app than requested.
-  func bundleID(_ asked: String) -> String {
-    self == .wrongApp ? "com.example.somebody-else" : asked
-  }
+  func bundleID(_ asked: String) -> String { self == .wrongApp ? "com.example.somebody-else" : asked }
 
   /// The story of a receipt issued at `start`. In the sandbox an upgrade leaves no cancellation date, as with Apple.
   ///
@@ -98,8 +96,7 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
 
   private func story(start: Timestamp, environment: StoreEnvironment) -> Timeline {
     switch self {
-    case .subscriber:
-      return Timeline(subscriptions: [Subscription(product: .proMonthly, start: start)])
+    case .subscriber: return Timeline(subscriptions: [Subscription(product: .proMonthly, start: start)])
     case .trial:
       return Timeline(subscriptions: [
         Subscription(product: .proMonthly, start: start.adding(days: -2), hasTrial: true)
@@ -143,8 +140,7 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
       return Timeline(subscriptions: [subscription])
     case .expiredProductUnavailable:
       return Timeline(subscriptions: [ending(.proMonthly, inDays: -30, from: start, intent: 4)])
-    case .expiredUnknown:
-      return Timeline(subscriptions: [ending(.proMonthly, inDays: -30, from: start, intent: 5)])
+    case .expiredUnknown: return Timeline(subscriptions: [ending(.proMonthly, inDays: -30, from: start, intent: 5)])
     case .refunded:
       return Timeline(subscriptions: [refundedMonth(endingInDays: 15, at: start.adding(days: -1), from: start)])
     case .refundedThenRebought:
@@ -152,8 +148,7 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
         refundedMonth(endingInDays: 15, at: start.adding(days: -10), from: start),
         Subscription(firstNumber: 2, product: .premiumMonthly, start: start.adding(days: -5)),
       ])
-    case .upgraded:
-      return Timeline(subscriptions: upgrade(from: start, environment: environment))
+    case .upgraded: return Timeline(subscriptions: upgrade(from: start, environment: environment))
     case .upgradeRefunded:
       var runs = upgrade(from: start, environment: environment)
       let refund = start.adding(days: -1)
@@ -162,10 +157,8 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
       runs[1].renewalOffFrom = refund
       runs[1].cancellations = [Subscription.Cancellation(period: 0, at: refund, reason: 1)]
       return Timeline(subscriptions: runs)
-    case .downgradePending:
-      return Timeline(subscriptions: change(from: .premiumMonthly, to: .proMonthly, start: start))
-    case .crossgraded:
-      return Timeline(subscriptions: change(from: .proMonthly, to: .proYearly, start: start))
+    case .downgradePending: return Timeline(subscriptions: change(from: .premiumMonthly, to: .proMonthly, start: start))
+    case .crossgraded: return Timeline(subscriptions: change(from: .proMonthly, to: .proYearly, start: start))
     case .familyShared:
       return Timeline(subscriptions: [
         Subscription(product: .premiumMonthly, isFamilyShared: true, start: start.adding(days: -10))
@@ -178,16 +171,14 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
       return Timeline(oneTimePurchases: [OneTimePurchase(slot: 0, product: .forever, at: start.adding(days: -100))])
     case .lifetimeRefunded:
       return Timeline(oneTimePurchases: [
-        OneTimePurchase(
-          slot: 0, product: .forever, at: start.adding(days: -100), cancelledAt: start.adding(days: -1))
+        OneTimePurchase(slot: 0, product: .forever, at: start.adding(days: -100), cancelledAt: start.adding(days: -1))
       ])
     case .nonRenewing:
       return Timeline(oneTimePurchases: [
         OneTimePurchase(slot: 0, product: .proSeason, at: start.adding(days: -10)),
         OneTimePurchase(slot: 1, product: .proSeason, at: start.adding(days: 20)),
       ])
-    case .empty:
-      return Timeline()
+    case .empty: return Timeline()
     case .unknownProduct:
       return Timeline(subscriptions: [Subscription(product: .unknown, start: start.adding(days: -10))])
     case .twoGroups:
@@ -196,8 +187,7 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
         Subscription(
           slot: 1, product: .premiumMonthly, group: Subscription.secondGroup, start: start.adding(days: -5)),
       ])
-    case .eventfulYear:
-      return EventfulYear(start: start, environment: environment).timeline
+    case .eventfulYear: return EventfulYear(start: start, environment: environment).timeline
     }
   }
 
@@ -229,9 +219,7 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
     let upgrade = start.adding(days: -5)
     var old = Subscription(product: .proYearly, start: start.adding(days: -35), periods: 1)
     old.upgradedAt = upgrade
-    if environment == .production {
-      old.cancellations = [Subscription.Cancellation(period: 0, at: upgrade, reason: 0)]
-    }
+    if environment == .production { old.cancellations = [Subscription.Cancellation(period: 0, at: upgrade, reason: 0)] }
     return [old, Subscription(firstNumber: 1, product: .premiumMonthly, start: upgrade)]
   }
 
@@ -240,8 +228,6 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
     let first = start.adding(days: 15).adding(months: -2)
     var before = Subscription(product: old, start: first, periods: 2)
     before.nextProduct = new
-    return [
-      before, Subscription(firstNumber: 2, product: new, start: before.period(1).end, isContinuation: true),
-    ]
+    return [before, Subscription(firstNumber: 2, product: new, start: before.period(1).end, isContinuation: true)]
   }
 }

@@ -61,12 +61,10 @@ struct ServerAPI: Sendable {
           .object([("signedTransactionInfo", .string(try signer.sign(payload.transaction(purchase.row))))]))
       case .history(let id):
         return .ofServerAPI(try history(try purchase(id, call, bundleID, now).seed, call, now: now))
-      case .order(let id):
-        return try order(id, call, bundleID, now)
+      case .order(let id): return try order(id, call, bundleID, now)
       case .notificationsTest:
         return .ofServerAPI(.object([("testNotificationToken", .string(UUID().uuidString.lowercased()))]))
-      case .unknown:
-        return Answer(text: "", httpStatus: 404)
+      case .unknown: return Answer(text: "", httpStatus: 404)
       }
     } catch let error as ServerAPIError {
       return error.answer
@@ -105,9 +103,7 @@ struct ServerAPI: Sendable {
     guard let purchase else { return .ofServerAPI(.object([("status", .integer(1))])) }
     let transaction = SignedDataPayload(seed: purchase.seed, at: now).transaction(purchase.row)
     return .ofServerAPI(
-      .object([
-        ("status", .integer(0)), ("signedTransactions", .array([.string(try signer.sign(transaction))])),
-      ]))
+      .object([("status", .integer(0)), ("signedTransactions", .array([.string(try signer.sign(transaction))]))]))
   }
 
   private func subscriptions(_ seed: ReceiptSeed, _ call: Call, now: Timestamp) throws -> JSON {
@@ -153,9 +149,7 @@ struct ServerAPI: Sendable {
     guard types.allSatisfy({ ["AUTO_RENEWABLE", "NON_RENEWABLE", "CONSUMABLE", "NON_CONSUMABLE"].contains($0) }) else {
       throw ServerAPIError.invalidProductType
     }
-    if !types.isEmpty {
-      rows.removeAll { !types.contains($0.row.product.historyType) }
-    }
+    if !types.isEmpty { rows.removeAll { !types.contains($0.row.product.historyType) } }
     let products = call.values("productId")
     if !products.isEmpty { rows.removeAll { !products.contains($0.row.product.id) } }
     // Apple's own library for Python writes `True`.
@@ -197,9 +191,7 @@ struct ServerAPI: Sendable {
   }
 
   /// The start of the next page, in a form that is opaque to callers.
-  private static func revision(_ offset: Int) -> String {
-    SignedDataSigner.encode(Array("page:\(offset)".utf8))
-  }
+  private static func revision(_ offset: Int) -> String { SignedDataSigner.encode(Array("page:\(offset)".utf8)) }
 
   private static func offset(ofRevision text: String) -> Int? {
     guard let bytes = SignedDataSigner.decode(text[...]) else { return nil }

@@ -43,9 +43,7 @@ struct SignedDataPayload: Sendable {
       ]
     }
     if row.isUpgraded { members.append(("isUpgraded", true)) }
-    if row.isTrial {
-      members += [("offerType", 1), ("offerDiscountType", "FREE_TRIAL"), ("offerPeriod", "P1W")]
-    }
+    if row.isTrial { members += [("offerType", 1), ("offerDiscountType", "FREE_TRIAL"), ("offerPeriod", "P1W")] }
     members += [
       ("environment", .string(seed.environment.appleName)),
       ("transactionReason", row.isRenewal ? "RENEWAL" : "PURCHASE"),
@@ -69,9 +67,7 @@ struct SignedDataPayload: Sendable {
       ("productId", .string(renewal.product.id)),
       ("autoRenewStatus", renewal.isOn ? 1 : 0),
     ]
-    if renewal.isOn {
-      members += [("renewalPrice", .integer(renewal.nextProduct.milliunits)), ("currency", "USD")]
-    }
+    if renewal.isOn { members += [("renewalPrice", .integer(renewal.nextProduct.milliunits)), ("currency", "USD")] }
     if renewal.declinesPrice { members.append(("priceIncreaseStatus", 0)) }
     members.append(("isInBillingRetryPeriod", .boolean(renewal.isInRetry)))
     if let date = renewal.graceUntil { members.append(("gracePeriodExpiresDate", .integer(date.milliseconds))) }

@@ -70,8 +70,7 @@ struct SignedReceipt: Sendable {
         + constructed(ASN1Writer.Tag.sequence, OID.data + constructed(ASN1Writer.Tag.contextual0, content))
         + constructed(ASN1Writer.Tag.contextual0, bag)
         + ASN1Writer.value(ASN1Writer.Tag.set, signerInfo))
-    return constructed(
-      ASN1Writer.Tag.sequence, OID.signedData + constructed(ASN1Writer.Tag.contextual0, signedData))
+    return constructed(ASN1Writer.Tag.sequence, OID.signedData + constructed(ASN1Writer.Tag.contextual0, signedData))
   }
 
   /// The payload as the segments of a constructed OCTET STRING.

@@ -52,8 +52,7 @@ final class SigningKey: @unchecked Sendable {
   func sign(_ bytes: [UInt8], _ hash: Hash = .sha256) throws(OpenSSLFailure) -> [UInt8] {
     let context = try OpenSSLFailure.check(EVP_MD_CTX_new(), "EVP_MD_CTX_new")
     defer { EVP_MD_CTX_free(context) }
-    try OpenSSLFailure.check(
-      EVP_DigestSignInit(context, nil, hash.algorithm, nil, pointer), "EVP_DigestSignInit")
+    try OpenSSLFailure.check(EVP_DigestSignInit(context, nil, hash.algorithm, nil, pointer), "EVP_DigestSignInit")
     var length = 0
     try OpenSSLFailure.check(EVP_DigestSign(context, nil, &length, bytes, bytes.count), "EVP_DigestSign")
     var signature = [UInt8](repeating: 0, count: length)

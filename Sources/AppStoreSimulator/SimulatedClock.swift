@@ -11,13 +11,9 @@ final class SimulatedClock: Sendable {
 
   private let mode: Mutex<Mode>
 
-  init(standingAt date: Timestamp? = nil) {
-    mode = Mutex(date.map { .standing($0) } ?? .running(ahead: 0))
-  }
+  init(standingAt date: Timestamp? = nil) { mode = Mutex(date.map { .standing($0) } ?? .running(ahead: 0)) }
 
-  var now: Timestamp {
-    mode.withLock { Self.read($0) }
-  }
+  var now: Timestamp { mode.withLock { Self.read($0) } }
 
   var isRunning: Bool {
     mode.withLock { mode in
@@ -26,26 +22,20 @@ final class SimulatedClock: Sendable {
   }
 
   /// Sets the clock, which stands still from now on.
-  func set(_ date: Timestamp) {
-    mode.withLock { $0 = .standing(date) }
-  }
+  func set(_ date: Timestamp) { mode.withLock { $0 = .standing(date) } }
 
   /// Moves the clock, which keeps standing or running.
   func advance(milliseconds: Int64) {
     mode.withLock { mode in
       switch mode {
-      case .running(let ahead):
-        mode = .running(ahead: ahead + milliseconds)
-      case .standing(let date):
-        mode = .standing(Timestamp(milliseconds: date.milliseconds + milliseconds))
+      case .running(let ahead): mode = .running(ahead: ahead + milliseconds)
+      case .standing(let date): mode = .standing(Timestamp(milliseconds: date.milliseconds + milliseconds))
       }
     }
   }
 
   /// Returns to the real time.
-  func followRealTime() {
-    mode.withLock { $0 = .running(ahead: 0) }
-  }
+  func followRealTime() { mode.withLock { $0 = .running(ahead: 0) } }
 
   private static func read(_ mode: Mode) -> Timestamp {
     switch mode {

@@ -38,9 +38,7 @@ enum Simulator {
     var rootPEMPath: String?
     var logger = Logger(label: "app-store-simulator") { StreamLogHandler.standardError(label: $0) }
 
-    init() {
-      logger.logLevel = .warning
-    }
+    init() { logger.logLevel = .warning }
   }
 
   /// Starts a simulator, and returns once it listens.
@@ -90,8 +88,7 @@ enum Simulator {
   }
 
   private static func temporaryPath() -> String {
-    FileManager.default.temporaryDirectory
-      .appending(path: "app-store-simulator-root-\(UUID().uuidString).pem").path()
+    FileManager.default.temporaryDirectory.appending(path: "app-store-simulator-root-\(UUID().uuidString).pem").path()
   }
 }
 
@@ -156,14 +153,10 @@ final class RunningSimulator: Sendable {
   var now: Date { core.clock.now.date }
 
   /// Sets the store's clock to a moment, where it stands still.
-  func setClock(_ date: Date) {
-    core.moveClock { $0.set(Timestamp(date)) }
-  }
+  func setClock(_ date: Date) { core.moveClock { $0.set(Timestamp(date)) } }
 
   /// Moves the store's clock forwards or backwards.
-  func advanceClock(by duration: Duration) {
-    core.moveClock { $0.advance(milliseconds: duration.milliseconds) }
-  }
+  func advanceClock(by duration: Duration) { core.moveClock { $0.advance(milliseconds: duration.milliseconds) } }
 
   /// The signing key for callers of the Server API, in the form of App Store Connect (.p8).
   var serverAPIKeyPEM: String { DevelopmentKeys.serverAPIKey + "\n" }
@@ -256,14 +249,10 @@ final class RunningSimulator: Sendable {
     deliverNotifications(to: try PlainHTTPURL(checking: url))
   }
 
-  func deliverNotifications(to url: PlainHTTPURL?) {
-    core.delivery.deliver(to: url)
-  }
+  func deliverNotifications(to url: PlainHTTPURL?) { core.delivery.deliver(to: url) }
 
   /// All posts so far with their responses, once no post is due.
-  func deliveries() async -> [NotificationDelivery.Attempt] {
-    await core.delivery.attempts()
-  }
+  func deliveries() async -> [NotificationDelivery.Attempt] { await core.delivery.attempts() }
 
   /// Signs the notifications of the events after `from`, up to and including `to` (the clock's now when nil), of a
   /// transaction's customer; posts nothing.
@@ -289,22 +278,17 @@ final class RunningSimulator: Sendable {
     _ trouble: Trouble?, count: Int? = nil, service: Trouble.Service? = nil, environment: StoreEnvironment? = nil,
     subscriber: Int64? = nil
   ) {
-    core.troubles.set(
-      trouble, count: count, service: service, environment: environment, subscriber: subscriber)
+    core.troubles.set(trouble, count: count, service: service, environment: environment, subscriber: subscriber)
   }
 
   /// Delays each response.
-  func setDelay(_ delay: Duration) {
-    core.delay.set(delay)
-  }
+  func setDelay(_ delay: Duration) { core.delay.set(delay) }
 
   /// The calls so far.
   var calls: CallBook.Summary { core.calls.current }
 
   /// Resets the counters.
-  func resetCalls() {
-    core.calls.reset()
-  }
+  func resetCalls() { core.calls.reset() }
 
   /// Closes every connection, and returns when no socket listens any more.
   func stop() async {
@@ -316,7 +300,5 @@ final class RunningSimulator: Sendable {
 }
 
 extension Duration {
-  var milliseconds: Int64 {
-    components.seconds * 1_000 + components.attoseconds / 1_000_000_000_000_000
-  }
+  var milliseconds: Int64 { components.seconds * 1_000 + components.attoseconds / 1_000_000_000_000_000 }
 }

@@ -31,8 +31,7 @@ struct SimulatorCore: Sendable {
       devices: DeviceBitsRegistry(), tokens: try TeamTokens(startedAt: clock.now), clock: clock, troubles: troubles,
       calls: calls)
     notifications = NotificationWriter(signer: pki.signedData)
-    delivery = NotificationDelivery(
-      customers: issuer.customers, writer: notifications, clock: clock, logger: logger)
+    delivery = NotificationDelivery(customers: issuer.customers, writer: notifications, clock: clock, logger: logger)
   }
 }
 
@@ -81,7 +80,5 @@ final class AnswerDelay: Sendable {
 
   var current: Duration { delay.withLock { $0 } }
 
-  func set(_ delay: Duration) {
-    self.delay.withLock { $0 = max(delay, .zero) }
-  }
+  func set(_ delay: Duration) { self.delay.withLock { $0 = max(delay, .zero) } }
 }

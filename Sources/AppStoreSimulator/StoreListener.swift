@@ -30,8 +30,7 @@ struct StoreListener: Sendable {
       ask = serverAPI(request, path.dropFirst(Self.serverAPIPath.count), .production)
     case let path where path.hasPrefix(Self.serverAPISandboxPath + "/"):
       ask = serverAPI(request, path.dropFirst(Self.serverAPISandboxPath.count), .sandbox)
-    case let path where path.hasPrefix("/v1/"):
-      ask = deviceCheck(request, path[...], .production)
+    case let path where path.hasPrefix("/v1/"): ask = deviceCheck(request, path[...], .production)
     case let path where path.hasPrefix(Self.deviceCheckDevelopmentPath + "/v1/"):
       ask = deviceCheck(request, path.dropFirst(Self.deviceCheckDevelopmentPath.count), .sandbox)
     case Trouble.redirectPath:
@@ -91,8 +90,7 @@ struct StoreListener: Sendable {
     for (name, value) in answer.headers {
       if let name = HTTPField.Name(name) { headers[name] = value }
     }
-    return Response(
-      status: HTTPResponse.Status(code: answer.httpStatus), headers: headers, body: Self.body(of: answer))
+    return Response(status: HTTPResponse.Status(code: answer.httpStatus), headers: headers, body: Self.body(of: answer))
   }
 
   /// Returns when the client has disconnected; throws when the simulator stops.
@@ -103,8 +101,7 @@ struct StoreListener: Sendable {
   private static func body(of answer: Answer) -> ResponseBody {
     let whole = ByteBuffer(bytes: answer.body)
     switch answer.manner {
-    case .whole, .never, .reset:
-      return ResponseBody(byteBuffer: whole)
+    case .whole, .never, .reset: return ResponseBody(byteBuffer: whole)
     case .half:
       return ResponseBody(contentLength: answer.body.count) { writer in
         try await writer.write(ByteBuffer(bytes: answer.body.prefix(answer.body.count / 2)))

@@ -70,9 +70,7 @@ struct Subscription: Sendable {
     }
     let paidFrom = start.adding(days: 7)
     if index == 0 { return (start, paidFrom) }
-    return (
-      paidFrom.adding(months: (index - 1) * product.months), paidFrom.adding(months: index * product.months)
-    )
+    return (paidFrom.adding(months: (index - 1) * product.months), paidFrom.adding(months: index * product.months))
   }
 }
 
@@ -151,9 +149,7 @@ extension Timeline {
       state.renewals.removeAll { $0.slot == subscription.slot }
       state.renewals.append(subscription.renewal(at: now, after: last))
     }
-    for purchase in oneTimePurchases where purchase.at <= now {
-      state.rows.append(purchase.row(at: now))
-    }
+    for purchase in oneTimePurchases where purchase.at <= now { state.rows.append(purchase.row(at: now)) }
     return state
   }
 }
@@ -197,9 +193,7 @@ extension Subscription {
       declinesPrice: declinesPrice)
   }
 
-  private func phase(
-    at now: Timestamp, after last: CustomerState.Row, end: Timestamp
-  ) -> CustomerState.Renewal.Phase {
+  private func phase(at now: Timestamp, after last: CustomerState.Row, end: Timestamp) -> CustomerState.Renewal.Phase {
     if now < end { return .running }
     if last.number - firstNumber + 1 < periods ?? .max { return .due }
     guard now < end.adding(days: retryDays) else { return .ended }

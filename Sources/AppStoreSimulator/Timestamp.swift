@@ -10,13 +10,9 @@ struct Timestamp: Hashable, Comparable, Sendable {
   static let second: Int64 = 1_000
   static let day: Int64 = 86_400_000
 
-  init(milliseconds: Int64) {
-    self.milliseconds = milliseconds
-  }
+  init(milliseconds: Int64) { self.milliseconds = milliseconds }
 
-  init(_ date: Date) {
-    self.milliseconds = Int64((date.timeIntervalSince1970 * 1_000).rounded())
-  }
+  init(_ date: Date) { self.milliseconds = Int64((date.timeIntervalSince1970 * 1_000).rounded()) }
 
   /// Parses RFC 3339 with or without a fraction, such as `2026-01-15T12:00:00Z`.
   init?(text: String) {
@@ -36,9 +32,7 @@ struct Timestamp: Hashable, Comparable, Sendable {
 
   static func < (lhs: Timestamp, rhs: Timestamp) -> Bool { lhs.milliseconds < rhs.milliseconds }
 
-  func adding(days: Int) -> Timestamp {
-    Timestamp(milliseconds: milliseconds + Int64(days) * Self.day)
-  }
+  func adding(days: Int) -> Timestamp { Timestamp(milliseconds: milliseconds + Int64(days) * Self.day) }
 
   /// The same day and time a number of months later; the 31st becomes the last day of a shorter month.
   ///

@@ -66,9 +66,7 @@ struct TransactionReceipt: Sendable {
     let opening = "\"\(name)\" = \""
     for line in list.split(separator: "\n") {
       let entry = line.drop { $0 == "\t" || $0 == " " }
-      if entry.hasPrefix(opening), entry.hasSuffix("\";") {
-        return String(entry.dropFirst(opening.count).dropLast(2))
-      }
+      if entry.hasPrefix(opening), entry.hasSuffix("\";") { return String(entry.dropFirst(opening.count).dropLast(2)) }
     }
     return nil
   }

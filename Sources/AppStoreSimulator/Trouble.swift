@@ -92,10 +92,8 @@ enum Trouble: String, CaseIterable, Codable, Sendable {
       service == .verifyReceipt
     case .serverAPIRetryable, .serverAPINotFoundRetryable, .serverAPIKeyRejected, .serverAPIRateLimited:
       service == .serverAPI
-    case .deviceCheckKeyRefused, .deviceCheckTokenRefused:
-      service == .deviceCheck
-    case .pingPong:
-      service != .deviceCheck
+    case .deviceCheckKeyRefused, .deviceCheckTokenRefused: service == .deviceCheck
+    case .pingPong: service != .deviceCheck
     case .http500, .http503, .http429, .html, .emptyBody, .notJSON, .truncated, .duplicateKeys, .trailingJunk, .stall,
       .slowDrip, .reset, .giant, .endless, .redirect:
       true

@@ -22,8 +22,7 @@ final class TroubleSwitch: Sendable {
   ) {
     setting.withLock { setting in
       setting = trouble.map {
-        Setting(
-          trouble: $0, remaining: count, service: service, environment: environment, subscriber: subscriber)
+        Setting(trouble: $0, remaining: count, service: service, environment: environment, subscriber: subscriber)
       }
     }
   }

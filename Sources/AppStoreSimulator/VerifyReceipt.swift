@@ -44,14 +44,11 @@ struct VerifyReceipt: Sendable {
       // A receipt's own trouble affects its own environment only; ping-pong is a redirect from both.
       if switched == nil, seed.environment != environment, trouble != .pingPong { return ordinary }
       return befall(trouble, ordinary, environment, seed: seed, request)
-    case .notAuthentic:
-      return befall(switched, Self.verdict(21003), environment)
+    case .notAuthentic: return befall(switched, Self.verdict(21003), environment)
     case .notAReceipt:
       let exception: (String, JSON) = ("exception", "java.lang.IllegalArgumentException")
-      return befall(
-        switched, Answer(json: .object([("status", 21002), exception])), environment)
-    case nil:
-      return befall(switched, Self.verdict(21002), environment)
+      return befall(switched, Answer(json: .object([("status", 21002), exception])), environment)
+    case nil: return befall(switched, Self.verdict(21002), environment)
     }
   }
 
@@ -61,9 +58,7 @@ struct VerifyReceipt: Sendable {
   }
 
   private func verdict(on seed: ReceiptSeed, _ request: Body, _ environment: StoreEnvironment) -> Answer {
-    guard seed.environment == environment else {
-      return Self.verdict(environment == .production ? 21007 : 21008)
-    }
+    guard seed.environment == environment else { return Self.verdict(environment == .production ? 21007 : 21008) }
     if seed.scenario == .accountGone { return Self.verdict(21010) }
     let now = clock.now
     // The secret protects subscriptions only; the store ignores it for anything else.
@@ -169,8 +164,7 @@ extension Trouble {
     case .giant:
       return Answer(text: #"{"padding":""# + String(repeating: "a", count: 9 << 20) + "\"," + text.dropFirst())
     case .endless: return Answer(text: String(repeating: " ", count: 16 << 10)).sent(.endless)
-    case .redirect:
-      return Answer(text: "", httpStatus: 302, headers: [("Location", Self.redirectPath)])
+    case .redirect: return Answer(text: "", httpStatus: 302, headers: [("Location", Self.redirectPath)])
     case .pingPong: return status(environment == .production ? 21007 : 21008)
     // These are applied within verifyReceipt, or not at all.
     case .badDate, .serverAPIRetryable, .serverAPINotFoundRetryable, .serverAPIKeyRejected, .serverAPIRateLimited,

@@ -11,9 +11,7 @@ struct VerifyReceiptAnswer: Sendable {
   /// A verdict without other members, such as `{"status":21007}`.
   static func bare(_ status: Int64) -> JSON { .object([("status", .integer(status))]) }
 
-  func json() -> JSON {
-    seed.format == .ios6 ? legacy() : modern()
-  }
+  func json() -> JSON { seed.format == .ios6 ? legacy() : modern() }
 
   // MARK: - App receipts
 

@@ -55,9 +55,7 @@ final class X509Certificate: @unchecked Sendable {
     try PEM.write("PEM_write_bio_X509") { PEM_write_bio_X509($0, pointer) }
   }
 
-  func der() throws(OpenSSLFailure) -> [UInt8] {
-    try Self.encoded("i2d_X509") { i2d_X509(pointer, $0) }
-  }
+  func der() throws(OpenSSLFailure) -> [UInt8] { try Self.encoded("i2d_X509") { i2d_X509(pointer, $0) } }
 
   /// The content of IssuerAndSerialNumber, by which a signature names its certificate (RFC 2315, section 6.7).
   func issuerAndSerialNumber() throws(OpenSSLFailure) -> [UInt8] {

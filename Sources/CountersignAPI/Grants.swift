@@ -11,9 +11,7 @@ public struct GrantRequest: Codable, Hashable, Sendable {
   /// Why, for readers of the history; at most 1,000 characters. Support has to say it.
   public var note: String?
 
-  public init(
-    tier: String, endsAt: String? = nil, length: String? = nil, kind: String? = nil, note: String? = nil
-  ) {
+  public init(tier: String, endsAt: String? = nil, length: String? = nil, kind: String? = nil, note: String? = nil) {
     self.tier = tier
     self.endsAt = endsAt
     self.length = length

@@ -74,8 +74,7 @@ public struct HistoryEvent: Codable, Hashable, Sendable {
     detail =
       switch kind {
       case "verdict":
-        .verdict(
-          try ExplainedEntitlement(from: decoder), isChanged: try container.decode(Bool.self, forKey: .changed))
+        .verdict(try ExplainedEntitlement(from: decoder), isChanged: try container.decode(Bool.self, forKey: .changed))
       case "ownership_change": .ownerChange(try OwnerChange(from: decoder), explanation: explanation)
       case "revalidation": .revalidation(explanation: explanation)
       case "removed":

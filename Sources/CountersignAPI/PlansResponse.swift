@@ -30,9 +30,7 @@ extension PlansResponse {
     /// The products that give this tier, in the order of their IDs.
     public var products: [Product]
 
-    public init(
-      tier: String, name: String, description: String?, features: [String: Allowance], products: [Product]
-    ) {
+    public init(tier: String, name: String, description: String?, features: [String: Allowance], products: [Product]) {
       self.tier = tier
       self.name = name
       self.description = description

@@ -32,9 +32,7 @@ public struct UserRevalidationRequest: Codable, Hashable, Sendable {
   /// Why, for readers of the history; at most 1,000 characters.
   public var note: String?
 
-  public init(note: String? = nil) {
-    self.note = note
-  }
+  public init(note: String? = nil) { self.note = note }
 }
 
 /// The body of `POST /v1/transactions/{original_transaction_id}/transfer`.

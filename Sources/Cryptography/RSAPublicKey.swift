@@ -36,9 +36,7 @@ package struct RSAPublicKey: Sendable {
   }
 
   /// - Parameter number: without leading zeros.
-  private static func bitWidth(_ number: [UInt8]) -> Int {
-    8 * number.count - (number.first?.leadingZeroBitCount ?? 0)
-  }
+  private static func bitWidth(_ number: [UInt8]) -> Int { 8 * number.count - (number.first?.leadingZeroBitCount ?? 0) }
 
   private static func isOdd(_ number: [UInt8]) -> Bool { number.last.map { $0 & 1 == 1 } ?? false }
 }

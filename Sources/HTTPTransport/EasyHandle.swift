@@ -250,9 +250,7 @@ private struct Setting {
   }
 
   /// libcurl does not copy a list: the owner keeps it alive.
-  mutating func list(
-    _ option: CURLoption, _ lines: [String], keptIn list: inout UnsafeMutablePointer<curl_slist>?
-  ) {
+  mutating func list(_ option: CURLoption, _ lines: [String], keptIn list: inout UnsafeMutablePointer<curl_slist>?) {
     for line in lines {
       guard let longer = curl_slist_append(list, line) else {
         code = CURLE_OUT_OF_MEMORY

@@ -85,14 +85,11 @@ enum HeaderField {
         case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
           UInt8(ascii: "a")...UInt8(ascii: "z"):
           true
-        default:
-          tokenPunctuation.contains(byte)
+        default: tokenPunctuation.contains(byte)
         }
       }
   }
 
   /// Any bytes but control characters; the tab is allowed.
-  static func isValue(_ text: String) -> Bool {
-    text.utf8.allSatisfy { ($0 >= 0x20 && $0 != 0x7f) || $0 == 0x09 }
-  }
+  static func isValue(_ text: String) -> Bool { text.utf8.allSatisfy { ($0 >= 0x20 && $0 != 0x7f) || $0 == 0x09 } }
 }

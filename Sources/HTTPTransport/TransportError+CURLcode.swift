@@ -48,8 +48,7 @@ extension TransportError {
       // libcurl 7.88 reports this for a header line longer than its own 100 KB.
       self = .tooLarge(limit: headerLimit)
 
-    default:
-      self = .other(code: Int(code.rawValue))
+    default: self = .other(code: Int(code.rawValue))
     }
 
     // No connection for a second attempt, but the first was sent.

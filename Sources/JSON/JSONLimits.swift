@@ -36,19 +36,16 @@ package struct JSONLimits: Sendable {
         continue
       }
       switch byte {
-      case UInt8(ascii: "\""):
-        insideString = true
+      case UInt8(ascii: "\""): insideString = true
       case UInt8(ascii: "{"), UInt8(ascii: "["):
         containersSeen += 1
         level += 1
         if containersSeen > containers || level > depth { return false }
-      case UInt8(ascii: "}"), UInt8(ascii: "]"):
-        level -= 1
+      case UInt8(ascii: "}"), UInt8(ascii: "]"): level -= 1
       case UInt8(ascii: ","):
         valuesSeen += 1
         if valuesSeen > values { return false }
-      default:
-        break
+      default: break
       }
     }
     return true

@@ -150,8 +150,7 @@ struct JSONScanner {
       case UInt8(ascii: "\\"):
         guard skipEscape() else { return nil }
         kind = .unread
-      default:
-        return nil
+      default: return nil
       }
     }
   }
@@ -173,8 +172,7 @@ struct JSONScanner {
         step()
       }
       return code != 0 && !(0xD800...0xDFFF).contains(code)
-    default:
-      return false
+    default: return false
     }
   }
 
@@ -220,8 +218,7 @@ struct JSONScanner {
     case 0x736C_6166 where UInt8(truncatingIfNeeded: word >> 32) == UInt8(ascii: "e"):
       place += 5
       return .no
-    default:
-      return nil
+    default: return nil
     }
   }
 }

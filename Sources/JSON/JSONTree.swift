@@ -8,9 +8,7 @@ final class JSONTree {
   let root: Node
 
   /// - Throws: `JSONError.tooLarge` or `.syntax`, which includes a root of another kind.
-  init(
-    _ bytes: [UInt8], root: JSONRoot, limits: JSONLimits, rejectsDuplicates: Bool = true
-  ) throws(JSONError) {
+  init(_ bytes: [UInt8], root: JSONRoot, limits: JSONLimits, rejectsDuplicates: Bool = true) throws(JSONError) {
     guard bytes.withUnsafeBytes({ limits.admit($0) }) else { throw .tooLarge }
     let options = rejectsDuplicates ? JSON_REJECT_DUPLICATES : 0
     guard let tree = bytes.withUnsafeBytes({ Self.parse($0, options: Int(options)) }) else { throw .syntax }
@@ -59,9 +57,7 @@ final class JSONTree {
   }
 
   /// The elements of an array.
-  static func elements(of node: Node) -> [Node] {
-    (0..<json_array_size(node)).compactMap { json_array_get(node, $0) }
-  }
+  static func elements(of node: Node) -> [Node] { (0..<json_array_size(node)).compactMap { json_array_get(node, $0) } }
 
   /// The number of items of a container.
   static func count(of node: Node) -> Int {

@@ -102,8 +102,7 @@ package final class PrometheusRegistry: MetricsFactory, Sendable {
     let names = Set(labels.map(\.name))
     guard names.count == labels.count, !names.contains("le") else { return nil }
     return families.withLock { families -> Made? in
-      var family =
-        families[name] ?? Family(description: Description(name, kind, "Not described"))
+      var family = families[name] ?? Family(description: Description(name, kind, "Not described"))
       guard family.description.kind == kind else { return nil }
       if let known = family.series[labels] { return known as? Made }
       let isFull = family.series.count >= Self.seriesLimit

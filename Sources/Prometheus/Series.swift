@@ -46,9 +46,7 @@ final class LevelSeries: Series, MeterHandler, RecorderHandler {
   func record(_ value: Int64) { set(value) }
   func record(_ value: Double) { set(value) }
 
-  func samples(_ labels: [MetricFamily.Label]) -> [MetricFamily.Sample] {
-    [.init("", labels, value.withLock { $0 })]
-  }
+  func samples(_ labels: [MetricFamily.Label]) -> [MetricFamily.Sample] { [.init("", labels, value.withLock { $0 })] }
 }
 
 /// A histogram: the number of values up to each bound.

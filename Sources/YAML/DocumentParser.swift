@@ -64,9 +64,7 @@ private struct Event {
     }
   }
 
-  private static func text(_ bytes: UnsafeMutablePointer<yaml_char_t>?) -> String? {
-    bytes.map { String(cString: $0) }
-  }
+  private static func text(_ bytes: UnsafeMutablePointer<yaml_char_t>?) -> String? { bytes.map { String(cString: $0) } }
 }
 
 /// Owns a `yaml_parser_t`. The text has to outlive it.
@@ -165,9 +163,7 @@ private final class DocumentParser {
       }
       members.append((key, try node(from: try next(), depth: depth + 1)))
     }
-    if let first = duplicates.min(), let line = lines[first] {
-      throw .duplicateKeys(duplicates.sorted(), line: line)
-    }
+    if let first = duplicates.min(), let line = lines[first] { throw .duplicateKeys(duplicates.sorted(), line: line) }
     return members
   }
 }

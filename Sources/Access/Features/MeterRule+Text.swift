@@ -40,8 +40,7 @@ extension MeterRule {
     else { throw TextError(sentence: "must begin with a whole number up to 1000000000", word: count, known: []) }
     let rest = Array(words.dropFirst(2))
     switch kind {
-    case "per":
-      self.init(maximum: maximum, window: try Self.window(rest))
+    case "per": self.init(maximum: maximum, window: try Self.window(rest))
     case "in":
       guard rest == ["total"] else {
         throw TextError(sentence: "must end in total", word: rest.joined(separator: " "), known: ["total"])
@@ -49,15 +48,13 @@ extension MeterRule {
       self.init(maximum: maximum, window: .total)
     case "day", "days":
       guard rest == ["in", "a", "row"] else {
-        throw TextError(
-          sentence: "must end with days in a row", word: rest.joined(separator: " "), known: ["in a row"])
+        throw TextError(sentence: "must end with days in a row", word: rest.joined(separator: " "), known: ["in a row"])
       }
       guard (1...Self.mostDaysInARow).contains(maximum) else {
         throw TextError(sentence: "must be from 1 to \(Self.mostDaysInARow) days in a row", word: count, known: [])
       }
       self.init(maximum: maximum, window: .daysInARow)
-    default:
-      throw TextError(sentence: Self.examples, word: kind, known: ["per", "in total", "days in a row"])
+    default: throw TextError(sentence: Self.examples, word: kind, known: ["per", "in total", "days in a row"])
     }
   }
 

@@ -108,8 +108,7 @@ extension Feature {
 extension Allowance {
   func access(_ attempt: Attempt, _ usage: Usage) -> FeatureAccess {
     switch self {
-    case .flag(let isOn):
-      return FeatureAccess(isAllowed: isOn)
+    case .flag(let isOn): return FeatureAccess(isAllowed: isOn)
     case .limit(let limit):
       return FeatureAccess(
         isAllowed: limit.map { usage.total.adding(attempt.amount) <= $0 } ?? true, limit: limit, current: usage.total,

@@ -59,8 +59,7 @@ extension MeterRule {
       var state = counted(usage.total, attempt)
       state.isForEver = true
       return state
-    case .daysInARow:
-      return run(attempt, usage)
+    case .daysInARow: return run(attempt, usage)
     }
   }
 
@@ -89,8 +88,7 @@ extension MeterRule {
   }
 
   private func counted(_ used: Int, _ attempt: Attempt, resetsAt: Date? = nil) -> MeterState {
-    MeterState(
-      isAllowed: used.adding(attempt.amount) <= maximum, limit: maximum, current: used, resetsAt: resetsAt)
+    MeterState(isAllowed: used.adding(attempt.amount) <= maximum, limit: maximum, current: used, resetsAt: resetsAt)
   }
 
   /// The run of days that today is or would be part of. It is not followed further back than it takes to see that it is

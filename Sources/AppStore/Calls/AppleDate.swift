@@ -11,9 +11,7 @@ enum AppleDate {
   }
 
   /// Milliseconds since 1970 with a fraction, as Xcode writes them; the fraction is dropped.
-  static func milliseconds(_ number: Double) -> Date? {
-    Int64(exactly: number.rounded(.down)).flatMap(milliseconds)
-  }
+  static func milliseconds(_ number: Double) -> Date? { Int64(exactly: number.rounded(.down)).flatMap(milliseconds) }
 
   /// Milliseconds since 1970 as text: `1401288473000`, or with a fraction.
   static func milliseconds(_ text: String) -> Date? {

@@ -32,12 +32,10 @@ struct CallDriver<Attempt: Sendable>: Sendable {
       let call = try await call(&question, permit, repeating: repeated, isFirst: isFirst, deadline: deadline)
       isFirst = false
       switch try step(of: &question, after: call, permit, repeating: repeated) {
-      case .conclude(let answer):
-        return answer
+      case .conclude(let answer): return answer
       case .ask:
         repeated = nil
-      case .fail(let error):
-        throw error
+      case .fail(let error): throw error
       case .retry(let ceiling, let least, let failure, let isProvoked):
         // A store without a closed breaker gets no second call for the same question.
         guard breakers[environment].map({ $0.state == .closed }) ?? true, isProvoked || retriesTrouble else {

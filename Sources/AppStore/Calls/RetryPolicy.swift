@@ -21,7 +21,5 @@ package struct RetryPolicy: Hashable, Sendable {
   }
 
   /// The longest pause before an attempt; attempts count from 1.
-  func ceiling(before attempt: Int) -> Duration {
-    attempt > 1 ? backoff.ceiling(after: attempt - 2) : .zero
-  }
+  func ceiling(before attempt: Int) -> Duration { attempt > 1 ? backoff.ceiling(after: attempt - 2) : .zero }
 }

@@ -193,8 +193,7 @@ package final class DeviceCheck: Sendable {
     case 400, 401:
       tokens.drop(token, for: server)
       throw .keyRefused
-    case let status:
-      throw .away(.http(status, retryAfter: CallResponse(response, askedAt: askedAt).retryAfter))
+    case let status: throw .away(.http(status, retryAfter: CallResponse(response, askedAt: askedAt).retryAfter))
     }
     do {
       return try await read(response.body)

@@ -22,8 +22,7 @@ extension AppReceipt {
   ///   has nothing left to be read but its payload.
   static func decode(_ bytes: [UInt8], knowing signers: KnownSigners) throws(UndecodableReceipt) -> AppReceipt {
     if let framed = FramedReceipt(bytes), let signer = signers.value(for: framed.frame) {
-      return try AppReceipt(
-        encoded: bytes, attributes: ReceiptAttributes(payload: framed.content), signer: signer)
+      return try AppReceipt(encoded: bytes, attributes: ReceiptAttributes(payload: framed.content), signer: signer)
     }
     try checkFrame(bytes)
     let message: SignedMessage
@@ -49,9 +48,7 @@ extension AppReceipt {
     return frame.tailRange
   }
 
-  private init(
-    encoded: [UInt8], attributes: ReceiptAttributes, signer: ReceiptSigner?
-  ) throws(UndecodableReceipt) {
+  private init(encoded: [UInt8], attributes: ReceiptAttributes, signer: ReceiptSigner?) throws(UndecodableReceipt) {
     guard let bundleID = try attributes.text(2) else { throw .incomplete("a bundle ID (attribute 2)") }
     guard let createdAt = try attributes.date(12) else { throw .incomplete("a creation date (attribute 12)") }
     var transactions: [InAppTransaction] = []

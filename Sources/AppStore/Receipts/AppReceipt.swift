@@ -40,14 +40,11 @@ package struct AppReceipt: Hashable, Sendable {
   /// The customer's first download of the app; `nil` if the receipt does not tell of it.
   var originalPurchase: OriginalPurchase? {
     guard originalApplicationVersion != nil || originalPurchaseDate != nil else { return nil }
-    return OriginalPurchase(
-      version: originalApplicationVersion, date: originalPurchaseDate, signedAt: createdAt)
+    return OriginalPurchase(version: originalApplicationVersion, date: originalPurchaseDate, signedAt: createdAt)
   }
 
   /// Whether Xcode's StoreKit testing made it, and not Apple.
-  var isFromXcode: Bool {
-    receiptType == "Xcode" || claimedSigner?.isStoreKitTesting == true
-  }
+  var isFromXcode: Bool { receiptType == "Xcode" || claimedSigner?.isStoreKitTesting == true }
 
   /// The transactions for the rules.
   ///

@@ -70,9 +70,7 @@ final class Certificate {
   var notAfter: Date? { Self.date(of: X509_get0_notAfter(pointer)) }
 
   /// Issued by itself by name: a root, or something that looks like one.
-  var isSelfIssued: Bool {
-    X509_NAME_cmp(X509_get_subject_name(pointer), X509_get_issuer_name(pointer)) == 0
-  }
+  var isSelfIssued: Bool { X509_NAME_cmp(X509_get_subject_name(pointer), X509_get_issuer_name(pointer)) == 0 }
 
   func hasSameSubject(as other: Certificate) -> Bool {
     X509_NAME_cmp(X509_get_subject_name(pointer), X509_get_subject_name(other.pointer)) == 0

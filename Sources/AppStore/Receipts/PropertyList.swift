@@ -48,9 +48,7 @@ struct PropertyList {
     return dictionary
   }
 
-  private mutating func skipWhitespace() {
-    rest = rest.drop { $0 == 0x20 || (0x09...0x0D).contains($0) }
-  }
+  private mutating func skipWhitespace() { rest = rest.drop { $0 == 0x20 || (0x09...0x0D).contains($0) } }
 
   private mutating func skip(_ byte: UInt8) -> Bool {
     skipWhitespace()

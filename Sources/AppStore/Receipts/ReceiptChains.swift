@@ -33,9 +33,7 @@ struct ReceiptChains: Sendable {
   /// - Parameters:
   ///   - chain: from the signer to the root.
   ///   - candidates: every certificate that the chain could have been built from.
-  func remember(
-    _ signer: ReceiptSigner, as frame: ReceiptFrame, chain: [Certificate], candidates: [Certificate]
-  ) {
+  func remember(_ signer: ReceiptSigner, as frame: ReceiptFrame, chain: [Certificate], candidates: [Certificate]) {
     let digest: DigestAlgorithm
     switch signer.digest {
     case "sha1": digest = .sha1

@@ -6,9 +6,7 @@ enum ReceiptText {
   private static let dot = UInt8(ascii: ".")
 
   /// Whether the bytes start with a SEQUENCE of long or indefinite length, as every app receipt does and no text can.
-  static func isBinaryDER(_ bytes: [UInt8]) -> Bool {
-    bytes.count > 1 && bytes[0] == 0x30 && bytes[1] >= 0x80
-  }
+  static func isBinaryDER(_ bytes: [UInt8]) -> Bool { bytes.count > 1 && bytes[0] == 0x30 && bytes[1] >= 0x80 }
 
   static func isLineBreak(_ byte: UInt8) -> Bool { byte == 0x0A || byte == 0x0D || byte == 0x09 }
 
@@ -46,9 +44,7 @@ enum ReceiptText {
   }
 
   /// Decodes base64 of either alphabet, with or without padding, and names the repairs.
-  static func base64(
-    _ text: [UInt8]
-  ) throws(UndecodableReceipt) -> (bytes: [UInt8], repairs: [ReceiptRepair]) {
+  static func base64(_ text: [UInt8]) throws(UndecodableReceipt) -> (bytes: [UInt8], repairs: [ReceiptRepair]) {
     var repairs: [ReceiptRepair] = []
     var digits = text
     let padding = text.reversed().prefix { $0 == UInt8(ascii: "=") }.count
@@ -136,9 +132,7 @@ enum ReceiptText {
       .elementsEqual(prefix.lowercased().utf8)
   }
 
-  private static func contains(_ text: ArraySlice<UInt8>, _ words: String) -> Bool {
-    text.contains(Array(words.utf8))
-  }
+  private static func contains(_ text: ArraySlice<UInt8>, _ words: String) -> Bool { text.contains(Array(words.utf8)) }
 }
 
 extension UndecodableReceipt {
@@ -158,8 +152,7 @@ extension UndecodableReceipt {
   fileprivate static let pem = UndecodableReceipt(
     .pem,
     "This is PEM (a certificate, a key, or a receipt in PEM form); send plain base64 without the BEGIN and END lines.")
-  fileprivate static let dataURL = UndecodableReceipt(
-    .dataURL, "This is a data: URL; send what follows its comma.")
+  fileprivate static let dataURL = UndecodableReceipt(.dataURL, "This is a data: URL; send what follows its comma.")
   fileprivate static let notification = UndecodableReceipt(
     .signedNotification,
     "This is a server notification of Apple's, not a receipt; send the jwsRepresentation of a verified Transaction, or "

@@ -123,9 +123,7 @@ final class SignedMessage {
     var certificates: [Certificate] = []
     for index in 0..<max(0, count) {
       guard let pointer = countersign_sk_X509_value(stack, index), let certificate = Certificate(sharing: pointer)
-      else {
-        throw .unreadable
-      }
+      else { throw .unreadable }
       certificates.append(certificate)
     }
     return certificates

@@ -26,9 +26,7 @@ struct TransactionSignature {
     let length = tail.prefix(4).reduce(0) { $0 << 8 | Int($1) }
     let der = tail.dropFirst(4)
     guard signature.count == signatureLength, tail.count >= 4, der.count == length, let leaf = Certificate(der: der)
-    else {
-      throw .malformed("its signature is cut short or carries no certificate")
-    }
+    else { throw .malformed("its signature is cut short or carries no certificate") }
     signer = ReceiptSigner(leaf, digest: "sha1")
     let key = RSAPublicKey(of: leaf, digest: .sha1)
     matchesEmbeddedCertificate = key?.hasMade(signature, over: blob.prefix(1) + information) ?? false

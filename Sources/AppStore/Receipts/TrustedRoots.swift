@@ -86,16 +86,14 @@ package struct TrustedRoots: Sendable {
     var body: String?
     for line in text.split(whereSeparator: \.isNewline) {
       switch line.trimmingPrefix(while: \.isWhitespace) {
-      case let line where line.hasPrefix("-----BEGIN CERTIFICATE-----"):
-        body = ""
+      case let line where line.hasPrefix("-----BEGIN CERTIFICATE-----"): body = ""
       case let line where line.hasPrefix("-----END CERTIFICATE-----"):
         guard let text = body, let der = Data(base64Encoded: text), let certificate = Certificate(der: der) else {
           throw .brokenCertificate(path: path)
         }
         certificates.append(certificate)
         body = nil
-      case let line:
-        body?.append(contentsOf: line.filter { !$0.isWhitespace })
+      case let line: body?.append(contentsOf: line.filter { !$0.isWhitespace })
       }
     }
     guard body == nil else { throw .brokenCertificate(path: path) }

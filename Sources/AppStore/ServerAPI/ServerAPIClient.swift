@@ -26,9 +26,7 @@ package final class ServerAPIClient: Sendable {
     /// How long a store is not called after a 429 without `Retry-After`.
     var rateLimitPause: Duration = .seconds(30)
 
-    package init(
-      productionURL: String, sandboxURL: String, key: ServerAPIKey, retry: RetryPolicy = RetryPolicy()
-    ) {
+    package init(productionURL: String, sandboxURL: String, key: ServerAPIKey, retry: RetryPolicy = RetryPolicy()) {
       self.productionURL = productionURL
       self.sandboxURL = sandboxURL
       self.key = key
@@ -125,8 +123,7 @@ package final class ServerAPIClient: Sendable {
   ) async throws(AppStoreError) -> LookUp.Found {
     guard let request else { throw .notFound }
     guard
-      let route = ServerAPIRoute(
-        stores: stores, bundleIDs: bundleIDs, endpoints: endpoints, retry: configuration.retry)
+      let route = ServerAPIRoute(stores: stores, bundleIDs: bundleIDs, endpoints: endpoints, retry: configuration.retry)
     else { throw .unavailable(.misrouted) }
     return try await driver.answer(
       to: LookUp(
@@ -160,9 +157,7 @@ private struct LookUp: AppleQuestion {
   var environment: StoreEnvironment { route.place.environment }
 
   /// Waits until Apple's rate limit leaves room for the call.
-  func waitForTurn(
-    repeating failure: AppStoreError?, deadline: ContinuousClock.Instant
-  ) async throws(AppStoreError) {
+  func waitForTurn(repeating failure: AppStoreError?, deadline: ContinuousClock.Instant) async throws(AppStoreError) {
     let quota = ServerAPIRateLimit.Quota(
       environment: environment, bundleID: route.place.bundleID, endpoint: route.endpoint)
     switch rateLimit.turn(for: quota, at: timing.now(), before: deadline) {
@@ -219,8 +214,7 @@ private struct LookUp: AppleQuestion {
     let retryAfter = answer.retryAfter
     let code = try await errorCode(answer.response.body).flatMap { $0.httpStatus == status ? $0 : nil }
     switch status {
-    case 401:
-      return .http(status, errorCode: code?.rawValue, retryAfter: nil)
+    case 401: return .http(status, errorCode: code?.rawValue, retryAfter: nil)
     case 429:
       // A time in the past still means: not at once.
       let pause = max(retryAfter ?? configuration.rateLimitPause, .seconds(1))
@@ -228,8 +222,7 @@ private struct LookUp: AppleQuestion {
       return .rateLimited(errorCode: code?.rawValue, retryAfter: pause)
     case 400...499:
       return code.map { .error(httpStatus: status, $0) } ?? .http(status, errorCode: nil, retryAfter: retryAfter)
-    default:
-      return .http(status, errorCode: code?.rawValue, retryAfter: retryAfter)
+    default: return .http(status, errorCode: code?.rawValue, retryAfter: retryAfter)
     }
   }
 

@@ -110,8 +110,7 @@ struct ServerAPIExaminer {
       ).transaction
       // Consumables are used up, and subscriptions are current in the statuses only.
       guard signed.productType != "Consumable", signed.productType != "Auto-Renewable Subscription" else { continue }
-      parts.append(
-        SignedPurchases.Part(purchase: signed.purchase, signedDate: signed.signedDate, text: text))
+      parts.append(SignedPurchases.Part(purchase: signed.purchase, signedDate: signed.signedDate, text: text))
     }
     return SignedPurchases(
       bundleID: response.head.bundleID, appAppleID: response.head.appAppleID, parts: parts,

@@ -32,16 +32,12 @@ struct ServerAPIFindings {
   ///
   /// - Parameter pageLimit: the most pages of a history.
   /// - Throws: for a history without end.
-  mutating func take(
-    _ contents: ServerAPIContents, answeredAt: Date?, pageLimit: Int
-  ) throws(AppStoreError) {
+  mutating func take(_ contents: ServerAPIContents, answeredAt: Date?, pageLimit: Int) throws(AppStoreError) {
     if isEmpty { self.answeredAt = answeredAt }
     isEmpty = false
     switch contents {
-    case .transaction(let transaction):
-      self.transaction = transaction
-    case .order(let transactions):
-      order = transactions
+    case .transaction(let transaction): self.transaction = transaction
+    case .order(let transactions): order = transactions
     case .purchases(let purchases):
       bundleID = purchases.bundleID
       appAppleID = purchases.appAppleID ?? appAppleID

@@ -12,8 +12,7 @@ package struct ServerAPIKey: Sendable {
 
     package var description: String {
       switch self {
-      case .keyID:
-        "The key ID is not one of App Store Connect's: letters and digits only, such as 2X9R4HXF34."
+      case .keyID: "The key ID is not one of App Store Connect's: letters and digits only, such as 2X9R4HXF34."
       case .issuerID:
         "The issuer ID is not one of App Store Connect's: a UUID, such as 57246542-96fe-1a63-e053-0824d011072a."
       }

@@ -78,25 +78,21 @@ struct ServerAPIRoute {
         return .ask
       }
       return nextEndpoint()
-    case .refused(let error):
-      return .fail(error)
+    case .refused(let error): return .fail(error)
     case .error(let status, let code):
       switch code.meaning {
       case .notFound: return nextEndpoint()
       case .temporary: return again(.unavailable(appleStatus: code.rawValue, httpStatus: status, .trouble))
       case .unknown: return .fail(.unexpected(appleStatus: code.rawValue, httpStatus: status))
       }
-    case .http(401, _, _):
-      return keyRefused()
+    case .http(401, _, _): return keyRefused()
     case .http(let status, let code, let retryAfter):
       let trouble = code == nil ? Unavailability.http(status) : .trouble
       return again(.unavailable(appleStatus: code, httpStatus: status, trouble), least: retryAfter ?? .zero)
     case .rateLimited(let code, let retryAfter):
       return .fail(.unavailable(appleStatus: code, httpStatus: 429, .rateLimited(retryAfter: retryAfter)))
-    case .malformed(let error):
-      return again(.unavailable(httpStatus: 200, .malformedAnswer(error.summary)))
-    case .noAnswer(let error):
-      return error.isWorthRetry ? again(AppStoreError(error)) : .fail(AppStoreError(error))
+    case .malformed(let error): return again(.unavailable(httpStatus: 200, .malformedAnswer(error.summary)))
+    case .noAnswer(let error): return error.isWorthRetry ? again(AppStoreError(error)) : .fail(AppStoreError(error))
     }
   }
 

@@ -48,9 +48,7 @@ struct DeveloperToken: Hashable, Sendable {
   }
 
   /// Whether the token may still be sent. If our clock was set back, its issue date may be in Apple's future.
-  func isFresh(at now: Date) -> Bool {
-    now >= madeAt && now < expiresAt.addingTimeInterval(-Self.reserve)
-  }
+  func isFresh(at now: Date) -> Bool { now >= madeAt && now < expiresAt.addingTimeInterval(-Self.reserve) }
 }
 
 /// The tokens in use, one for each key, each sent until shortly before its end.

@@ -73,9 +73,7 @@ extension ReceiptInspection {
     return parts.joined(separator: "  ")
   }
 
-  private static func padded(_ name: String) -> String {
-    name + String(repeating: " ", count: max(1, 16 - name.count))
-  }
+  private static func padded(_ name: String) -> String { name + String(repeating: " ", count: max(1, 16 - name.count)) }
 
   /// The text without characters that could steer the terminal: fields come from outside.
   private static func printable(_ text: String) -> String {

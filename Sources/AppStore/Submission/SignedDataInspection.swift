@@ -151,8 +151,7 @@ extension SignedDataInspection {
       report.errorMessage = try? json.text("errorMessage").map { String($0.prefix(200)) }
       report.problem = "This is an error of the App Store Server API; nothing in it is signed."
     case .statuses: add(statuses: json, to: &report)
-    case .history, .orderLookup:
-      add(json["signedTransactions"]?.elements ?? [], to: &report)
+    case .history, .orderLookup: add(json["signedTransactions"]?.elements ?? [], to: &report)
     case .transactionInfo: add([json["signedTransactionInfo"], json["signedRenewalInfo"]], to: &report)
     case .appTransactionInfo: add([json["signedAppTransactionInfo"]], to: &report)
     case .notificationHistory:

@@ -135,8 +135,7 @@ package struct SubmittedReceipt: Hashable, Sendable {
           .doubleBase64, "This is base64 of a signed transaction (JWS); send the JWS itself, which is text already.")
       }
       if ReceiptText.isBase64OfReceipt(text) {
-        throw UndecodableReceipt(
-          .doubleBase64, "The receipt was encoded as base64 twice; send it encoded once.")
+        throw UndecodableReceipt(.doubleBase64, "The receipt was encoded as base64 twice; send it encoded once.")
       }
     }
     return SubmittedReceipt(bytes: bytes, content: .app(try AppReceipt.decode(bytes)), repairs: repairs)

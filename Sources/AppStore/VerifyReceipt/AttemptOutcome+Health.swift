@@ -29,15 +29,12 @@ extension AttemptOutcome {
   ///   - given: the time from the start of the call to its deadline.
   func health(isVerified: @autoclosure () -> Bool, user: UserID?, given: Duration) -> CircuitBreaker.Outcome {
     switch self {
-    case .answer(let answer):
-      return Self.health(of: answer.body.status, isVerified: isVerified(), user: user)
+    case .answer(let answer): return Self.health(of: answer.body.status, isVerified: isVerified(), user: user)
     case .http(let status, let retryAfter):
       guard Self.mayBeProvoked(httpStatus: status) else { return .failure(retryAfter: retryAfter) }
       return isVerified() ? .failure(retryAfter: retryAfter, reporter: user?.rawValue) : .neutral
-    case .malformed(let error):
-      return error.health
-    case .noAnswer(let error):
-      return error.health(given: given)
+    case .malformed(let error): return error.health
+    case .noAnswer(let error): return error.health(given: given)
     }
   }
 
@@ -51,14 +48,10 @@ extension AttemptOutcome {
     case .valid, .expired, .accountGone, .wrongSharedSecret, .belongsToSandbox, .belongsToProduction, .notPosted,
       .notRead:
       .success
-    case .malformedOrTrouble:
-      isVerified() ? .failure(reporter: user?.rawValue) : .neutral
-    case .unavailable, .internalError:
-      isVerified() ? .failure() : .neutral
-    case _ where status.isInternalDataAccessError:
-      isVerified() ? .failure() : .neutral
-    default:
-      .neutral
+    case .malformedOrTrouble: isVerified() ? .failure(reporter: user?.rawValue) : .neutral
+    case .unavailable, .internalError: isVerified() ? .failure() : .neutral
+    case _ where status.isInternalDataAccessError: isVerified() ? .failure() : .neutral
+    default: .neutral
     }
   }
 }

@@ -20,9 +20,7 @@ package final class VerifyReceiptClient: Sendable {
     var answerLimit = 8 * 1024 * 1024
     var retry: RetryPolicy
 
-    package init(
-      productionURL: String, sandboxURL: String, sharedSecret: Secret, retry: RetryPolicy = RetryPolicy()
-    ) {
+    package init(productionURL: String, sandboxURL: String, sharedSecret: Secret, retry: RetryPolicy = RetryPolicy()) {
       self.productionURL = productionURL
       self.sandboxURL = sandboxURL
       self.sharedSecret = sharedSecret
@@ -98,9 +96,7 @@ package final class VerifyReceiptClient: Sendable {
     }
 
     func outcome(of answer: CallResponse) async throws(AppStoreError) -> AttemptOutcome {
-      guard answer.response.status == 200 else {
-        return .http(answer.response.status, retryAfter: answer.retryAfter)
-      }
+      guard answer.response.status == 200 else { return .http(answer.response.status, retryAfter: answer.retryAfter) }
       do throws(JSONReader.Failure) {
         let body = try await JSONReader.shared.read(answer.response.body) { root throws(JSONError) in
           try VerifyReceiptResponse(root)
@@ -155,8 +151,7 @@ extension AppStoreAnswer {
       ? PurchaseHistory(
         environment: body.environment ?? answer.endpoint, source: .verifyReceipt, evidenceTime: moment,
         evaluatedAt: moment, purchases: [], isAccountGone: true)
-      : body.purchaseHistory(
-        environment: answer.endpoint, answeredAt: answer.answeredAt, askedAt: answer.askedAt)
+      : body.purchaseHistory(environment: answer.endpoint, answeredAt: answer.answeredAt, askedAt: answer.askedAt)
     self.init(history: history, bundleID: body.bundleID, appleStatus: body.status)
     bytes = answer.bytes
   }

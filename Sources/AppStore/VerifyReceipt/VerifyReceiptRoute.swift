@@ -85,8 +85,7 @@ struct VerifyReceiptRoute {
 
   private mutating func ordinaryStep(after outcome: AttemptOutcome) -> Step {
     switch outcome {
-    case .answer(let answer):
-      return next(after: answer)
+    case .answer(let answer): return next(after: answer)
     case .http(429, let retryAfter):
       return again(.unavailable(.rateLimited(retryAfter: retryAfter)), least: retryAfter ?? .zero)
     case .http(let status, let retryAfter):
@@ -94,10 +93,8 @@ struct VerifyReceiptRoute {
       return AttemptOutcome.mayBeProvoked(httpStatus: status)
         ? onceMore(.unavailable(.receiptRefused(httpStatus: status)), least: least)
         : again(.unavailable(.http(status)), least: least)
-    case .malformed(let error):
-      return again(.unavailable(.malformedAnswer(error.summary)))
-    case .noAnswer(let error):
-      return error.isWorthRetry ? again(AppStoreError(error)) : .fail(AppStoreError(error))
+    case .malformed(let error): return again(.unavailable(.malformedAnswer(error.summary)))
+    case .noAnswer(let error): return error.isWorthRetry ? again(AppStoreError(error)) : .fail(AppStoreError(error))
     }
   }
 
@@ -105,19 +102,15 @@ struct VerifyReceiptRoute {
     let status = answer.body.status
     let trouble = AppStoreError.unavailable(appleStatus: status.rawValue, .trouble)
     switch status {
-    case .valid, .expired, .accountGone:
-      return .conclude(answer)
-    case .malformedOrTrouble:
-      return onceMore(trouble)
-    case .unavailable, .internalError:
-      return again(trouble)
+    case .valid, .expired, .accountGone: return .conclude(answer)
+    case .malformedOrTrouble: return onceMore(trouble)
+    case .unavailable, .internalError: return again(trouble)
     case .notAuthentic:
       refusals += 1
       // Two refusals are needed, by Apple or by our own check: the app drops the purchase on this answer.
       guard refusals == 1, check() != .failed else { return .fail(.notAuthentic) }
       return again(.doubtful, isProvoked: true)
-    case .wrongSharedSecret:
-      return .fail(.sharedSecretRejected)
+    case .wrongSharedSecret: return .fail(.sharedSecretRejected)
     case .belongsToSandbox, .belongsToProduction:
       let other: StoreEnvironment = status == .belongsToSandbox ? .sandbox : .production
       guard !hasSwitched, other != environment else {
@@ -131,8 +124,7 @@ struct VerifyReceiptRoute {
       return .ask
     case _ where status.isInternalDataAccessError:
       return answer.body.isRetryable == false ? .fail(trouble) : again(trouble)
-    default:
-      return .fail(.unexpected(appleStatus: status.rawValue))
+    default: return .fail(.unexpected(appleStatus: status.rawValue))
     }
   }
 

@@ -20,9 +20,7 @@ extension SubscriptionEvidence {
   }
 
   /// Whether the app made the purchase for this user, by the account token of the newest row that has one.
-  package func names(_ user: UserID) -> Bool {
-    AppAccount(user.rawValue).map(accountsOfNewest.contains) ?? false
-  }
+  package func names(_ user: UserID) -> Bool { AppAccount(user.rawValue).map(accountsOfNewest.contains) ?? false }
 
   /// The lower-case UUID of the user named by the purchase; `nil` without an account token.
   package var accountToken: String? { accountsOfNewest.map(\.text).min() }

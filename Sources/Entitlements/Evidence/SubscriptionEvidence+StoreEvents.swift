@@ -41,9 +41,7 @@ extension SubscriptionEvidence {
     }
   }
 
-  private static func renewal(
-    _ events: [StoreEvent], _ periods: Periods, of key: SubscriptionKey
-  ) -> RenewalInfo? {
+  private static func renewal(_ events: [StoreEvent], _ periods: Periods, of key: SubscriptionKey) -> RenewalInfo? {
     let newest = periods.rows.last
     var info: RenewalInfo?
     for event in events {

@@ -81,18 +81,14 @@ extension Entitlement {
     let paid = isTrial ? "The free trial runs" : "The subscription is paid"
     let subscription = isTrial ? "The free trial" : "The subscription"
     switch reason {
-    case .lifetime:
-      return "The purchase of \(product) is for life and does not expire."
+    case .lifetime: return "The purchase of \(product) is for life and does not expire."
     case .renewing:
       guard let willRenew else { return "\(paid)\(expiresAt.until). \(witness) did not say whether it renews then." }
       return willRenew
         ? "\(paid)\(expiresAt.until) and renews by itself then." : "\(paid)\(expiresAt.until) and does not renew."
-    case .renewalOff:
-      return "Renewal is turned off. \(paid)\(expiresAt.until); access to \(tier) runs until then."
-    case .refunded:
-      return "\(store) refunded the purchase of \(product); access ended\(expiresAt.on)."
-    case .revoked:
-      return "A family member no longer shares the purchase of \(product); access ended\(expiresAt.on)."
+    case .renewalOff: return "Renewal is turned off. \(paid)\(expiresAt.until); access to \(tier) runs until then."
+    case .refunded: return "\(store) refunded the purchase of \(product); access ended\(expiresAt.on)."
+    case .revoked: return "A family member no longer shares the purchase of \(product); access ended\(expiresAt.on)."
     case .billingGrace:
       return """
         \(store) could not renew the payment\(expiresAt.on), and grants a grace period; access to \(tier) \
@@ -106,38 +102,28 @@ extension Entitlement {
         The paid period ended\(expiresAt.on). \(store) shows no renewal yet, and no end: renewals may come late. Access to \
         \(tier) runs\(accessUntil.until), or until \(witness) says more.
         """
-    case .nonRenewing:
-      return "The subscription does not renew by itself. It is paid\(expiresAt.until)."
-    case .periodOver:
-      return "The subscription did not renew by itself. Its period ended\(expiresAt.on)."
-    case .voluntary:
-      return "The customer had turned renewal off. \(subscription) ended\(expiresAt.on)."
-    case .billingError:
-      return "\(store) could not renew the payment. \(subscription) ended\(expiresAt.on).\(retryTerm)"
+    case .nonRenewing: return "The subscription does not renew by itself. It is paid\(expiresAt.until)."
+    case .periodOver: return "The subscription did not renew by itself. Its period ended\(expiresAt.on)."
+    case .voluntary: return "The customer had turned renewal off. \(subscription) ended\(expiresAt.on)."
+    case .billingError: return "\(store) could not renew the payment. \(subscription) ended\(expiresAt.on).\(retryTerm)"
     case .priceIncrease:
       return "The customer did not agree to a higher price. \(subscription) ended\(expiresAt.on).\(retryTerm)"
     case .productUnavailable:
       return "\(product) was no longer sold when it was to renew. \(subscription) ended\(expiresAt.on).\(retryTerm)"
-    case .unknown where lacksEnd:
-      return noExpiry(of: product)
+    case .unknown where lacksEnd: return noExpiry(of: product)
     case .unknown:
       return "\(subscription) ended\(expiresAt.on). \(witness) did not say why it was not renewed.\(retryTerm)"
-    case .noPurchases:
-      return "This user has no known purchase."
-    case .noKnownProduct:
-      return "Apple reports purchases of this user, but no product in this app's catalog."
-    case .accountGone:
-      return "Apple says that the customer's Apple account was deleted. Its purchases no longer count."
+    case .noPurchases: return "This user has no known purchase."
+    case .noKnownProduct: return "Apple reports purchases of this user, but no product in this app's catalog."
+    case .accountGone: return "Apple says that the customer's Apple account was deleted. Its purchases no longer count."
     case .unproven:
       let hold = explanation.policy.map { ", for longer than the \($0.valueInWords) that this app waits" } ?? ""
       return """
         The last paid period that \(witness) reported ended\(expiresAt.on), and no newer report has come since\(hold). \
         Access returns as soon as \(witness) \(isReported ? "reports" : "confirms") a renewal.
         """
-    case .granted:
-      return "Access to \(tier) was given, not bought; it runs\(expiresAt.until)."
-    case .trial:
-      return "This app's own trial of \(tier) runs\(expiresAt.until)."
+    case .granted: return "Access to \(tier) was given, not bought; it runs\(expiresAt.until)."
+    case .trial: return "This app's own trial of \(tier) runs\(expiresAt.until)."
     case .originalPurchase:
       return "The customer had the app itself early enough to have \(tier) for life; it does not expire."
     }

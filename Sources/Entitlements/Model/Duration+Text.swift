@@ -27,8 +27,7 @@ extension Duration {
     package func sentence(in range: ClosedRange<Duration>) -> String {
       switch self {
       case .malformed: "must be a duration such as 250ms, 10s, 5m, 24h, 60d, 3y or 0"
-      case .outOfRange:
-        "must be from \(range.lowerBound.configurationText) to \(range.upperBound.configurationText)"
+      case .outOfRange: "must be from \(range.lowerBound.configurationText) to \(range.upperBound.configurationText)"
       }
     }
   }

@@ -33,9 +33,7 @@ package struct Purchase: Hashable, Codable, Sendable {
       price: Int64? = nil, currency: String? = nil, storefront: String? = nil, offerType: Int? = nil,
       offerPeriod: String? = nil
     ) {
-      func short(_ text: String?) -> String? {
-        text.flatMap { (1...Self.longest).contains($0.utf8.count) ? $0 : nil }
-      }
+      func short(_ text: String?) -> String? { text.flatMap { (1...Self.longest).contains($0.utf8.count) ? $0 : nil } }
       self.price = price
       self.currency = short(currency)
       self.storefront = short(storefront)

@@ -31,8 +31,7 @@ extension Entitlement {
     // A purchase in both proven and provisional evidence is listed once, from the better of the two.
     let passedOver = best.passedOver
     let rowsOfBest = [best.row.purchase.transactionID] + passedOver.map(\.transactionID)
-    var named = Set(
-      rowsOfBest.map { NamedRow(environment: best.row.evidence.key.environment, transactionID: $0) })
+    var named = Set(rowsOfBest.map { NamedRow(environment: best.row.evidence.key.environment, transactionID: $0) })
     let others = states.sorted { isBelow($1, $0, catalog: catalog) }.flatMap { other in
       let rows =
         [

@@ -22,8 +22,7 @@ extension Entitlement {
       case .nothing: return []
       case .ended: return former == .ended && isTakenBack && before?.isTakenBack == false ? [.subscriptionRefunded] : []
       case .running, .grace:
-        let start: EventType =
-          isTrial ? .trialStarted : isDuringTrial ? .trialConverted : .subscriptionStarted
+        let start: EventType = isTrial ? .trialStarted : isDuringTrial ? .trialConverted : .subscriptionStarted
         return [start] + (phase == .grace ? [.billingIssue] : status == .cancelled ? [.renewalOff] : [])
       }
     }

@@ -42,9 +42,7 @@ extension EntitlementRules {
       for purchase in one.purchases {
         dates += [purchase.expiresDate, purchase.cancellationDate, purchase.purchaseDate, purchase.reportedAt]
       }
-      for renewal in one.renewals {
-        dates += [renewal.gracePeriodExpiresDate, renewal.periodEnd, renewal.reportedAt]
-      }
+      for renewal in one.renewals { dates += [renewal.gracePeriodExpiresDate, renewal.periodEnd, renewal.reportedAt] }
     }
     let delays: [Duration] = [
       .zero, policy.billingRetryAccess, policy.outageHold, policy.billingRetryAccess + policy.outageHold,
