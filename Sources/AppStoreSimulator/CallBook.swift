@@ -5,9 +5,7 @@ import Synchronization
 /// It stores no password and no receipt, only whether the password was right, and the receipt's SHA-256.
 final class CallBook: Sendable {
   enum Password: String, Sendable {
-    case right
-    case wrong
-    case missing
+    case right, wrong, missing
   }
 
   /// One call as it arrives.

@@ -5,10 +5,7 @@ import Synchronization
 enum IssueError: Error, Hashable, CustomStringConvertible {
   case unknownScenario(String)
   case badSubscriber(Int64)
-  case badBundleID
-  case badAccountToken
-  case badLateness
-  case badAge
+  case badBundleID, badAccountToken, badLateness, badAge
   case nothingBought(Scenario)
   case unknownTransaction(String)
   case signing(String)

@@ -3,9 +3,7 @@
 /// Each is a pure function of the time of issue (`start`), at which the story has reached the point that its name
 /// describes. Moving the clock continues it: a grace period runs into billing retry, and that into the end.
 enum Scenario: String, CaseIterable, Codable, Sendable {
-  case subscriber
-  case trial
-  case renewing
+  case subscriber, trial, renewing
   case lateRenewal = "late_renewal"
   case renewalOff = "renewal_off"
   case grace

@@ -229,8 +229,7 @@ private enum Endpoint {
   case transaction(String)
   case history(String)
   case order(String)
-  case notificationsTest
-  case unknown
+  case notificationsTest, unknown
 
   init(method: String, path: String) {
     let parts = path.split(separator: "/", omittingEmptySubsequences: false).map(String.init)
@@ -267,17 +266,8 @@ private enum Endpoint {
 
 /// Apple's error codes, with Apple's messages.
 private enum ServerAPIError: Error {
-  case invalidTransactionID
-  case invalidRevision
-  case invalidStatus
-  case invalidProductType
-  case invalidRevoked
-  case invalidSort
-  case accountNotFound
-  case accountNotFoundRetryable
-  case transactionNotFound
-  case rateLimited
-  case internalError
+  case invalidTransactionID, invalidRevision, invalidStatus, invalidProductType, invalidRevoked, invalidSort
+  case accountNotFound, accountNotFoundRetryable, transactionNotFound, rateLimited, internalError
   case internalErrorRetryable
 
   private var code: (Int64, String) {

@@ -6,8 +6,7 @@ import COpenSSL
 /// made or checked in a context that belongs to the call.
 final class SigningKey: @unchecked Sendable {
   enum Hash: Sendable {
-    case sha1
-    case sha256
+    case sha1, sha256
 
     fileprivate var algorithm: OpaquePointer? {
       switch self {

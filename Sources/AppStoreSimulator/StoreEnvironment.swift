@@ -1,7 +1,6 @@
 /// Apple's two stores, as the origin of a receipt.
 enum StoreEnvironment: String, CaseIterable, Codable, Sendable {
-  case production
-  case sandbox
+  case production, sandbox
 
   /// The name in responses.
   var appleName: String {

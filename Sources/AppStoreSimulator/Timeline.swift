@@ -110,9 +110,7 @@ struct CustomerState: Hashable, Sendable {
       case running
       /// The period has ended, and its renewal is not shown yet.
       case due
-      case grace
-      case retry
-      case ended
+      case grace, retry, ended
     }
 
     var product: Product

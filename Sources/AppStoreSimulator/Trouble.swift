@@ -23,10 +23,7 @@ enum Trouble: String, CaseIterable, Codable, Sendable {
   case trailingJunk = "trailing_junk"
   case stall
   case slowDrip = "slow_drip"
-  case reset
-  case giant
-  case endless
-  case redirect
+  case reset, giant, endless, redirect
   case pingPong = "ping_pong"
   case badDate = "bad_date"
   case serverAPIRetryable = "server_api_retryable"

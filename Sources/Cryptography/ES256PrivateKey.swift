@@ -7,12 +7,7 @@ import COpenSSL
 package final class ES256PrivateKey: @unchecked Sendable {
   /// Why a text is no such key. `description` is a sentence for the operator; it quotes nothing of the text.
   package enum Invalid: Error, Hashable, Sendable, CaseIterable, CustomStringConvertible {
-    case tooLarge
-    case notPEM
-    case encrypted
-    case notPrivate
-    case unreadable
-    case notP256
+    case tooLarge, notPEM, encrypted, notPrivate, unreadable, notP256
 
     package var description: String {
       switch self {

@@ -3,8 +3,7 @@ extension CurlTransport {
   package struct Configuration: Sendable {
     /// The URL schemes that a transport may be allowed.
     package enum Scheme: String, Hashable, Sendable {
-      case https
-      case http
+      case https, http
     }
 
     /// A PEM file of the only trusted certificate authorities; `nil`: the system's bundle.

@@ -1,8 +1,7 @@
 /// One value of a text that was read. It keeps the document alive.
 package struct JSONValue {
   package enum Kind {
-    case object
-    case array
+    case object, array
     case string(String)
     case integer(Int64)
     case real(Double)

@@ -2,9 +2,7 @@
 package struct MetricFamily: Hashable, Sendable {
   /// The metric types of the exposition format.
   package enum Kind: String, Hashable, Sendable {
-    case counter
-    case gauge
-    case histogram
+    case counter, gauge, histogram
   }
 
   /// A label of a time series.

@@ -2,8 +2,7 @@ package import Entitlements
 
 /// A thing that may have one trial only, counted across all trials of the configuration.
 package enum TrialKey: String, Hashable, Sendable, CaseIterable {
-  case device
-  case user
+  case device, user
   /// A free period at Apple of the same user counts as a trial.
   case storeAccount = "store_account"
 }

@@ -15,8 +15,7 @@ extension DeviceCheck {
   package struct Configuration: Sendable {
     /// The part that is invalid, as a sentence for the operator.
     package enum Fault: Error, Hashable, Sendable, CustomStringConvertible {
-      case teamID
-      case keyID
+      case teamID, keyID
 
       package var description: String {
         switch self {
@@ -83,8 +82,7 @@ extension DeviceCheck {
   package enum State: String, Hashable, Sendable {
     /// Not asked yet.
     case unknown
-    case answering
-    case unavailable
+    case answering, unavailable
     /// Apple refuses our key. It stays until Apple answers, or is away.
     case keyRefused = "key_refused"
   }

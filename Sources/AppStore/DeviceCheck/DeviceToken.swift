@@ -10,9 +10,7 @@ import struct FoundationEssentials.Data
 package struct DeviceToken: Hashable, Sendable {
   /// Why a text is no such token. `description` is a sentence for the caller; it quotes nothing of the text.
   package enum Invalid: Error, Hashable, Sendable, CaseIterable, CustomStringConvertible {
-    case empty
-    case tooLong
-    case notBase64
+    case empty, tooLong, notBase64
 
     package var description: String {
       switch self {

@@ -10,8 +10,7 @@ final class CertificateStore: @unchecked Sendable {
   enum Failure: Error, Hashable {
     /// OpenSSL could not do the work (out of memory).
     case unavailable
-    case noTrustedRoot
-    case notAuthority
+    case noTrustedRoot, notAuthority
     /// Positions count from the signer (0) to the root.
     case notYetValid(position: Int)
     case expired(position: Int)

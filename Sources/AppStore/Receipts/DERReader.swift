@@ -19,8 +19,7 @@ struct DERReader {
   enum Malformed: Error, Hashable {
     /// A length reaches past the end.
     case truncated
-    case unsupportedTag
-    case indefiniteLength
+    case unsupportedTag, indefiniteLength
     /// A length of more than four octets.
     case lengthTooLong
   }

@@ -4,8 +4,7 @@ package enum NotAuthentic: Error, Hashable, Sendable {
   case xcode
   /// Made by StoreKit testing without a store (environment `LocalTesting`).
   case localTesting
-  case noSignature
-  case severalSignatures
+  case noSignature, severalSignatures
   /// The receipt does not carry the certificate that its signature names.
   case signerMissing
   case unsupportedDigest(String)
@@ -15,8 +14,7 @@ package enum NotAuthentic: Error, Hashable, Sendable {
   case createdInFuture
   /// The leaf lacks Apple's mark for receipts.
   case signerNotForReceipts
-  case untrustedRoot
-  case intermediateNotAuthority
+  case untrustedRoot, intermediateNotAuthority
   /// The intermediate lacks Apple's mark.
   case intermediateNotAppStore
   /// The chain does not consist of signer, intermediate and root.
@@ -49,9 +47,7 @@ package enum NotAuthentic: Error, Hashable, Sendable {
 
   /// A certificate of the chain.
   package enum Link: String, Hashable, Sendable, CaseIterable {
-    case signer
-    case intermediate
-    case root
+    case signer, intermediate, root
 
     init(position: Int) {
       self =

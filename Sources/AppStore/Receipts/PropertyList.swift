@@ -5,13 +5,9 @@
 /// It does not nest: a value that is a dictionary, an array or data is rejected.
 struct PropertyList {
   enum Malformed: Error, Hashable {
-    case noDictionary
-    case brokenString
+    case noDictionary, brokenString
     case missing(Character)
-    case notText
-    case tooManyKeys
-    case repeatedKey
-    case trailingBytes
+    case notText, tooManyKeys, repeatedKey, trailingBytes
   }
 
   static let keyLimit = 256

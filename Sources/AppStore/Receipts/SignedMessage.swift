@@ -5,11 +5,7 @@ import COpenSSL
 /// It lives within one call and is not shared between threads.
 final class SignedMessage {
   enum Malformed: Error, Hashable {
-    case unreadable
-    case trailingBytes
-    case notSignedData
-    case noContent
-    case tooManyCertificates
+    case unreadable, trailingBytes, notSignedData, noContent, tooManyCertificates
   }
 
   /// A signature of the message, as it describes itself.

@@ -15,9 +15,7 @@ package struct UndecodableReceipt: Error, Hashable, Sendable {
     case signedData = "signed_data"
     case transactionID = "transaction_id"
     case unityEnvelope = "unity_envelope"
-    case json
-    case markup
-    case pem
+    case json, markup, pem
     case dataURL = "data_url"
     case quoted
     case percentEncoded = "percent_encoded"

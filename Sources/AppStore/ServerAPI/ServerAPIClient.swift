@@ -47,12 +47,8 @@ package final class ServerAPIClient: Sendable {
   ///   - retryBudget: shared by all look-ups; `nil`: only `RetryPolicy` limits retries.
   ///   - observe: called after every attempt, for log and metrics, also if the look-up fails.
   package init(
-    transport: any Transport,
-    configuration: Configuration,
-    verifier: SignedDataVerifier,
-    timing: CallTiming = .live,
-    breakers: [StoreEnvironment: CircuitBreaker] = [:],
-    retryBudget: RetryBudget? = nil,
+    transport: any Transport, configuration: Configuration, verifier: SignedDataVerifier, timing: CallTiming = .live,
+    breakers: [StoreEnvironment: CircuitBreaker] = [:], retryBudget: RetryBudget? = nil,
     observe: @escaping @Sendable (ServerAPIAttempt) -> Void = { _ in }
   ) {
     self.configuration = configuration

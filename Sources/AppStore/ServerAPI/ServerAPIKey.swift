@@ -7,8 +7,7 @@ package import Cryptography
 package struct ServerAPIKey: Sendable {
   /// The part that is invalid, as a sentence for the operator without any of the key.
   package enum Fault: Error, Hashable, Sendable, CustomStringConvertible {
-    case keyID
-    case issuerID
+    case keyID, issuerID
 
     package var description: String {
       switch self {

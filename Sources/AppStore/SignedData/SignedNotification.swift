@@ -14,8 +14,7 @@ package struct SignedNotification: Hashable, Sendable {
     case data
     /// The end of an extension of many subscriptions.
     case summary
-    case externalPurchaseToken
-    case appData
+    case externalPurchaseToken, appData
     /// An unknown subject.
     case other
   }

@@ -36,11 +36,8 @@ package final class VerifyReceiptClient: Sendable {
   ///   - retryBudget: shared by all validations; `nil`: only `RetryPolicy` limits retries.
   ///   - observe: called after every attempt, for log and metrics, also if the validation fails.
   package init(
-    transport: any Transport,
-    configuration: Configuration,
-    timing: CallTiming = .live,
-    breakers: [StoreEnvironment: CircuitBreaker] = [:],
-    retryBudget: RetryBudget? = nil,
+    transport: any Transport, configuration: Configuration, timing: CallTiming = .live,
+    breakers: [StoreEnvironment: CircuitBreaker] = [:], retryBudget: RetryBudget? = nil,
     observe: @escaping @Sendable (VerifyReceiptAttempt) -> Void = { _ in }
   ) {
     self.configuration = configuration

@@ -26,14 +26,8 @@ package struct PurchaseHistory: Hashable, Sendable {
   package var originalPurchase: OriginalPurchase?
 
   package init(
-    environment: StoreEnvironment,
-    source: EvidenceSource,
-    evidenceTime: Date,
-    evaluatedAt: Date,
-    purchases: [Purchase],
-    renewals: [RenewalInfo] = [],
-    isAccountGone: Bool = false,
-    coverage: Coverage = .snapshot
+    environment: StoreEnvironment, source: EvidenceSource, evidenceTime: Date, evaluatedAt: Date, purchases: [Purchase],
+    renewals: [RenewalInfo] = [], isAccountGone: Bool = false, coverage: Coverage = .snapshot
   ) {
     self.environment = environment
     self.source = source
@@ -115,17 +109,9 @@ package struct SubscriptionEvidence: Hashable, Sendable {
   package var unlocks: [ProductID: [String]] = [:]
 
   package init(
-    key: SubscriptionKey,
-    source: EvidenceSource,
-    evidenceTime: Date,
-    evaluatedAt: Date,
-    purchases: [Purchase],
-    renewals: [RenewalInfo] = [],
-    isAccountGone: Bool = false,
-    coverage: Coverage = .snapshot,
-    answeredAt: Date? = nil,
-    grace: KnownGrace? = nil,
-    provisionalUntil: Date? = nil
+    key: SubscriptionKey, source: EvidenceSource, evidenceTime: Date, evaluatedAt: Date, purchases: [Purchase],
+    renewals: [RenewalInfo] = [], isAccountGone: Bool = false, coverage: Coverage = .snapshot, answeredAt: Date? = nil,
+    grace: KnownGrace? = nil, provisionalUntil: Date? = nil
   ) {
     self.key = key
     self.source = source

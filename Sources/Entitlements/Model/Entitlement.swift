@@ -2,19 +2,16 @@ package import struct FoundationEssentials.Date
 
 /// The status that the app may show a user. `cancelled` is paid and running, with renewal turned off.
 package enum SubscriptionStatus: String, Hashable, Codable, Sendable, CaseIterable {
-  case active
-  case cancelled
+  case active, cancelled
   case gracePeriod = "grace_period"
   case expired
 }
 
 /// The reason for a user's tier.
 package enum EntitlementReason: String, Hashable, Codable, Sendable, CaseIterable {
-  case lifetime
-  case renewing
+  case lifetime, renewing
   case renewalOff = "renewal_off"
-  case refunded
-  case revoked
+  case refunded, revoked
   case billingGrace = "billing_grace"
   case billingRetry = "billing_retry"
   /// The period is over, and Apple shows neither a renewal nor an end.
@@ -101,8 +98,7 @@ package struct Explanation: Hashable, Codable, Sendable {
   package struct PassedOver: Hashable, Codable, Sendable {
     /// Why a row did not decide.
     package enum Cause: String, Hashable, Codable, Sendable {
-      case upgraded
-      case cancelled
+      case upgraded, cancelled
       case notCatalogued = "not_catalogued"
       case noExpiry = "no_expiry"
       case endsEarlier = "ends_earlier"

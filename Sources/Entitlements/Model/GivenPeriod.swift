@@ -8,11 +8,7 @@ package struct GivenPeriod: Hashable, Codable, Sendable {
 
   /// Why it was given.
   package enum Kind: String, Hashable, Codable, Sendable, CaseIterable {
-    case support
-    case promotion
-    case tester
-    case migration
-    case trial
+    case support, promotion, tester, migration, trial
   }
 
   /// The ledger's number.

@@ -119,8 +119,7 @@ package struct BundleID: Identifier {
 
 /// Apple's two stores. A purchase belongs to exactly one of them.
 package enum StoreEnvironment: String, Hashable, Codable, Sendable, CaseIterable {
-  case production
-  case sandbox
+  case production, sandbox
 }
 
 /// A subscription's key: its environment and its original transaction ID.

@@ -90,23 +90,11 @@ package struct Purchase: Hashable, Codable, Sendable {
   }
 
   package init(
-    productID: ProductID,
-    transactionID: TransactionID,
-    originalTransactionID: OriginalTransactionID,
-    webOrderLineItemID: String? = nil,
-    subscriptionGroupID: SubscriptionGroupID? = nil,
-    purchaseDate: Date? = nil,
-    expiresDate: Date? = nil,
-    cancellationDate: Date? = nil,
-    cancellationReason: Int? = nil,
-    isUpgraded: Bool = false,
-    ownership: Ownership = .purchased,
-    isTrial: Bool = false,
-    isIntroductoryOffer: Bool = false,
-    appAccountToken: String? = nil,
-    reportedAt: Date? = nil,
-    sale: Sale? = nil,
-    appVersion: String? = nil
+    productID: ProductID, transactionID: TransactionID, originalTransactionID: OriginalTransactionID,
+    webOrderLineItemID: String? = nil, subscriptionGroupID: SubscriptionGroupID? = nil, purchaseDate: Date? = nil,
+    expiresDate: Date? = nil, cancellationDate: Date? = nil, cancellationReason: Int? = nil, isUpgraded: Bool = false,
+    ownership: Ownership = .purchased, isTrial: Bool = false, isIntroductoryOffer: Bool = false,
+    appAccountToken: String? = nil, reportedAt: Date? = nil, sale: Sale? = nil, appVersion: String? = nil
   ) {
     self.productID = productID
     self.transactionID = transactionID
@@ -135,10 +123,7 @@ package struct RenewalInfo: Hashable, Codable, Sendable {
   /// https://developer.apple.com/documentation/appstoreserverapi/status
   package enum Status: Int, Hashable, Codable, Sendable {
     case active = 1
-    case expired
-    case billingRetry
-    case billingGracePeriod
-    case revoked
+    case expired, billingRetry, billingGracePeriod, revoked
   }
 
   package var originalTransactionID: OriginalTransactionID?
@@ -168,17 +153,10 @@ package struct RenewalInfo: Hashable, Codable, Sendable {
   }
 
   package init(
-    originalTransactionID: OriginalTransactionID? = nil,
-    productID: ProductID? = nil,
-    autoRenewProductID: ProductID? = nil,
-    autoRenews: Bool? = nil,
-    expirationIntent: Int? = nil,
-    isInBillingRetry: Bool? = nil,
-    gracePeriodExpiresDate: Date? = nil,
-    periodEnd: Date? = nil,
-    status: Status? = nil,
-    isGraceOver: Bool? = nil,
-    reportedAt: Date? = nil
+    originalTransactionID: OriginalTransactionID? = nil, productID: ProductID? = nil,
+    autoRenewProductID: ProductID? = nil, autoRenews: Bool? = nil, expirationIntent: Int? = nil,
+    isInBillingRetry: Bool? = nil, gracePeriodExpiresDate: Date? = nil, periodEnd: Date? = nil, status: Status? = nil,
+    isGraceOver: Bool? = nil, reportedAt: Date? = nil
   ) {
     self.originalTransactionID = originalTransactionID
     self.productID = productID

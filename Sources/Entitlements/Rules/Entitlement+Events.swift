@@ -34,10 +34,7 @@ extension Entitlement {
 
   /// The access that a verdict on purchases gives.
   private enum Phase {
-    case nothing
-    case running
-    case grace
-    case ended
+    case nothing, running, grace, ended
   }
 
   private var phase: Phase {
