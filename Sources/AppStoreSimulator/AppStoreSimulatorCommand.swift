@@ -7,30 +7,30 @@ import Glibc
 struct AppStoreSimulatorCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "app-store-simulator",
-    abstract: "Plays Apple's verifyReceipt, Server API, notifications and DeviceCheck for development and tests.",
+    abstract: "Simulates Apple's verifyReceipt, Server API, notifications and DeviceCheck for development and tests.",
     discussion: """
-      Receipts and transactions are signed by development CAs whose keys are public. Whoever trusts their roots trusts \
-      everybody: name them in the configuration of a test, never in production's.
+      Development CAs with public keys sign the receipts and transactions. Trust in their roots is trust in everybody: \
+      name them in the configuration of a test, never in production's.
 
       EXAMPLES
-        Start it, by a clock that stands still:
+        Start with a clock that stands still:
           app-store-simulator serve --port 8443 --control-port 8444 \\
             --clock 2026-01-15T12:00:00Z --root-out root.pem
 
         Make a receipt for a subscription in its grace period:
           app-store-simulator receipt --scenario grace > receipt.b64
 
-        Ask:
+        Validate a receipt:
           curl --cacert root.pem https://127.0.0.1:8443/verifyReceipt -d \\
             '{"receipt-data":"'$(cat receipt.b64)'","password":"simulator"}'
 
-        Send a service notifications, and begin a story:
+        Send notifications to a service, and begin a scenario:
           curl http://127.0.0.1:8444/notifications -d \\
             '{"url":"http://127.0.0.1:8080/v1/notifications/app-store"}'
           curl http://127.0.0.1:8444/transactions -d \\
             '{"scenario":"eventful_year","subscriber":7}'
 
-        Make a token of a device for DeviceCheck, and look at its two bits:
+        Make a device token for DeviceCheck, and read the device's two bits:
           curl http://127.0.0.1:8444/device-tokens -d '{"device":"phone-1"}'
           curl http://127.0.0.1:8444/devices/phone-1
 
@@ -40,7 +40,7 @@ struct AppStoreSimulatorCommand: AsyncParsableCommand {
           curl http://127.0.0.1:8444/receipts -d \\
             '{"scenario":"lifetime_refunded","age":"50d"}'
 
-        Move the clock, make trouble, of one service if wanted:
+        Move the clock; cause a trouble in all services, or in one:
           curl http://127.0.0.1:8444/clock -d '{"advance":"30d"}'
           curl http://127.0.0.1:8444/trouble -d '{"trouble":"html","count":3}'
           curl http://127.0.0.1:8444/trouble -d \\
@@ -52,28 +52,48 @@ struct AppStoreSimulatorCommand: AsyncParsableCommand {
     ])
 }
 
-/// The options for the time of a receipt or a transaction.
-struct IssueTimes: ParsableArguments {
-  @Option(help: "When it is issued, RFC 3339; now when not given.", transform: Timestamp.parse)
+/// The options of `receipt` and `transaction`.
+struct IssueOptions: ParsableArguments {
+  @Option(help: "A scenario; `app-store-simulator scenarios` lists them. `receipt` also takes a trouble.")
+  var scenario = Scenario.renewing.rawValue
+
+  @Option(help: "production or sandbox.")
+  var environment = StoreEnvironment.production
+
+  @Option(help: "The customer's number, which determines the transaction IDs.")
+  var subscriber: Int64 = 1
+
+  @Option(help: "The app's bundle ID.")
+  var bundleID = Product.defaultBundleID
+
+  @Option(help: "The time of issue, RFC 3339; by default now.", transform: Timestamp.parse)
   var clock: Timestamp?
 
-  @Option(
-    help: "How late renewals are shown, such as 90s; the scenario's own when not given.", transform: DurationText.parse)
+  @Option(help: "The delay of renewals, such as 90s; by default the scenario's own.", transform: DurationText.parse)
   var late: Int64?
 
-  @Option(
-    help: "How long before it is issued it was signed, such as 50d: what happened since is not in it.",
-    transform: DurationText.parse)
+  @Option(help: "The age of the signature, such as 50d: later events are not in it.", transform: DurationText.parse)
   var age: Int64 = 0
+
+  /// Issues what the options order.
+  func issue(_ issue: (ReceiptIssuer, inout ReceiptOrder, Timestamp) throws -> Void) throws {
+    var order = ReceiptOrder(
+      environment: environment, subscriber: subscriber, bundleID: bundleID, renewalsLateBy: late, age: age)
+    do {
+      try order.setScenario(named: scenario)
+      try issue(ReceiptIssuer(pki: try DevelopmentPKI()), &order, clock ?? Timestamp(Date()))
+    } catch let error as IssueError {
+      throw ValidationError(error.description)
+    }
+  }
 }
 
-/// `app-store-simulator receipt`: prints one receipt in base64.
+/// `app-store-simulator receipt`: prints receipts in base64.
 struct ReceiptCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "receipt", abstract: "Print a receipt in base64.",
     discussion: """
-      With --count it prints the receipts of as many customers, one in each line: those of --subscriber and of the numbers \
-      that follow.
+      --count prints the receipts of as many customers, one in each line: of --subscriber and the numbers that follow.
 
       EXAMPLES
         app-store-simulator receipt --scenario renewing
@@ -82,24 +102,12 @@ struct ReceiptCommand: AsyncParsableCommand {
         app-store-simulator receipt --count 1000 > receipts.txt
       """)
 
-  @Option(help: "A scenario or a trouble; `app-store-simulator scenarios` lists them.")
-  var scenario = Scenario.renewing.rawValue
-
-  @Option(help: "production or sandbox.")
-  var environment = StoreEnvironment.production
-
-  @Option(help: "Whose receipt: the same number has the same transaction IDs.")
-  var subscriber: Int64 = 1
-
-  @Option(help: "The app's bundle ID.")
-  var bundleID = Product.defaultBundleID
+  @OptionGroup var options: IssueOptions
 
   @Option(help: "der, ber, ios6, xcode, forged or padded.")
   var format = ReceiptFormat.der
 
-  @OptionGroup var times: IssueTimes
-
-  @Option(help: "How many, each of another customer.")
+  @Option(help: "The number of receipts, each of another customer.")
   var count = 1
 
   func validate() throws {
@@ -107,20 +115,13 @@ struct ReceiptCommand: AsyncParsableCommand {
   }
 
   func run() async throws {
-    var order = ReceiptOrder(
-      environment: environment, subscriber: subscriber, bundleID: bundleID, format: format, renewalsLateBy: times.late,
-      age: times.age)
-    do {
-      try order.setScenario(named: scenario)
-      let issuer = ReceiptIssuer(pki: try DevelopmentPKI())
-      let now = times.clock ?? Timestamp(Date())
+    try options.issue { issuer, order, now in
+      order.format = format
       for number in 0..<Int64(count) {
-        let (next, isTooLarge) = subscriber.addingReportingOverflow(number)
+        let (next, isTooLarge) = options.subscriber.addingReportingOverflow(number)
         order.subscriber = isTooLarge ? .max : next
         print(try issuer.issue(order, at: now).receiptData)
       }
-    } catch let error as IssueError {
-      throw ValidationError(error.description)
     }
   }
 }
@@ -130,8 +131,8 @@ struct TransactionCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "transaction", abstract: "Print a signed transaction (JWS), as StoreKit 2 gives it to an app.",
     discussion: """
-      It carries no story: a running simulator answers the Server API only for transactions that it has issued itself, \
-      by POST /transactions of its control API, or whose receipts it was shown.
+      A running simulator answers the Server API only for transactions that it issued itself, by POST /transactions of \
+      its control API, and for customers whose receipts it has received.
 
       EXAMPLES
         app-store-simulator transaction --scenario renewing
@@ -139,33 +140,15 @@ struct TransactionCommand: AsyncParsableCommand {
           --app-account-token 7e3fb204-2d0a-4d0b-9e1b-0d8d5f6f4c3a
       """)
 
-  @Option(help: "A scenario in which something is bought; `app-store-simulator scenarios` lists them.")
-  var scenario = Scenario.renewing.rawValue
+  @OptionGroup var options: IssueOptions
 
-  @Option(help: "production or sandbox.")
-  var environment = StoreEnvironment.production
-
-  @Option(help: "Whose transaction: the same number has the same transaction IDs.")
-  var subscriber: Int64 = 1
-
-  @Option(help: "The app's bundle ID.")
-  var bundleID = Product.defaultBundleID
-
-  @Option(help: "The UUID that the app gave the purchase; none when not given.")
+  @Option(help: "The UUID that the app gave the purchase; by default none.")
   var appAccountToken: String?
 
-  @OptionGroup var times: IssueTimes
-
   func run() async throws {
-    var order = ReceiptOrder(
-      environment: environment, subscriber: subscriber, bundleID: bundleID, appAccountToken: appAccountToken,
-      renewalsLateBy: times.late, age: times.age)
-    do {
-      try order.setScenario(named: scenario)
-      let issuer = ReceiptIssuer(pki: try DevelopmentPKI())
-      print(try issuer.issueTransaction(order, at: times.clock ?? Timestamp(Date())).signedTransaction)
-    } catch let error as IssueError {
-      throw ValidationError(error.description)
+    try options.issue { issuer, order, now in
+      order.appAccountToken = appAccountToken
+      print(try issuer.issueTransaction(order, at: now).signedTransaction)
     }
   }
 }

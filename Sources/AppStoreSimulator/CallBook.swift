@@ -36,34 +36,23 @@ final class CallBook: Sendable {
     var byReceipt: [String: Int] = [:]
     /// For authentic receipts, with any answer; a receipt with two subscriptions counts for both.
     var byOriginalTransactionID: [String: Int] = [:]
-    /// Calls of the Server API, which add to nothing above but `inFlight` and `peakInFlight`.
-    var serverAPI = ServerAPISummary()
-    /// Calls of DeviceCheck, which add to nothing above but `inFlight` and `peakInFlight`.
-    var deviceCheck = DeviceCheckSummary()
+    /// Calls of the Server API and of DeviceCheck. They add to nothing above but `inFlight` and `peakInFlight`.
+    var serverAPI = ServiceSummary()
+    var deviceCheck = ServiceSummary()
   }
 
-  /// The calls of DeviceCheck so far.
-  struct DeviceCheckSummary: Hashable, Sendable {
+  /// The calls of the Server API or of DeviceCheck so far.
+  struct ServiceSummary: Hashable, Sendable {
     var total = 0
     var production = 0
-    /// Calls of the development server.
+    /// Calls of the sandbox, or of DeviceCheck's development server.
     var sandbox = 0
     /// Calls with a refused bearer token.
     var rejectedTokens = 0
-    /// By endpoint: `query_two_bits`, `update_two_bits`, `unknown`.
+    /// By endpoint: `subscriptions`, `transactions`, `history`, `lookup`, `notifications_test`; `query_two_bits`,
+    /// `update_two_bits`; `unknown`.
     var byEndpoint: [String: Int] = [:]
-  }
-
-  /// The calls of the Server API so far.
-  struct ServerAPISummary: Hashable, Sendable {
-    var total = 0
-    var production = 0
-    var sandbox = 0
-    /// Calls with a refused token.
-    var rejectedTokens = 0
-    /// By endpoint: `subscriptions`, `transactions`, `history`, `lookup`, `notifications_test`, `unknown`.
-    var byEndpoint: [String: Int] = [:]
-    /// By the requested transaction ID, if a known customer has it.
+    /// By the requested transaction ID, if a known customer has it. Only for the Server API.
     var byTransactionID: [String: Int] = [:]
   }
 
@@ -104,31 +93,22 @@ final class CallBook: Sendable {
     }
   }
 
-  /// Records a call of the Server API; `transactionID` belongs to a known customer.
-  func recordServerAPI(
-    _ endpoint: String, in environment: StoreEnvironment, isTokenAccepted: Bool, transactionID: String?
+  /// Records a call of the Server API or of DeviceCheck.
+  ///
+  /// - Parameter transactionID: the requested transaction, if a known customer has it.
+  func record(
+    _ endpoint: String, of service: WritableKeyPath<Summary, ServiceSummary> & Sendable,
+    in environment: StoreEnvironment, isTokenAccepted: Bool, transactionID: String? = nil
   ) {
     summary.withLock { summary in
-      summary.serverAPI.total += 1
+      summary[keyPath: service].total += 1
       switch environment {
-      case .production: summary.serverAPI.production += 1
-      case .sandbox: summary.serverAPI.sandbox += 1
+      case .production: summary[keyPath: service].production += 1
+      case .sandbox: summary[keyPath: service].sandbox += 1
       }
-      if !isTokenAccepted { summary.serverAPI.rejectedTokens += 1 }
-      summary.serverAPI.byEndpoint[endpoint, default: 0] += 1
-      if let transactionID { summary.serverAPI.byTransactionID[transactionID, default: 0] += 1 }
-    }
-  }
-
-  func recordDeviceCheck(_ endpoint: String, in environment: StoreEnvironment, isTokenAccepted: Bool) {
-    summary.withLock { summary in
-      summary.deviceCheck.total += 1
-      switch environment {
-      case .production: summary.deviceCheck.production += 1
-      case .sandbox: summary.deviceCheck.sandbox += 1
-      }
-      if !isTokenAccepted { summary.deviceCheck.rejectedTokens += 1 }
-      summary.deviceCheck.byEndpoint[endpoint, default: 0] += 1
+      if !isTokenAccepted { summary[keyPath: service].rejectedTokens += 1 }
+      summary[keyPath: service].byEndpoint[endpoint, default: 0] += 1
+      if let transactionID { summary[keyPath: service].byTransactionID[transactionID, default: 0] += 1 }
     }
   }
 

@@ -299,6 +299,13 @@ struct ControlListener: Sendable {
     func counts(_ counts: [String: Int]) -> JSON {
       .object(counts.sorted { $0.key < $1.key }.map { ($0.key, .integer(Int64($0.value))) })
     }
+    func service(_ calls: CallBook.ServiceSummary) -> [(String, JSON)] {
+      [
+        ("total", .integer(Int64(calls.total))), ("production", .integer(Int64(calls.production))),
+        ("sandbox", .integer(Int64(calls.sandbox))), ("rejected_tokens", .integer(Int64(calls.rejectedTokens))),
+        ("by_endpoint", counts(calls.byEndpoint)),
+      ]
+    }
     return .object([
       ("total", .integer(Int64(calls.total))),
       ("production", .integer(Int64(calls.production))),
@@ -319,25 +326,9 @@ struct ControlListener: Sendable {
       ("by_original_transaction_id", counts(calls.byOriginalTransactionID)),
       (
         "server_api",
-        .object([
-          ("total", .integer(Int64(calls.serverAPI.total))),
-          ("production", .integer(Int64(calls.serverAPI.production))),
-          ("sandbox", .integer(Int64(calls.serverAPI.sandbox))),
-          ("rejected_tokens", .integer(Int64(calls.serverAPI.rejectedTokens))),
-          ("by_endpoint", counts(calls.serverAPI.byEndpoint)),
-          ("by_transaction_id", counts(calls.serverAPI.byTransactionID)),
-        ])
+        .object(service(calls.serverAPI) + [("by_transaction_id", counts(calls.serverAPI.byTransactionID))])
       ),
-      (
-        "device_check",
-        .object([
-          ("total", .integer(Int64(calls.deviceCheck.total))),
-          ("production", .integer(Int64(calls.deviceCheck.production))),
-          ("sandbox", .integer(Int64(calls.deviceCheck.sandbox))),
-          ("rejected_tokens", .integer(Int64(calls.deviceCheck.rejectedTokens))),
-          ("by_endpoint", counts(calls.deviceCheck.byEndpoint)),
-        ])
-      ),
+      ("device_check", .object(service(calls.deviceCheck))),
     ])
   }
 

@@ -45,7 +45,8 @@ struct DeviceCheckAPI: Sendable {
     let now = clock.now
     let bearer = tokens.check(call.authorization, now: now)
     let endpoint = Endpoint(rawValue: call.path)
-    calls.recordDeviceCheck(endpoint?.name ?? "unknown", in: call.environment, isTokenAccepted: bearer == .accepted)
+    calls.record(
+      endpoint?.name ?? "unknown", of: \.deviceCheck, in: call.environment, isTokenAccepted: bearer == .accepted)
     let switched = troubles.next(in: call.environment, for: .deviceCheck)
     let ordinary: Answer =
       switch bearer {
@@ -82,12 +83,7 @@ struct DeviceCheckAPI: Sendable {
     case update = "/v1/update_two_bits"
 
     /// The name in the call book.
-    var name: String {
-      switch self {
-      case .query: "query_two_bits"
-      case .update: "update_two_bits"
-      }
-    }
+    var name: String { String(rawValue.dropFirst("/v1/".count)) }
   }
 }
 

@@ -50,7 +50,7 @@ enum PlainHTTPPost {
     case noAnswer
   }
 
-  /// Long, as a receiver on a busy machine takes its time.
+  /// A busy machine's receiver may be slow.
   private static let timeLimit = TimeAmount.seconds(60)
 
   /// - Returns: the response's status; its body is not read.

@@ -6,7 +6,7 @@ enum Product: String, CaseIterable, Sendable {
   /// A non-renewing subscription: the store does not know how long it lasts.
   case proSeason = "pro.season"
   case forever
-  /// Sold by the app, but in no catalog of a service.
+  /// A product that no service's catalog lists.
   case unknown = "retired.weekly"
 
   /// The default app of issued receipts.

@@ -19,8 +19,8 @@ enum IssueError: Error, Hashable, CustomStringConvertible {
     case .badAccountToken: "an app account token is a UUID"
     case .badLateness: "renewals are late by 0 seconds up to 7 days"
     case .badAge: "the age of a receipt is between 0 seconds and 10000 days"
-    case .nothingBought(let scenario): "it would be of one transaction, and in '\(scenario.rawValue)' nothing is bought"
-    case .unknownTransaction(let id): "nobody that this simulator knows has made transaction \(id) by now"
+    case .nothingBought(let scenario): "the scenario '\(scenario.rawValue)' has no transaction"
+    case .unknownTransaction(let id): "no known customer has made the transaction \(id)"
     case .signing(let reason): "signing failed: \(reason)"
     }
   }

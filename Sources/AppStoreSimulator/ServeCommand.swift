@@ -26,7 +26,7 @@ struct ServeCommand: AsyncParsableCommand {
           --notify http://127.0.0.1:8080/v1/notifications/app-store
       """)
 
-  @Option(help: "The address of both environments.")
+  @Option(help: "The address of both environments' listener.")
   var host = "127.0.0.1"
 
   @Option(help: "The TLS port of both environments; 0 takes a free one.")
@@ -38,25 +38,25 @@ struct ServeCommand: AsyncParsableCommand {
   @Option(help: "The control API's address. Whoever reaches it can move the clock and issue receipts.")
   var controlHost = "127.0.0.1"
 
-  @Option(help: "The password that receipts with subscriptions are answered for.")
+  @Option(help: "The shared secret that receipts with subscriptions need.")
   var sharedSecret = Simulator.Configuration.defaultSharedSecret
 
-  @Option(help: "Where the clock stands, RFC 3339; the real clock when not given.", transform: Timestamp.parse)
+  @Option(help: "The time at which the clock stands still, RFC 3339; by default it runs.", transform: Timestamp.parse)
   var clock: Timestamp?
 
-  @Option(help: "Write the root certificates there; a temporary file when not given.")
+  @Option(help: "The file for the root certificates; by default a temporary one.")
   var rootOut: String?
 
-  @Option(help: "Write the key there that callers of the Server API sign with (.p8).")
+  @Option(help: "The file for the signing key of callers of the Server API (.p8).")
   var serverAPIKeyOut: String?
 
-  @Option(help: "Write the key there that callers of DeviceCheck sign with (.p8).")
+  @Option(help: "The file for the signing key of callers of DeviceCheck (.p8).")
   var deviceCheckKeyOut: String?
 
-  @Option(help: "Post notifications of what happens to this http:// URL.", transform: PlainHTTPURL.parse)
+  @Option(help: "The http:// URL to which notifications are posted.", transform: PlainHTTPURL.parse)
   var notify: PlainHTTPURL?
 
-  @Option(help: "Write the line of JSON there too.")
+  @Option(help: "A file for the same line of JSON.")
   var readyFile: String?
 
   @Flag(help: "End when the parent process does, or when standard input (a pipe) is closed.")

@@ -33,8 +33,8 @@ struct ServerAPI: Sendable {
     let endpoint = Endpoint(method: call.method, path: call.path)
     let owner = endpoint.transactionID.flatMap { customers.transaction($0) }
     let bundleID = tokens.bundleID(of: call.authorization, now: now)
-    calls.recordServerAPI(
-      endpoint.name, in: call.environment, isTokenAccepted: bundleID != nil,
+    calls.record(
+      endpoint.name, of: \.serverAPI, in: call.environment, isTokenAccepted: bundleID != nil,
       transactionID: owner == nil ? nil : endpoint.transactionID)
 
     let switched = troubles.next(in: call.environment, for: .serverAPI)

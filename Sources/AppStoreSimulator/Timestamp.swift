@@ -1,9 +1,9 @@
 import FoundationEssentials
+import Glibc
 
 /// A moment in whole milliseconds since 1970, Apple's unit.
 ///
-/// Calendar arithmetic is done here, in UTC and without a time zone database, so that a scenario gives the same result
-/// on every machine.
+/// Calendar arithmetic is in UTC and needs no time zone database: a scenario gives the same result on every machine.
 struct Timestamp: Hashable, Comparable, Sendable {
   var milliseconds: Int64
 
@@ -26,8 +26,8 @@ struct Timestamp: Hashable, Comparable, Sendable {
 
   /// RFC 3339 in UTC, whole seconds, as in receipts.
   var text: String {
-    let parts = Self.clock(milliseconds)
-    return "\(parts.day)T\(parts.time)Z"
+    let (day, time) = clock
+    return "\(day)T\(time)Z"
   }
 
   static func < (lhs: Timestamp, rhs: Timestamp) -> Bool { lhs.milliseconds < rhs.milliseconds }
@@ -38,103 +38,69 @@ struct Timestamp: Hashable, Comparable, Sendable {
   ///
   /// Periods are counted from the first one, so 31 January renews on 28 February and then on 31 March.
   func adding(months: Int) -> Timestamp {
-    let days = Self.floorDivide(milliseconds, Self.day)
-    let date = CivilDate(daysSince1970: days)
-    let total = Int64(date.month - 1 + months)
-    let year = date.year + Self.floorDivide(total, 12)
-    let month = Int(total - Self.floorDivide(total, 12) * 12) + 1
-    let day = min(date.day, CivilDate.length(ofMonth: month, year: year))
-    let moved = CivilDate(year: year, month: month, day: day).daysSince1970
-    return Timestamp(milliseconds: milliseconds + (moved - days) * Self.day)
+    var moved = utc
+    moved.tm_mon += Int32(months)
+    let day = moved.tm_mday
+    // `timegm` turns 31 February into a day of March; day 0 of a month is the last one of the month before.
+    var seconds = timegm(&moved)
+    if moved.tm_mday != day {
+      moved.tm_mday = 0
+      seconds = timegm(&moved)
+    }
+    return Timestamp(milliseconds: Int64(seconds) * Self.second + milliseconds - wholeSeconds * Self.second)
   }
 
   /// `2026-01-15 12:00:00 Etc/GMT`, the text form of Apple's date triplets.
   var gmtText: String {
-    let parts = Self.clock(milliseconds)
-    return "\(parts.day) \(parts.time) Etc/GMT"
+    let (day, time) = clock
+    return "\(day) \(time) Etc/GMT"
   }
 
   /// `2026-01-15 04:00:00 America/Los_Angeles`.
   var pacificText: String {
     let offset: Int64 = isPacificDaylightTime ? -7 : -8
-    let parts = Self.clock(milliseconds + offset * 3_600_000)
-    return "\(parts.day) \(parts.time) America/Los_Angeles"
+    let (day, time) = Timestamp(milliseconds: milliseconds + offset * 3_600_000).clock
+    return "\(day) \(time) America/Los_Angeles"
   }
 
   /// Daylight time by the rule in force since 2007: second Sunday of March to first Sunday of November, at 2:00 local.
   private var isPacificDaylightTime: Bool {
-    let year = CivilDate(daysSince1970: Self.floorDivide(milliseconds, Self.day)).year
-    let begins = CivilDate.sunday(2, ofMonth: 3, year: year) * Self.day + 10 * 3_600_000
-    let ends = CivilDate.sunday(1, ofMonth: 11, year: year) * Self.day + 9 * 3_600_000
-    return milliseconds >= begins && milliseconds < ends
+    let begins = sunday(2, ofMonth: 3, hour: 10)
+    let ends = sunday(1, ofMonth: 11, hour: 9)
+    return (begins..<ends).contains(wholeSeconds)
   }
 
-  private static func clock(_ milliseconds: Int64) -> (day: String, time: String) {
-    let days = floorDivide(milliseconds, day)
-    let seconds = (milliseconds - days * day) / second
-    let date = CivilDate(daysSince1970: days)
-    let dayText = "\(padded(date.year, 4))-\(padded(Int64(date.month), 2))-\(padded(Int64(date.day), 2))"
-    let timeText = "\(padded(seconds / 3_600, 2)):\(padded(seconds / 60 % 60, 2)):\(padded(seconds % 60, 2))"
-    return (dayText, timeText)
+  /// The nth Sunday of a month of this moment's year, in seconds since 1970.
+  private func sunday(_ nth: Int32, ofMonth month: Int32, hour: Int32) -> Int64 {
+    var date = tm()
+    (date.tm_year, date.tm_mon, date.tm_mday, date.tm_hour) = (utc.tm_year, month - 1, 1, hour)
+    timegm(&date)
+    date.tm_mday += (7 - date.tm_wday) % 7 + (nth - 1) * 7
+    return Int64(timegm(&date))
   }
 
-  private static func padded(_ number: Int64, _ width: Int) -> String {
+  /// Rounded down, also before 1970.
+  private var wholeSeconds: Int64 { milliseconds / Self.second - (milliseconds % Self.second < 0 ? 1 : 0) }
+
+  /// The date and the time of day in UTC.
+  var utc: tm {
+    var seconds = time_t(wholeSeconds)
+    var fields = tm()
+    gmtime_r(&seconds, &fields)
+    return fields
+  }
+
+  private var clock: (day: String, time: String) {
+    let utc = utc
+    let (year, month) = (Self.padded(Int(utc.tm_year) + 1_900, 4), Self.padded(Int(utc.tm_mon) + 1))
+    return (
+      "\(year)-\(month)-\(Self.padded(Int(utc.tm_mday)))",
+      "\(Self.padded(Int(utc.tm_hour))):\(Self.padded(Int(utc.tm_min))):\(Self.padded(Int(utc.tm_sec)))"
+    )
+  }
+
+  private static func padded(_ number: Int, _ width: Int = 2) -> String {
     let digits = String(number)
     return String(repeating: "0", count: max(0, width - digits.count)) + digits
-  }
-
-  private static func floorDivide(_ value: Int64, _ divisor: Int64) -> Int64 {
-    value >= 0 ? value / divisor : -((-value + divisor - 1) / divisor)
-  }
-}
-
-/// A day of the Gregorian calendar.
-private struct CivilDate {
-  var year: Int64
-  var month: Int
-  var day: Int
-
-  init(year: Int64, month: Int, day: Int) {
-    self.year = year
-    self.month = month
-    self.day = day
-  }
-
-  /// Howard Hinnant's `civil_from_days`: years begin in March, so the leap day is the last of its year.
-  init(daysSince1970: Int64) {
-    let shifted = daysSince1970 + 719_468
-    let era = (shifted >= 0 ? shifted : shifted - 146_096) / 146_097
-    let dayOfEra = shifted - era * 146_097
-    let yearOfEra = (dayOfEra - dayOfEra / 1_460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
-    let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
-    let shiftedMonth = (5 * dayOfYear + 2) / 153
-    self.day = Int(dayOfYear - (153 * shiftedMonth + 2) / 5 + 1)
-    self.month = Int(shiftedMonth < 10 ? shiftedMonth + 3 : shiftedMonth - 9)
-    self.year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
-  }
-
-  var daysSince1970: Int64 {
-    let shiftedYear = month <= 2 ? year - 1 : year
-    let era = (shiftedYear >= 0 ? shiftedYear : shiftedYear - 399) / 400
-    let yearOfEra = shiftedYear - era * 400
-    let shiftedMonth = Int64(month > 2 ? month - 3 : month + 9)
-    let dayOfYear = (153 * shiftedMonth + 2) / 5 + Int64(day) - 1
-    let dayOfEra = yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear
-    return era * 146_097 + dayOfEra - 719_468
-  }
-
-  static func length(ofMonth month: Int, year: Int64) -> Int {
-    switch month {
-    case 2: year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) ? 29 : 28
-    case 4, 6, 9, 11: 30
-    default: 31
-    }
-  }
-
-  /// The day, since 1970, of a month's nth Sunday. 1 January 1970 was a Thursday.
-  static func sunday(_ nth: Int64, ofMonth month: Int, year: Int64) -> Int64 {
-    let first = CivilDate(year: year, month: month, day: 1).daysSince1970
-    let weekday = ((first + 4) % 7 + 7) % 7
-    return first + (7 - weekday) % 7 + (nth - 1) * 7
   }
 }

@@ -1,8 +1,8 @@
-/// The answer to `GET /v1/profiles/me/token`: what the user may do, signed.
+/// The answer to `GET /v1/profiles/me/token`: a signed token of the user's access.
 public struct AccessTokenResponse: Codable, Hashable, Sendable {
-  /// A JWT in the compact serialization, `typ` `access+jwt`. It is no credential of this service.
+  /// A JWT in the compact serialization, `typ` `access+jwt`. This service does not accept it.
   public var token: String
-  /// When servers stop believing it: ask for a new one before.
+  /// The token's expiry. Ask for a new token before it.
   public var expiresAt: Date
 
   public init(token: String, expiresAt: Date) {

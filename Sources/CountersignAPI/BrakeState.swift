@@ -1,4 +1,4 @@
-/// The answer to `GET /v1/brake`: whether the service lowers nobody by itself, and why.
+/// The answer to `GET /v1/brake`: the state of the downgrade brake, which stops the service from lowering tiers.
 public struct BrakeState: Codable, Hashable, Sendable {
   public var isEngaged: Bool
   @Nullable public var since: Date?
@@ -6,7 +6,7 @@ public struct BrakeState: Codable, Hashable, Sendable {
   @Nullable public var lookedAt: Int?
   /// Verdicts among them that lowered a tier.
   @Nullable public var lowered: Int?
-  /// Verdicts that it has held back since.
+  /// Verdicts that the brake has held back since.
   @Nullable public var withheld: Int?
   /// Users whom a changed catalog or policy would lower, and who keep their tier until the brake is released.
   public var withheldByRules: Int

@@ -4,7 +4,7 @@
   public import Foundation
 #endif
 
-/// A word that the service may add to: one that this client does not know yet is kept as it came.
+/// A value of an open set: one that is newer than this client is kept as sent.
 public protocol OpenValue: RawRepresentable, ExpressibleByStringLiteral, Codable, Hashable, Sendable
 where RawValue == String {
   init(rawValue: String)
@@ -14,7 +14,7 @@ extension OpenValue {
   public init(stringLiteral value: String) { self.init(rawValue: value) }
 }
 
-/// A member that is always there, as `null` where there is no value; a plain optional would be left out.
+/// A member that is encoded as `null` without a value; a plain optional would be omitted.
 @propertyWrapper
 public struct Nullable<Value: Codable & Hashable & Sendable>: Codable, Hashable, Sendable {
   public var wrappedValue: Value?
@@ -33,16 +33,16 @@ public struct Nullable<Value: Codable & Hashable & Sendable>: Codable, Hashable,
 }
 
 extension KeyedDecodingContainer {
-  /// Reads a member of an older service as well, which may not have it yet. Synthesized initializers call this.
+  /// Decodes a missing member as `nil`: an older service may not have it. Synthesized initializers call this.
   func decode<Value>(_ type: Nullable<Value>.Type, forKey key: Key) throws -> Nullable<Value> {
     Nullable(wrappedValue: try decodeIfPresent(Value.self, forKey: key))
   }
 }
 
 extension JSONEncoder {
-  /// JSON as the service writes it: dates in RFC 3339 and UTC, slashes as they are, members in the order of their names.
+  /// The encoder of the service: dates in RFC 3339 and UTC, slashes not escaped, members sorted by name.
   ///
-  /// The same value is always the same bytes: an entity tag is made of them.
+  /// Equal values give equal bytes, from which entity tags are computed.
   public static var countersign: JSONEncoder {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.withoutEscapingSlashes, .sortedKeys]
@@ -55,7 +55,7 @@ extension JSONEncoder {
 }
 
 extension JSONDecoder {
-  /// Reads what the service writes. A date that cannot be read is an error, and not an absent one.
+  /// The decoder for the service's answers. An unreadable date is an error, never `nil`.
   public static var countersign: JSONDecoder {
     let decoder = JSONDecoder()
     decoder.dateDecodingStrategy = .custom { decoder in

@@ -1,6 +1,6 @@
 /// The way in which a verdict was reached, for machines and auditors.
 public struct Decision: Codable, Hashable, Sendable {
-  /// The line of the decision table that held, which bears the reason's name.
+  /// The reason, which is also the name of the row of the decision table.
   public var reason: EntitlementState.Reason
   /// The transaction that decided.
   @Nullable public var transactionID: String?
@@ -12,7 +12,7 @@ public struct Decision: Codable, Hashable, Sendable {
   public var passedOver: [PassedOver]
   /// How many transactions did not decide.
   public var passedOverCount: Int
-  /// The moment as of which was decided.
+  /// The evaluation time.
   @Nullable public var evaluatedAt: Date?
 
   public init(

@@ -3,7 +3,7 @@
 ///     let answer = try JSONDecoder.countersign.decode(EntitlementResponse.self, from: body)
 ///     if answer.tier != "free" { unlock() }
 ///
-/// Every member is always there: what is not known is `null`, so that nobody need tell absent from unknown.
+/// No member is ever omitted: an unknown value is `null`.
 @dynamicMemberLookup
 public struct EntitlementResponse: Codable, Hashable, Sendable {
   public var userID: String
@@ -11,8 +11,8 @@ public struct EntitlementResponse: Codable, Hashable, Sendable {
   public var entitlement: EntitlementState
   /// The state of the profile row.
   public var profileWrite: ProfileWrite
-  /// Whether the transaction that the request named stands in the receipt or in Apple's answer; `nil` where none was
-  /// named. Do not finish one that was not found.
+  /// Whether the receipt or Apple's answer has the transaction that the request named; `nil` if it named none. Do not
+  /// finish a transaction that was not found.
   public var isTransactionFound: Bool?
 
   public init(
@@ -61,7 +61,7 @@ extension EntitlementResponse {
     public static let committed: Self = "committed"
     /// The verdict is recorded, and the row will follow.
     public static let queued: Self = "queued"
-    /// The store has no such row; it is looked for again.
+    /// The store has no such row; the service looks for it again.
     public static let missing: Self = "missing"
     /// No profile store, or nothing to write.
     public static let none: Self = "none"

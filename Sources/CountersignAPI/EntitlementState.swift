@@ -77,7 +77,7 @@ public struct EntitlementState: Codable, Hashable, Sendable {
 }
 
 extension EntitlementState {
-  /// The word for the user. `cancelled` is paid and running, with renewal turned off.
+  /// The status to show to the user. `cancelled` is paid and running, with renewal turned off.
   public struct Status: OpenValue {
     public let rawValue: String
     public init(rawValue: String) { self.rawValue = rawValue }
@@ -142,15 +142,15 @@ extension EntitlementState {
     public let rawValue: String
     public init(rawValue: String) { self.rawValue = rawValue }
 
-    /// Apple has just said so, asked by `verifyReceipt`.
+    /// A new answer of `verifyReceipt`.
     public static let verifyReceipt: Self = "verify_receipt"
-    /// Apple has just said so, asked by the App Store Server API.
+    /// A new answer of the App Store Server API.
     public static let serverAPI: Self = "server_api"
-    /// Apple said so when it signed what was sent, and was not asked since.
+    /// Apple's signature on the submitted data; Apple was not asked since.
     public static let signature: Self = "signature"
-    /// Apple said so by itself.
+    /// A server notification of Apple's.
     public static let notification: Self = "notification"
-    /// RevenueCat said so of a store that the service cannot ask, or while Apple could not be asked.
+    /// An event of RevenueCat's: the service cannot ask the store, or Apple was unavailable.
     public static let revenuecat: Self = "revenuecat"
     /// The verdict was read from the ledger.
     public static let ledger: Self = "ledger"

@@ -1,6 +1,6 @@
-/// The answer to `DELETE /v1/profiles/{user_id}`: what was done, in numbers. A second one finds nothing more to do.
+/// The answer to `DELETE /v1/profiles/{user_id}`: the numbers of erased and kept rows. A second request erases nothing.
 public struct ErasureResponse: Codable, Hashable, Sendable {
-  /// The rows that are gone.
+  /// The deleted rows.
   public struct Erased: Codable, Hashable, Sendable {
     /// Receipts and signed transactions.
     public var receipts: Int
@@ -42,7 +42,7 @@ public struct ErasureResponse: Codable, Hashable, Sendable {
 
   /// The rows that stay without the name.
   public struct Kept: Codable, Hashable, Sendable {
-    /// Purchases, which nobody else gets by posting them.
+    /// Purchases; they stay reserved, so that nobody else can claim them.
     public var purchases: Int
     /// Lines of the history.
     public var history: Int

@@ -1,4 +1,4 @@
-/// The answer to an event of RevenueCat's: what became of it.
+/// The answer to an event of RevenueCat's: its outcome.
 public struct EventReceptionResponse: Codable, Hashable, Sendable {
   /// `recorded`, `recorded_for_owner`, `hint`, `noted` or `duplicate`.
   public var outcome: String

@@ -1,4 +1,4 @@
-/// The answer of `GET /v1/experiments`: what became of the users who saw the variants of experiments.
+/// The answer of `GET /v1/experiments`: the results of each experiment, by variant.
 public struct ExperimentsResponse: Codable, Hashable, Sendable {
   /// The payments of users who had not paid before, in one currency, as decimal numbers in a text: `4.99`.
   public struct Money: Codable, Hashable, Sendable {
@@ -15,7 +15,7 @@ public struct ExperimentsResponse: Codable, Hashable, Sendable {
     }
   }
 
-  /// One of the ways in which users saw the app.
+  /// A variant of an experiment.
   public struct Variant: Codable, Hashable, Sendable {
     public var name: String
     /// Its weight in the catalog; `null` for a variant that the catalog lacks.
@@ -60,12 +60,12 @@ public struct ExperimentsResponse: Codable, Hashable, Sendable {
     }
   }
 
-  /// An experiment of the catalog, or one of which somebody saw a variant before.
+  /// An experiment of the catalog, or a former one with exposures.
   public struct Experiment: Codable, Hashable, Sendable {
     public var name: String
     /// Whether the catalog has it.
     public var isRunning: Bool
-    /// Whether users saw the variants in other shares than the weights say; `null` where too few did.
+    /// Whether the shares of users differ from the weights (sample ratio mismatch); `null` for too few users.
     @Nullable public var hasStrangeShares: Bool?
     public var variants: [Variant]
 

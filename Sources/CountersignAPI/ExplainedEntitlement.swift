@@ -1,4 +1,4 @@
-/// A verdict with the words for it, and how it was reached.
+/// A verdict with its explanation and its decision.
 @dynamicMemberLookup
 public struct ExplainedEntitlement: Codable, Hashable, Sendable {
   /// The verdict; on the wire its members stand beside the others.

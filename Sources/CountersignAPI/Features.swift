@@ -1,4 +1,4 @@
-/// Whether a user may use a feature, and how much of it is left.
+/// A user's access to a feature, and the remaining amount.
 public struct FeatureState: Codable, Hashable, Sendable {
   public var kind: Kind
   /// A flag is on; of a limit or a meter, the requested amount is allowed.
@@ -9,9 +9,9 @@ public struct FeatureState: Codable, Hashable, Sendable {
   @Nullable public var limit: Int?
   /// `nil` for a flag, and where there is no limit.
   @Nullable public var remaining: Int?
-  /// The moment from which more is allowed; `nil` for never, and where nothing has to be waited for.
+  /// When more is allowed; `nil` for never, and while some is left.
   @Nullable public var resetsAt: Date?
-  /// The lowest tier that would allow what is refused; `nil` where none would, and where it is allowed.
+  /// The lowest tier that would allow a refused amount; `nil` if none would, and if the amount is allowed.
   @Nullable public var upgradeTo: String?
 
   public init(
@@ -86,7 +86,7 @@ public struct FeatureResponse: Codable, Hashable, Sendable {
 
 /// The body of `POST /v1/profiles/{user_id}/usage/{feature}`.
 public struct UsageRequest: Codable, Hashable, Sendable {
-  /// From 1 to 1,000,000; 1 unless it is said.
+  /// From 1 to 1,000,000; by default 1.
   public var amount: Int?
   /// The user's zone by its name in the IANA database, `Europe/Berlin`: where days, weeks and months begin.
   public var timeZone: String?
@@ -110,8 +110,8 @@ public struct CountRequest: Codable, Hashable, Sendable {
   public init(count: Int) { self.count = count }
 }
 
-/// The answer of `GET /v1/profiles/{user_id}/access`: a verdict, and what the user may do. On the wire the members of
-/// `profile` stand beside the others.
+/// The answer of `GET /v1/profiles/{user_id}/access`: a user's verdict, features and experiments. On the wire the members
+/// of `profile` stand beside the others.
 @dynamicMemberLookup
 public struct AccessResponse: Codable, Hashable, Sendable {
   public var profile: EntitlementResponse

@@ -64,7 +64,7 @@ extension FiguresResponse {
     }
   }
 
-  /// The attempts to tell a receiver of events.
+  /// The delivery attempts to a receiver of webhooks.
   public struct Webhook: Codable, Hashable, Sendable {
     public var webhook: String
     public var attempts: Int64

@@ -56,7 +56,7 @@ public struct FiguresResponse: Codable, Hashable, Sendable {
     public var trialStarts: Int64
     public var trialConversions: Int64
     public var trialsPending: Int64
-    /// Users of whom the service first heard, and those of them who have paid since.
+    /// New users, and those of them who have paid since.
     public var users: Int64
     public var conversions: Int64
     /// Users who saw a paywall for the first time, and those of them who have paid since.

@@ -35,7 +35,7 @@ public struct GrantEndRequest: Codable, Hashable, Sendable {
   public init(note: String? = nil) { self.note = note }
 }
 
-/// A period of access that was given and not bought.
+/// A period of access that was granted, not bought.
 public struct GrantResponse: Codable, Hashable, Sendable {
   public var id: String
   public var userID: String
@@ -47,7 +47,7 @@ public struct GrantResponse: Codable, Hashable, Sendable {
   public var endsAt: Date
   /// Whether it was ended before its time.
   public var isEndedEarly: Bool
-  /// The name of the key that gave it.
+  /// The name of the key that granted it.
   public var author: String
   @Nullable public var note: String?
 

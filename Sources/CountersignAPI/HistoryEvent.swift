@@ -1,19 +1,19 @@
-/// One thing that happened to a user: `kind` on the wire says which members there are beside those that all have.
+/// An event of a user's history. On the wire `kind` selects the members beside those that every event has.
 public struct HistoryEvent: Codable, Hashable, Sendable {
   /// The event, with the members of its kind.
   public enum Detail: Hashable, Sendable {
     /// A verdict, and whether it differs from the one before it.
     case verdict(ExplainedEntitlement, isChanged: Bool)
     case ownerChange(OwnerChange, explanation: String)
-    /// Somebody had Apple asked.
+    /// A re-validation that somebody asked for.
     case revalidation(explanation: String)
-    /// Lines that retention has taken out. `firstAt` is when the first of them was recorded; the last was at `recordedAt`.
+    /// Lines that retention removed. The first was recorded at `firstAt`, the last at `recordedAt`.
     case removed(lines: Int, firstAt: Date, explanation: String)
     /// An event of a kind that is newer than this client.
     case other(kind: String, explanation: String)
   }
 
-  /// A purchase that came to a user; `fromUserID` is `nil` where it was presented for the first time.
+  /// A change of a purchase's owner; `fromUserID` is `nil` for the first owner.
   public struct OwnerChange: Codable, Hashable, Sendable {
     public var environment: EntitlementState.Environment
     public var originalTransactionID: String
@@ -40,7 +40,7 @@ public struct HistoryEvent: Codable, Hashable, Sendable {
 
   public var recordedAt: Date
   public var requestID: String
-  /// The name of the key by which somebody asked for it.
+  /// The name of the key of the request that caused it.
   @Nullable public var askedBy: String?
   /// The reason that the person gave.
   @Nullable public var note: String?

@@ -1,4 +1,4 @@
-/// The answer to `GET /v1/profiles/{user_id}/history`: how a user stands now, what was bought, and what happened.
+/// The answer to `GET /v1/profiles/{user_id}/history`: the present verdict, the purchases and the events of a user.
 public struct HistoryResponse: Codable, Hashable, Sendable {
   public var userID: String
   /// The verdict as of the answer.

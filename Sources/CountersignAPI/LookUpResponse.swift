@@ -1,15 +1,15 @@
-/// The answer to `GET /v1/lookup/{id}`: what an ID was found to be, and whose.
+/// The answer to `GET /v1/lookup/{id}`: the meaning of an ID, and its owner.
 public struct LookUpResponse: Codable, Hashable, Sendable {
   public var id: String
   /// The kinds of ID that matched, the first match at the head: `user_id`, `original_transaction_id`,
-  /// `transaction_id`, `order_id`. Empty where nobody who was asked knows it.
+  /// `transaction_id`, `order_id`. Empty for an unknown ID.
   public var foundAs: [String]
-  /// The user, if one of this name was ever seen.
+  /// The user, if the service has seen one with this ID.
   @Nullable public var userID: String?
   public var purchases: [PurchaseResponse]
-  /// Purchases that no user has; a transfer gives one to a user.
+  /// Purchases without an owner; a transfer assigns one to a user.
   public var unowned: [UnownedPurchase]
-  /// Whether the search of the recorded transactions came to its end.
+  /// Whether all recorded transactions were searched.
   public var searchedAll: Bool
   /// `not_configured`, `not_asked`, `answered` or `unavailable`.
   public var appStore: String
@@ -46,7 +46,7 @@ extension LookUpResponse {
     /// The UUID that the app gave the purchase:
     /// https://developer.apple.com/documentation/storekit/transaction/appaccounttoken
     @Nullable public var accountToken: String?
-    /// `notification`: Apple reported it by itself. `app_store`: Apple was asked just now.
+    /// `notification`: a server notification. `app_store`: an answer to this look-up.
     public var source: String
 
     public init(

@@ -1,9 +1,9 @@
-/// The answer to a notification of Apple's: what became of it.
+/// The answer to a notification of Apple's: its outcome.
 /// https://developer.apple.com/documentation/appstoreservernotifications
 public struct NotificationResponse: Codable, Hashable, Sendable {
   /// `recorded`, `unclaimed`, `noted`, `duplicate`, `refused`, `unreadable` or `rechecking`.
   public var outcome: String
-  /// Apple's `notificationUUID`; `nil` where it has none, or none that can be believed.
+  /// Apple's `notificationUUID`; `nil` if it is absent or not authentic.
   @Nullable public var notificationUUID: String?
 
   public init(outcome: String, notificationUUID: String? = nil) {

@@ -1,4 +1,4 @@
-/// The answer of `GET /v1/plans`: what a paywall shows.
+/// The answer of `GET /v1/plans`: the tiers and offerings for a paywall.
 public struct PlansResponse: Codable, Hashable, Sendable {
   /// Every tier, ascending.
   public var plans: [Plan]
@@ -19,10 +19,10 @@ public struct PlansResponse: Codable, Hashable, Sendable {
 }
 
 extension PlansResponse {
-  /// A tier, with what it costs and what it allows.
+  /// A tier with its products and features.
   public struct Plan: Codable, Hashable, Sendable {
     public var tier: String
-    /// The name that people read; the tier's word where the catalog has none.
+    /// The display name; the tier's own where the catalog has none.
     public var name: String
     @Nullable public var description: String?
     /// By name.
@@ -69,7 +69,7 @@ extension PlansResponse {
     public var kind: Kind
     /// ISO 8601, `P1M`; `nil` where the catalog does not say.
     @Nullable public var period: String?
-    /// By currency, exact: `{"USD": "4.99"}`. What is charged is the App Store's own price.
+    /// By currency, exact: `{"USD": "4.99"}`. The App Store charges its own price.
     public var prices: [String: String]
 
     public init(productID: String, kind: Kind, period: String?, prices: [String: String]) {

@@ -10,11 +10,11 @@ public struct ProblemDocument: Codable, Hashable, Sendable {
   public var status: Int
   /// A sentence for people.
   public var detail: String
-  /// A stable word, for instance `wrong_app`.
+  /// A stable code, for instance `wrong_app`.
   public var code: String
   /// Whether the same request may succeed later.
   public var isRetryable: Bool
-  /// The request's name in the service's log.
+  /// The request's ID in the service's log.
   public var requestID: String
   /// Apple's status, where there was one: https://developer.apple.com/documentation/appstorereceipts/status
   public var appleStatus: Int?

@@ -1,4 +1,4 @@
-/// One paid period as Apple last reported it, and what came after it: for a picture of what a user bought when.
+/// A paid period as Apple last reported it, with the grace and retry after it: a bar of a timeline of purchases.
 public struct PurchasePeriod: Codable, Hashable, Sendable {
   public var originalTransactionID: String
   public var transactionID: String

@@ -15,7 +15,7 @@ public struct TransactionResponse: Codable, Hashable, Sendable {
   }
 }
 
-/// A purchase: whose it is, since when, and what it alone would give them now.
+/// A purchase with its owner, and the present verdict on it alone.
 public struct PurchaseResponse: Codable, Hashable, Sendable {
   public var originalTransactionID: String
   public var environment: EntitlementState.Environment

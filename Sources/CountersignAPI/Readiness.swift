@@ -1,4 +1,4 @@
-/// The answer to `GET /readyz`: whether requests can be served, and how everything fares that the service needs.
+/// The answer to `GET /readyz`: the service's readiness, and the state of each of its dependencies.
 public struct Readiness: Codable, Hashable, Sendable {
   /// `ok` or `unready`.
   public var status: String

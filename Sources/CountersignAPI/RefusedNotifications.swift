@@ -1,12 +1,12 @@
 /// The answer to `GET /v1/notifications/refused`: notifications of Apple's and events of RevenueCat's that were not
-/// believed or could not be read, the newest first.
+/// authentic or not readable, the newest first.
 public struct RefusedNotifications: Codable, Hashable, Sendable {
-  /// One of them. The same payload, posted again, is the same one.
+  /// A refused notification. A repeated payload has one entry.
   public struct Entry: Codable, Hashable, Sendable {
     public var receivedAt: Date
     /// The reason, as a sentence.
     public var problem: String
-    /// Whether Apple or RevenueCat is proven to have sent it. If not, anybody may have.
+    /// Whether its sender is proven to be Apple or RevenueCat.
     public var isAuthentic: Bool
 
     public init(receivedAt: Date, problem: String, isAuthentic: Bool) {

@@ -4,7 +4,7 @@ public struct ValidationRequest: Codable, Hashable, Sendable {
   public var receiptData: String?
   /// A purchase of the user that the service knows.
   public var originalTransactionID: String?
-  /// The owner of the purchase. Servers have to name the user; a user's token does.
+  /// The owner of the purchase: required from a server, and taken from a user's token.
   public var userID: String?
   /// The transaction that the app wants to finish: the answer says whether it was found.
   public var transactionID: String?
@@ -43,7 +43,7 @@ public struct TransferRequest: Codable, Hashable, Sendable {
   public var note: String?
   /// `production` or `sandbox`, where both stores know the ID.
   public var environment: String?
-  /// Whether the user may be one whom the service has never seen; without it, that is 409 `unknown_user`.
+  /// Whether an unknown user is accepted; otherwise the answer is 409 `unknown_user`.
   public var create: Bool?
 
   public init(to: String, note: String? = nil, environment: String? = nil, create: Bool? = nil) {
@@ -56,11 +56,11 @@ public struct TransferRequest: Codable, Hashable, Sendable {
 
 /// The body of `POST /v1/revalidations`.
 public struct RunRequest: Codable, Hashable, Sendable {
-  /// How far ahead an end may lie, as a duration: `24h`, `7d`; it has to be there.
+  /// The longest time until a subscription's end, as a duration: `24h`, `7d`. Required.
   public var expiringWithin: String?
   /// The most subscriptions, from 1 to 100,000; those that end first are taken.
   public var limit: Int?
-  /// Whether what is due is counted, and nothing else done.
+  /// Whether due subscriptions are only counted.
   public var isDryRun: Bool?
 
   public init(expiringWithin: String? = nil, limit: Int? = nil, isDryRun: Bool? = nil) {

@@ -3,7 +3,7 @@ public struct RunReport: Codable, Hashable, Sendable {
   /// `nil` for a dry run.
   @Nullable public var id: String?
   public var state: State
-  /// How far ahead an end may lie, as a duration: `24h`, `7d`.
+  /// The longest time until a subscription's end, as a duration: `24h`, `7d`.
   public var expiringWithin: String
   /// The most subscriptions that the run takes.
   public var limit: Int
@@ -67,7 +67,7 @@ public struct RunsResponse: Codable, Hashable, Sendable {
 }
 
 extension RunReport {
-  /// How far a run has come.
+  /// The state of a run.
   public struct State: OpenValue {
     public let rawValue: String
     public init(rawValue: String) { self.rawValue = rawValue }
@@ -75,7 +75,7 @@ extension RunReport {
     public static let running: Self = "running"
     public static let finished: Self = "finished"
     public static let stopped: Self = "stopped"
-    /// A dry run: the due subscriptions were counted, and nothing else done.
+    /// A dry run: due subscriptions were only counted.
     public static let dryRun: Self = "dry_run"
   }
 }

@@ -1,8 +1,8 @@
 /// The body of `POST /v1/trials`.
 public struct TrialRequest: Codable, Hashable, Sendable {
-  /// A name of `trials`; need not be said where there is one.
+  /// A name of `trials`; optional if there is only one.
   public var trial: String?
-  /// A UUID that the app keeps where it outlives the app, in the keychain.
+  /// A UUID that the app keeps in the keychain, where it outlives the app.
   public var deviceID: String
   public var device: DeviceInformation?
   /// The user; a user's token names its own, and with the public key of an app the device is the user.
@@ -42,11 +42,11 @@ public struct TrialRequest: Codable, Hashable, Sendable {
   }
 }
 
-/// The body of `PATCH /v1/trials/{device_id}`. What is left out stays as it is.
+/// The body of `PATCH /v1/trials/{device_id}`. Omitted members stay unchanged.
 public struct TrialAmendmentRequest: Codable, Hashable, Sendable {
   /// The first moment that is no longer part of it (RFC 3339, with a zone).
   public var expiresAt: String?
-  /// The sessions after which it is over; as many as were used end it now.
+  /// The number of sessions; the number already used ends the trial now.
   public var sessionsTotal: Int?
   /// Why, for readers of the history; at most 1,000 characters. Support has to say it.
   public var note: String?
@@ -75,7 +75,7 @@ public struct TrialImportRequest: Codable, Hashable, Sendable {
 
 /// A running trial of a former system.
 public struct ImportedTrial: Codable, Hashable, Sendable {
-  /// A name of `trials`; need not be said where there is one.
+  /// A name of `trials`; optional if there is only one.
   public var trial: String?
   /// `nil`: the device is the user.
   public var userID: String?
@@ -151,7 +151,7 @@ public struct TrialImportResponse: Codable, Hashable, Sendable {
   }
 }
 
-/// A device as the app describes it. Nothing is decided by it.
+/// The app's description of a device, which has no effect.
 public struct DeviceInformation: Codable, Hashable, Sendable {
   public var model: String?
   public var iosVersion: String?
@@ -174,7 +174,7 @@ public struct DeviceInformation: Codable, Hashable, Sendable {
 public struct DeviceRequest: Codable, Hashable, Sendable {
   public var device: DeviceInformation?
   public var pushToken: String?
-  /// From `DCDevice`, in base64: with it Apple is told what could not be told at the start.
+  /// From `DCDevice`, in base64: sets the bits at Apple that could not be set at the start.
   public var deviceToken: String?
   /// Another one, as each is for one request to Apple.
   public var secondDeviceToken: String?
@@ -211,7 +211,7 @@ public struct TrialResponse: Codable, Hashable, Sendable {
   public var startedAt: Date
   /// The first moment that is no longer part of it; where it ended early, that moment.
   public var expiresAt: Date
-  /// `nil`: only its time ends it.
+  /// `nil` without a limit of sessions.
   @Nullable public var sessionsTotal: Int?
   public var sessionsUsed: Int
   @Nullable public var sessionsRemaining: Int?
@@ -270,7 +270,7 @@ public struct TrialsResponse: Codable, Hashable, Sendable {
 /// The answer of `GET /v1/trials`, in the order in which they were recorded.
 public struct TrialPageResponse: Codable, Hashable, Sendable {
   public var trials: [TrialResponse]
-  /// `after` of the next page; `nil`: there is none.
+  /// `after` of the next page; `nil` on the last one.
   @Nullable public var next: String?
 
   public init(trials: [TrialResponse], next: String?) {

@@ -12,7 +12,7 @@ public struct WebhookResponse: Codable, Hashable, Sendable {
   public var origin: String
   /// The shape of a body: `countersign` or `revenuecat`.
   public var format: String
-  /// The events that it is told; empty: all of the service's own.
+  /// The types of event that it receives; empty for all of the service's own.
   public var events: [String]
   /// `false`: the receiver answered 410, and nothing more is delivered to it.
   public var isEnabled: Bool
@@ -22,7 +22,7 @@ public struct WebhookResponse: Codable, Hashable, Sendable {
   public var dead: Int
   /// The oldest event that was neither delivered nor given up.
   @Nullable public var oldestAt: Date?
-  /// The newest trouble of an event that was not delivered, a code: `http_500`, `timed_out`.
+  /// The code of the last failed delivery: `http_500`, `timed_out`.
   @Nullable public var problem: String?
   @Nullable public var problemAt: Date?
 

@@ -85,7 +85,7 @@ package enum AppStoreError: Error, Hashable, Sendable {
   }
 }
 
-/// In which way Apple cannot be asked, as the last attempt showed it.
+/// The cause of Apple's unavailability, by the last attempt.
 package enum Unavailability: Hashable, Sendable {
   /// Apple reports trouble of its own (verifyReceipt: 21002, 21005, 21009, 21100 to 21199).
   case trouble

@@ -49,7 +49,7 @@ enum AppleDate {
   }
 }
 
-/// The names of the members that spell one moment.
+/// The names of the members that hold one date.
 struct AppleDateNames: ExpressibleByStringLiteral, Sendable {
   /// Milliseconds since 1970. If present, the other members are ignored.
   let milliseconds: String

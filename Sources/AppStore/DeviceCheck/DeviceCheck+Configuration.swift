@@ -13,7 +13,7 @@ extension DeviceCheck {
 
   /// The team, its key and the servers.
   package struct Configuration: Sendable {
-    /// The part that is invalid, as a sentence for the operator.
+    /// The invalid part, as a sentence for the operator.
     package enum Fault: Error, Hashable, Sendable, CustomStringConvertible {
       case teamID, keyID
 

@@ -12,7 +12,7 @@ package enum DeviceCheckError: Error, Hashable, Sendable {
   case away(Away)
   case cancelled
 
-  /// In which way Apple is away, as the last attempt showed it.
+  /// The cause of Apple's unavailability, by the last attempt.
   package enum Away: Hashable, Sendable {
     /// Another HTTP status, and how long to wait if Apple said so.
     case http(Int, retryAfter: Duration?)

@@ -39,8 +39,8 @@ extension AppReceipt {
     return try AppReceipt(encoded: bytes, attributes: attributes, signer: signer)
   }
 
-  /// The octets that it has in common with every other receipt of its frame, certificates above all; `nil` as long as
-  /// none of its frame has verified, so that a made-up receipt shares nothing.
+  /// The octets that every receipt of its frame has, above all the certificates; `nil` until a receipt of the frame has
+  /// verified, so that a forged one shares nothing.
   package var sharedOctets: Range<Int>? { sharedOctets(knowing: Self.knownSigners) }
 
   func sharedOctets(knowing signers: KnownSigners) -> Range<Int>? {
@@ -68,7 +68,7 @@ extension AppReceipt {
       claimedSigner: signer)
   }
 
-  /// Looks at the outermost header only, to tell a receipt that was cut from one that is broken.
+  /// Reads only the outermost header, to tell a truncated receipt from a malformed one.
   private static func checkFrame(_ bytes: [UInt8]) throws(UndecodableReceipt) {
     guard bytes.first == 0x30, bytes.count > 2 else { throw .notReceipt }
     if bytes[1] == 0x80 {

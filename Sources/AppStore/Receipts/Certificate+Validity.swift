@@ -12,6 +12,6 @@ extension [Certificate] {
 }
 
 extension Date {
-  /// As certificates count time.
+  /// The whole second, the precision of certificates.
   var wholeSecond: Date { Date(timeIntervalSince1970: timeIntervalSince1970.rounded(.down)) }
 }

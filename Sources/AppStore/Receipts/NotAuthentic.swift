@@ -91,9 +91,9 @@ extension NotAuthentic: CustomStringConvertible {
     case .signerNotP256: "The signing certificate's key is not on the curve P-256, which ES256 needs."
     case .rootNotElliptic:
       "The certificates lead to a root with an RSA key; Apple signs this kind of data under its elliptic-curve root only."
-    case .innerOfAnotherApp: "What is signed inside the notification is of another app than the notification."
+    case .innerOfAnotherApp: "The signed content of the notification is of another app than the notification."
     case .innerOfAnotherEnvironment:
-      "What is signed inside the notification is of another environment than the notification."
+      "The signed content of the notification is of another environment than the notification."
     case .uncheckable: "The signature could not be checked."
     }
   }

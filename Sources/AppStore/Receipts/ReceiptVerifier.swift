@@ -29,7 +29,7 @@ package struct VerifiedAppReceipt: Hashable, Sendable {
   }
 }
 
-/// Tells whether Apple signed an app receipt, without asking Apple.
+/// The offline check of Apple's signature on an app receipt.
 ///
 /// https://developer.apple.com/documentation/appstorereceipts/validating-receipts-on-the-device
 ///

@@ -5,7 +5,7 @@ package import Cryptography
 ///
 /// https://developer.apple.com/documentation/appstoreserverapi/creating-api-keys-to-authorize-api-requests
 package struct ServerAPIKey: Sendable {
-  /// The part that is invalid, as a sentence for the operator without any of the key.
+  /// The invalid part, as a sentence for the operator without any of the key.
   package enum Fault: Error, Hashable, Sendable, CustomStringConvertible {
     case keyID, issuerID
 

@@ -49,7 +49,7 @@ package struct KnownGrace: Hashable, Sendable {
 }
 
 extension SubscriptionEvidence {
-  /// Everything that is known of grace periods, by earlier reports and by the renewal infos at hand.
+  /// The known grace periods, from earlier reports and from the renewal infos at hand.
   var knownGrace: KnownGrace? { KnownGrace.latest(grace, graceOfRenewals) }
 
   /// The grace periods in the renewal infos at hand.

@@ -1,5 +1,5 @@
 extension OriginalPurchase {
-  /// The evidence that it is: a purchase of the app by its bundle ID, for life, under a key of its own.
+  /// The evidence of the download: a lifetime purchase of the app, by its bundle ID, under a key of its own.
   package func evidence(_ key: SubscriptionKey, of app: BundleID, source: EvidenceSource) -> SubscriptionEvidence {
     SubscriptionEvidence(
       key: key, source: source, evidenceTime: signedAt, evaluatedAt: signedAt,

@@ -1,11 +1,11 @@
 import struct FoundationEssentials.Date
 
-/// How reports on one subscription become one piece of evidence.
+/// The merging of reports on one subscription.
 ///
 /// A snapshot (`Coverage.snapshot`) is complete as of its evidence time. A signed transaction or a renewal info is a
 /// partial report: it covers only itself, as of its signing time.
 ///
-///     reports                                           what stands
+///     reports                                           result
 ///     two snapshots                                     the newer by evidence time, then by request time; both,
 ///                                                       if equal
 ///     a part, and a snapshot as new or newer            the snapshot; it included the part, or omitted it
@@ -15,7 +15,7 @@ import struct FoundationEssentials.Date
 ///     a grace period that was told                      for good
 ///     the deletion of the account                       until a report newer than the answer that says so
 ///     the source                                        the newest report's
-///     what a transaction was sold for                   as long as the transaction stands, as not every report says it
+///     the sale of a transaction                         kept while the transaction stands: not every report has it
 extension SubscriptionEvidence {
   /// The most partial transactions kept per subscription, the latest purchases first: ten years of weekly renewals.
   package static let partLimit = 520
@@ -96,27 +96,27 @@ private struct Reports {
 
   init(_ evidence: SubscriptionEvidence) {
     source = evidence.source
-    evidenceTime = evidence.evidenceTime.wholeMilliseconds
+    evidenceTime = evidence.evidenceTime.inWholeMilliseconds
     // Only a snapshot can say that the account is gone, even after a merge.
     let isSnapshot = evidence.isAccountGone || evidence.coverage == .snapshot
     for var purchase in evidence.purchases {
-      purchase.reportedAt = isSnapshot ? evidenceTime : evidence.reportedAt(purchase).wholeMilliseconds
+      purchase.reportedAt = isSnapshot ? evidenceTime : evidence.reportedAt(purchase).inWholeMilliseconds
       add(purchase)
     }
     renewals = evidence.renewals.map { renewal in
       var renewal = renewal
-      renewal.reportedAt = isSnapshot ? evidenceTime : evidence.reportedAt(renewal).wholeMilliseconds
+      renewal.reportedAt = isSnapshot ? evidenceTime : evidence.reportedAt(renewal).inWholeMilliseconds
       return renewal
     }
     keepNewestRenewals()
     if isSnapshot {
       answer = Answer(
-        evidenceTime: evidenceTime, evaluatedAt: evidence.evaluatedAt.wholeMilliseconds,
+        evidenceTime: evidenceTime, evaluatedAt: evidence.evaluatedAt.inWholeMilliseconds,
         isAccountGone: evidence.isAccountGone)
     } else if case .partial(let since) = evidence.coverage {
       answer = since.map { since in
         Answer(
-          evidenceTime: since.wholeMilliseconds, evaluatedAt: (evidence.answeredAt ?? since).wholeMilliseconds,
+          evidenceTime: since.inWholeMilliseconds, evaluatedAt: (evidence.answeredAt ?? since).inWholeMilliseconds,
           isAccountGone: false)
       }
       let reported = purchases.values.compactMap(\.reportedAt) + renewals.compactMap(\.reportedAt)
@@ -259,9 +259,4 @@ extension RenewalInfo {
     if end.0 != end.1 { return end.0 > end.1 }
     return String(describing: self) < String(describing: other)
   }
-}
-
-extension Date {
-  /// The date as stored.
-  fileprivate var wholeMilliseconds: Date { Date(millisecondsSince1970: millisecondsSince1970) }
 }

@@ -39,6 +39,11 @@ extension SubscriptionEvidence {
     return rows
   }
 
+  /// The transactions ended by an upgrade, reported or inferred from a later purchase.
+  package var upgradedTransactions: Set<TransactionID> {
+    Set(readings().map(\.purchase).filter(\.isUpgraded).map(\.transactionID))
+  }
+
   /// Marks purchases that a later one replaced, in the order of purchase: an upgrade takes the place of all that runs.
   /// In a snapshot one is inferred only where it was taken back: of one that runs, Apple says so.
   private func markUpgraded(_ rows: inout [Reading]) {

@@ -1,6 +1,6 @@
 package import struct FoundationEssentials.Date
 
-/// The evidence that a purchase's events are.
+/// The evidence from a purchase's events.
 ///
 /// The events count in the order in which they happened, in any order of arrival. Each of them is partial evidence, as
 /// Apple's notifications are: a fact without a report is unknown, and an end that came by time alone is no end that was
@@ -109,7 +109,7 @@ extension SubscriptionEvidence {
       }
     }
 
-    /// The one that was bought last is the last.
+    /// In order of purchase.
     private(set) var rows: [Row] = []
     /// The periods that refunds take back, by the IDs of the events.
     private(set) var refunded: [String: TransactionID] = [:]
@@ -174,7 +174,7 @@ extension SubscriptionEvidence {
       return rows.firstIndex { $0.transaction == transaction }
     }
 
-    /// Two purchases of one date are two.
+    /// Sales of the same date are separate periods.
     private func placeByDate(_ event: StoreEvent) -> Int? {
       guard let purchasedAt = event.purchasedAt else { return nil }
       return rows.firstIndex { $0.purchasedAt == purchasedAt && !($0.isSold && event.isSale) }

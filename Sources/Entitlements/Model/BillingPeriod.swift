@@ -48,7 +48,7 @@ extension BillingPeriod {
     return Date(millisecondsSince1970: Int64(day) * 86_400_000 + Int64(time))
   }
 
-  /// The period of so many days: as long as a month or a year may be, it is one.
+  /// The period with a number of days; the length of a month or a year gives months or a year.
   package init(days: Int) {
     self =
       switch days {

@@ -12,7 +12,7 @@ extension Date {
     return Int64(exactly: milliseconds) ?? (milliseconds < 0 ? .min : .max)
   }
 
-  /// The date as it is recorded, and read again.
+  /// The date in the ledger's precision.
   package var inWholeMilliseconds: Date { Date(millisecondsSince1970: millisecondsSince1970) }
 
   /// The date after a duration, to the millisecond.

@@ -21,7 +21,7 @@ extension Date {
   }
 }
 
-/// A fast formatter of dates: every log line, answer and update has some.
+/// A fast formatter: every log line, answer and update has dates.
 private struct RFC3339Digits {
   private let text: UnsafeMutableBufferPointer<UInt8>
   private(set) var count = 0

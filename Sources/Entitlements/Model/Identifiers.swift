@@ -95,7 +95,7 @@ package struct UserID: Identifier {
   /// Whether the app may have a row for this user: it has none for a customer who has not signed in, nor for a pseudonym.
   package var mayHaveRow: Bool { !isAnonymous && !isErased }
 
-  /// The name in answers. Which purchases of an erased user belong together is nobody's business.
+  /// The name in answers. An erased user has one name for all, so that it links no purchases.
   package var shown: String { isErased ? "(erased)" : rawValue }
 
   package static func == (one: UserID, other: UserID) -> Bool {
@@ -138,6 +138,6 @@ package struct SubscriptionKey: Hashable, Codable, Sendable {
   /// `play_store:GPA.1234`.
   package var isOfAnotherStore: Bool { originalTransactionID.isOfAnotherStore }
 
-  /// Whether it is the app itself that was bought: see `OriginalPurchase`.
+  /// Whether the purchase is the app itself: see `OriginalPurchase`.
   package var isOfApp: Bool { originalTransactionID.isOfApp }
 }

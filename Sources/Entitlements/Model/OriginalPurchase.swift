@@ -29,7 +29,7 @@ extension OriginalTransactionID {
   /// - Parameter name: Apple's ID of the download; else one of our own, of the receipt that showed it first.
   package init(ofApp name: String) { self.init(Self.appPrefix + name) }
 
-  /// Whether it is the app itself that was bought.
+  /// Whether the purchase is the app itself.
   package var isOfApp: Bool { rawValue.hasPrefix(Self.appPrefix) }
 }
 

@@ -1,7 +1,7 @@
 import struct FoundationEssentials.Date
 
 extension Entitlement {
-  /// The events that lead from the former verdict on a user's purchases to this one, in their order.
+  /// The events between the former verdict on a user's purchases to this one, in their order.
   ///
   ///     before ╲ after   running                        in grace                   ended              no purchase
   ///     nothing, ended   started                        started, billing_issue     refunded *         –
