@@ -72,11 +72,8 @@ extension DevelopmentPKI {
     return ServerIdentity(certificatePEM: try certificate.pem(), keyPEM: try key.pem())
   }
 
-  /// Whether a host is a DNS name, and not an IPv6 address: one that stands for itself among alternative names.
+  /// Whether a host is a DNS name, and not an IPv6 address.
   private static func isName(_ host: String) -> Bool {
-    !host.isEmpty
-      && host.utf8.allSatisfy { byte in
-        (0x30...0x39).contains(byte) || (0x61...0x7A).contains(byte | 0x20) || "-._".utf8.contains(byte)
-      }
+    !host.isEmpty && host.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "-._".contains($0)) }
   }
 }

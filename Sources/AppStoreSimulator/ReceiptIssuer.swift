@@ -24,6 +24,13 @@ enum IssueError: Error, Hashable, CustomStringConvertible {
     case .signing(let reason): "signing failed: \(reason)"
     }
   }
+
+  /// Signs something.
+  ///
+  /// - Throws: `signing` for any error.
+  static func signed<Value>(_ sign: () throws -> Value) throws(IssueError) -> Value {
+    do { return try sign() } catch { throw .signing("\(error)") }
+  }
 }
 
 /// The options of a receipt to issue.
@@ -94,13 +101,9 @@ final class ReceiptIssuer: Sendable {
   func issue(_ order: ReceiptOrder, at now: Timestamp) throws(IssueError) -> IssuedReceipt {
     let seed = try seed(of: order, at: now)
     if order.format == .ios6, seed.state(at: seed.createdAt).rows.isEmpty { throw .nothingBought(order.scenario) }
-    do {
-      let data = Data(try encode(seed)).base64EncodedString()
-      customers.register(seed)
-      return IssuedReceipt(receiptData: data, originalTransactionIDs: seed.originalTransactionIDs(at: seed.createdAt))
-    } catch {
-      throw .signing("\(error)")
-    }
+    let data = Data(try IssueError.signed { try encode(seed) }).base64EncodedString()
+    customers.register(seed)
+    return IssuedReceipt(receiptData: data, originalTransactionIDs: seed.originalTransactionIDs(at: seed.createdAt))
   }
 
   /// Begins a story, and signs its newest transaction. `format` has no effect.
@@ -127,38 +130,24 @@ final class ReceiptIssuer: Sendable {
   ) throws(IssueError) -> IssuedReceipt {
     guard var seed = customers.transaction(id)?.customer.seed else { throw .unknownTransaction(id) }
     seed.format = format
-    do {
-      return IssuedReceipt(
-        receiptData: try newest(of: seed, at: now), originalTransactionIDs: seed.originalTransactionIDs(at: now))
-    } catch {
-      throw .signing("\(error)")
-    }
+    let data = try IssueError.signed { try newest(of: seed, at: now) }
+    return IssuedReceipt(receiptData: data, originalTransactionIDs: seed.originalTransactionIDs(at: now))
   }
 
   private func sign(
     _ row: CustomerState.Row, of seed: ReceiptSeed, at now: Timestamp
   ) throws(IssueError) -> IssuedTransaction {
-    do {
-      return IssuedTransaction(
-        signedTransaction: try signer.sign(SignedDataPayload(seed: seed, at: now).transaction(row)),
-        transactionID: seed.transactionID(slot: row.slot, number: row.number),
-        originalTransactionID: seed.transactionID(slot: row.slot, number: 0),
-        orderID: seed.orderID(slot: row.slot, number: row.number))
-    } catch {
-      throw .signing("\(error)")
-    }
+    let payload = SignedDataPayload(seed: seed, at: now).transaction(row)
+    return IssuedTransaction(
+      signedTransaction: try IssueError.signed { try signer.sign(payload) },
+      transactionID: seed.transactionID(slot: row.slot, number: row.number),
+      originalTransactionID: seed.transactionID(slot: row.slot, number: 0),
+      orderID: seed.orderID(slot: row.slot, number: row.number))
   }
 
   func seed(of order: ReceiptOrder, at now: Timestamp) throws(IssueError) -> ReceiptSeed {
     guard (0...ReceiptSeed.subscriberLimit).contains(order.subscriber) else { throw .badSubscriber(order.subscriber) }
-    let isBundleID = order.bundleID.utf8.allSatisfy { octet in
-      switch UInt8(octet) {
-      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-        UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "-"):
-        true
-      default: false
-      }
-    }
+    let isBundleID = order.bundleID.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || ".-".contains($0)) }
     guard isBundleID, !order.bundleID.isEmpty else { throw .badBundleID }
     var token: String?
     if let text = order.appAccountToken {

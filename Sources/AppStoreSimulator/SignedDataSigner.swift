@@ -22,15 +22,7 @@ struct SignedDataSigner: Sendable {
 
   /// Base64url without padding (RFC 7515, section 2).
   static func encode(_ bytes: [UInt8]) -> String {
-    String(
-      Data(bytes).base64EncodedString().compactMap { character -> Character? in
-        switch character {
-        case "+": "-"
-        case "/": "_"
-        case "=": nil
-        default: character
-        }
-      })
+    String(Data(bytes).base64EncodedString().prefix { $0 != "=" }.map { $0 == "+" ? "-" : $0 == "/" ? "_" : $0 })
   }
 
   /// - Returns: nil for anything but base64url without padding.

@@ -22,10 +22,6 @@ extension ReceiptIssuer {
   /// Signs the AppTransaction of a customer, with or without purchases.
   func issueAppTransaction(_ order: ReceiptOrder, at now: Timestamp) throws(IssueError) -> String {
     let seed = try seed(of: order, at: now)
-    do {
-      return try signer.sign(SignedDataPayload(seed: seed, at: now).appTransaction)
-    } catch {
-      throw .signing("\(error)")
-    }
+    return try IssueError.signed { try signer.sign(SignedDataPayload(seed: seed, at: now).appTransaction) }
   }
 }

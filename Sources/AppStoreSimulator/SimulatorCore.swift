@@ -66,11 +66,7 @@ extension SimulatorCore {
     guard let (customer, _, _) = issuer.customers.transaction(transactionID) else {
       throw .unknownTransaction(transactionID)
     }
-    do {
-      return try notifications.notifications(of: customer.seed, after: from, through: to)
-    } catch {
-      throw .signing("\(error)")
-    }
+    return try IssueError.signed { try notifications.notifications(of: customer.seed, after: from, through: to) }
   }
 }
 

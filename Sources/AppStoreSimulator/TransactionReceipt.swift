@@ -9,16 +9,11 @@ import FoundationEssentials
 struct TransactionReceipt: Sendable {
   let pki: DevelopmentPKI
 
-  /// A transaction receipt is for one purchase, and the customer has none.
-  struct NothingBought: Error, CustomStringConvertible {
-    var description: String { "an iOS 6-style receipt is of one transaction, and this customer has none" }
-  }
-
   private static let version: UInt8 = 3
   private static let seedKey = "simulator-seed"
 
   func encode(_ seed: ReceiptSeed) throws -> [UInt8] {
-    guard let row = seed.state(at: seed.createdAt).rows.last else { throw NothingBought() }
+    guard let row = seed.state(at: seed.createdAt).rows.last else { throw IssueError.nothingBought(seed.scenario) }
     var entries = LegacyFields.fields(of: row, seed: seed).map { field in
       (field.0.replacing("_", with: "-"), field.1)
     }
