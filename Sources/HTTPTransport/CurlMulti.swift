@@ -30,7 +30,7 @@ final class CurlMulti: @unchecked Sendable {
     self.share = share
     epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
     bell = eventfd(0, Int32(EFD_CLOEXEC) | Int32(EFD_NONBLOCK))
-    // By edges, so that nobody has to read the bell.
+    // Edge-triggered, so that the bell need not be read.
     guard epoll >= 0, bell >= 0, watch(bell, EPOLL_CTL_ADD, EPOLLIN.rawValue | EPOLLET.rawValue) else {
       throw .descriptor(errno)
     }
@@ -74,7 +74,7 @@ final class CurlMulti: @unchecked Sendable {
 
   /// Ends the loop's present or next wait. From any thread.
   func wake() {
-    // Fails only if the count is full, and then the bell has rung.
+    // A full count is the only failure, and means that the bell has rung.
     _ = eventfd_write(bell, 1)
   }
 

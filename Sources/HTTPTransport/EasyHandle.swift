@@ -111,7 +111,7 @@ final class EasyHandle {
     mayBeRepeated = request.method == .get
   }
 
-  /// Forgets the request and its response.
+  /// Resets the request and its response.
   func end() {
     // Frees libcurl's copy of the body.
     _ = ccurl_easy_set_pointer(pointer, CURLOPT_POSTFIELDS, nil)
@@ -214,7 +214,7 @@ extension EasyHandle {
     return true
   }
 
-  /// Ends the transfer in a body that is too long, well where nobody reads it.
+  /// Ends the transfer of a body that is too long: an error only if the caller reads the body.
   private func leaveBody() -> Bool {
     if readsBody { failure = .tooLarge(limit: bodyLimit) }
     return false

@@ -14,7 +14,7 @@ package struct WebhookEndpoint: Hashable, Sendable {
   package var name: String
   package var url: String
   package var secrets: [WebhookSecret]
-  /// Names of events, `subscription.*` for all of a kind, `*` for all there are. Empty: all of the service's own.
+  /// Types of event: `subscription.*` for all of a kind, `*` for every one; empty for all of the service's own.
   package var events: [String]
   package var format: Format
   /// Whether it may be at a private address, and speak http.
@@ -48,7 +48,7 @@ package struct WebhookEndpoint: Hashable, Sendable {
   }
 }
 
-/// The secrets that count now, by the names of receivers: they are replaced while the service runs.
+/// The current secrets of each receiver, which may be replaced while the service runs.
 package final class WebhookKeyring: Sendable {
   /// Guards the secrets.
   private let secrets: Mutex<[String: [WebhookSecret]]>

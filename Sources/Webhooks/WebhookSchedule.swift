@@ -8,10 +8,10 @@ package enum WebhookSchedule {
     [.seconds(5), .seconds(300), .seconds(1_800)] + [2, 5, 10, 14, 20, 24].map { .seconds($0 * 3_600) }
 
   package static let mostAttempts = pauses.count + 1
-  /// The most that a receiver may put an attempt off.
+  /// The longest pause that a receiver may ask for.
   package static let longestRetryAfter = Duration.seconds(86_400)
 
-  /// The pause before the next attempt; `nil`: there is none.
+  /// The pause before the next attempt; `nil` after the last one.
   ///
   /// - Parameters:
   ///   - attempts: those that failed, one or more.

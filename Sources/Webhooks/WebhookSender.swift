@@ -16,13 +16,13 @@ package struct WebhookMessage: Hashable, Sendable {
 package enum WebhookOutcome: Hashable, Sendable {
   /// Any status of 2xx.
   case delivered
-  /// Not taken, or unknown.
+  /// Not accepted, or without an answer.
   ///
   /// - Parameters:
   ///   - problem: a code for people: `http_500`, `timed_out`.
   ///   - retryAfter: when the receiver wants it again.
   case failed(problem: String, retryAfter: Duration?)
-  /// 410: the receiver wants nothing more.
+  /// 410: nothing more is delivered to the receiver.
   case gone
 }
 
@@ -34,12 +34,11 @@ package protocol WebhookSender: Sendable {
 
 /// Sends messages by HTTP, signed by each secret of their receiver.
 ///
-/// Redirects are not followed. A receiver that is not marked as private is connected to at public addresses alone.
+/// Redirects are not followed. A receiver that is not marked as private must have a public address.
 package struct HTTPWebhookSender: WebhookSender {
   /// The time of one attempt: Standard Webhooks, section "Request timeouts".
   package static let deadline: Duration = .seconds(20)
-  /// The bytes of an answer's body after which its connection is given up. Nobody reads them: up to here a connection is
-  /// worth keeping for the next event.
+  /// The most bytes of an answer's body, which is not read; a longer one costs the connection.
   static let answerLimit = 256 * 1024
 
   /// The transport for public addresses, over TLS.

@@ -32,9 +32,9 @@ package struct Node: Sendable {
   }
 }
 
-/// A text that is not YAML, or that has more than is read of YAML. Of the text only keys are quoted.
+/// Why a text is refused. Only keys of the text are quoted.
 package enum YAMLError: Error, Hashable {
-  /// Characters that no text may have, such as control characters.
+  /// A character that YAML forbids, such as a control character.
   case text(problem: String)
   /// A line and a column, from 1, and libyaml's words.
   case syntax(line: Int, column: Int, problem: String)

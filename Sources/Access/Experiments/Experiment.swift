@@ -1,10 +1,10 @@
 package import Entitlements
 
-/// An experiment with users: each is shown one of its variants, always the same.
+/// An A/B experiment: each user sees one variant, always the same.
 ///
 /// The hash of the user's ID decides until the user has seen a variant: from then on that one stays (`Exposure`).
 package struct Experiment: Hashable, Sendable {
-  /// One of the ways in which a user may see the app.
+  /// A variant of the app, with its weight.
   package struct Variant: Hashable, Sendable {
     package let name: String
     /// Its share among the weights of all variants.

@@ -69,8 +69,8 @@ package struct Feature: Hashable, Sendable {
     return min(place + 1, tiers.count)..<tiers.count
   }
 
-  /// How far back the rules of any tier look from any moment: older consumption may be forgotten, but for its sum.
-  /// Tomorrow's catalog may look further back, so that a ledger should keep more.
+  /// The longest look back of any tier's rules. Of older consumption only the sum is needed; a ledger should keep more,
+  /// for a later catalog with longer rules.
   package var horizon: Duration {
     var horizon = Duration.zero
     for case .meter(let rules) in allowances {

@@ -1,4 +1,4 @@
-/// How much of a feature may be consumed, and in which time: `10 per month`, `3 days in a row`.
+/// A limit on the consumption of a feature in a window of time: `10 per month`, `3 days in a row`.
 package struct MeterRule: Hashable, Sendable {
   /// The time that a rule looks at. A window includes its start and excludes its end.
   package enum Window: Hashable, Sendable {

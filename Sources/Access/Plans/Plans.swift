@@ -27,7 +27,7 @@ package struct Plans: Hashable, Sendable {
     }
   }
 
-  /// Which tiers of a customer are entitlements to RevenueCat's SDKs (`catalog.entitlements`).
+  /// The tiers that RevenueCat's SDKs get as entitlements (`catalog.entitlements`).
   package enum EntitlementScope: String, Hashable, Sendable, CaseIterable {
     /// Every tier up to the customer's, the lowest apart: a gate on `pro` lets a premium customer in.
     case cumulative

@@ -23,7 +23,7 @@ package struct UserProgress: Hashable, Sendable {
     self.paid = paid
   }
 
-  /// The progress that both together tell: of each day the earlier one.
+  /// The union of both: the earlier of each pair of days.
   package func merged(with other: UserProgress) -> UserProgress {
     UserProgress(
       seen: min(seen, other.seen), viewed: [viewed, other.viewed].compactMap(\.self).min(),

@@ -1,7 +1,7 @@
 package import Entitlements
 package import struct FoundationEssentials.Date
 
-/// Whether a user may use a feature, and how much of it is left.
+/// A user's access to a feature, and the remaining amount.
 package struct FeatureAccess: Hashable, Sendable {
   package var isAllowed: Bool
   /// `nil` for a flag, and where it is unlimited.
@@ -11,9 +11,9 @@ package struct FeatureAccess: Hashable, Sendable {
   package var current: Int?
   /// `nil` for a flag, and where it is unlimited.
   package var remaining: Int?
-  /// When more is let through.
+  /// When more is allowed.
   package var resetsAt: Date?
-  /// Where it is refused, the lowest tier above that would allow it.
+  /// The lowest tier that would allow a refused amount.
   package var upgradeTo: Tier?
 
   package init(
@@ -64,7 +64,7 @@ extension Feature {
     return access
   }
 
-  /// The access that is left to a user with a tier after an attempt that was let through.
+  /// The access of a user with a tier after an allowed attempt.
   ///
   /// - Parameter usage: as before the attempt.
   package func access(for tier: Tier, after attempt: Attempt, usage: Usage) -> FeatureAccess {
@@ -72,7 +72,7 @@ extension Feature {
   }
 }
 
-/// How much a user may give back in a range of time.
+/// The limit of amounts given back in a range of time.
 package struct ReturnLimit: Sendable {
   package var range: Range<Date>
   package var maximum: Int
@@ -81,8 +81,8 @@ package struct ReturnLimit: Sendable {
 }
 
 extension Feature {
-  /// How much may be given back by a user: in each range as much as its rule allows to consume. Otherwise the same app could
-  /// consume, use, and give back for ever.
+  /// The limits of amounts given back: in each range as much as its rule allows. Otherwise an app could consume and give
+  /// back for ever.
   package func returnLimits(for tier: Tier, _ attempt: Attempt) -> [ReturnLimit] {
     guard case .meter(let rules) = allowance(of: tier) else { return [] }
     return rules.map { $0.returnLimit(attempt) }

@@ -6,13 +6,13 @@ struct MeterState {
   var isAllowed: Bool
   var limit: Int
   var current: Int
-  /// When the rule lets more through; `nil` for never, and where nothing is to be waited for.
+  /// When the rule allows more; `nil` for never, and while some is left.
   var resetsAt: Date?
   var remaining: Int { max(0, limit - current) }
-  /// Whether the rule never lets more through.
+  /// Whether the rule never allows more.
   var isForEver = false
 
-  /// Whether the rule speaks for all before another one: it refuses, has less left, or resets later.
+  /// Whether the rule is stricter than another one: it refuses, has less left, or resets later.
   func precedes(_ other: MeterState) -> Bool {
     if isAllowed != other.isAllowed { return !isAllowed }
     if isAllowed, remaining != other.remaining { return remaining < other.remaining }
@@ -49,7 +49,7 @@ extension MeterRule {
     case .rolling(let duration):
       let answer = questions(attempt).first.map { usage[$0] } ?? UsageAnswer()
       var state = counted(answer.amount, attempt)
-      // More than the maximum is never let through.
+      // More than the maximum is never allowed.
       state.isForEver = attempt.amount > maximum
       if !state.isForEver {
         state.resetsAt = (state.isAllowed ? answer.oldest : answer.blocking)?.advanced(by: duration)

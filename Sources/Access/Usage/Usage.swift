@@ -65,7 +65,7 @@ package struct UsageAnswer: Hashable, Sendable {
   }
 }
 
-/// A user's consumption of a feature, as far as the rules ask.
+/// A user's consumption of a feature: the answers to the rules' questions.
 package struct Usage: Hashable, Sendable {
   /// The sum of all time of a meter; how many exist of a limit.
   package private(set) var total: Int
@@ -80,10 +80,10 @@ package struct Usage: Hashable, Sendable {
     for question in questions { answers[question] = try answer(question) }
   }
 
-  /// A question that was not put counts as used up: a mistake of ours refuses, and never lets through.
+  /// An unknown question counts as used up: a bug of ours refuses, and never allows.
   package subscript(_ question: UsageQuestion) -> UsageAnswer { answers[question] ?? UsageAnswer(amount: .max) }
 
-  /// The same with an attempt that was let through, for the questions of an attempt of nothing more.
+  /// The usage after an allowed attempt, for the questions of a further attempt of zero.
   func adding(_ attempt: Attempt) -> Usage {
     var sum = self
     sum.total = total.adding(attempt.amount)

@@ -25,7 +25,7 @@ package struct Zone: Hashable, Sendable {
     self.init(name: name, rules: rules)
   }
 
-  /// How far the clocks are ahead of UTC.
+  /// The offset from UTC.
   ///
   /// - Parameter time: in milliseconds since 1970.
   /// - Returns: milliseconds, negative west of Greenwich.

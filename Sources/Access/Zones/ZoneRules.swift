@@ -1,4 +1,4 @@
-/// How far the clocks of a zone are ahead of UTC, at each time.
+/// The offsets of a zone from UTC, by time.
 struct ZoneRules: Sendable {
   /// The times at which the clocks change, ascending, in seconds since 1970.
   private var changes: [Int64] = []
