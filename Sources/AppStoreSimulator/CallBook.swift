@@ -97,7 +97,7 @@ final class CallBook: Sendable {
   ///
   /// - Parameter transactionID: the requested transaction, if a known customer has it.
   func record(
-    _ endpoint: String, of service: WritableKeyPath<Summary, ServiceSummary> & Sendable,
+    _ endpoint: String, of service: any WritableKeyPath<Summary, ServiceSummary> & Sendable,
     in environment: StoreEnvironment, isTokenAccepted: Bool, transactionID: String? = nil
   ) {
     summary.withLock { summary in

@@ -119,37 +119,16 @@ final class DeviceBitsRegistry: Sendable {
 /// A token as `DCDevice.generateToken` gives it to an app: opaque to the app, and good for half a minute.
 ///
 ///     base64 of {"device":"phone-1","environment":"production","issued_at_ms":1768478400000}
-struct SimulatedDeviceToken: Hashable, Sendable {
+struct SimulatedDeviceToken: Hashable, Decodable, Sendable {
   static let lifetime = 30 * Timestamp.second
 
   var device: String
   var environment: StoreEnvironment
   var issuedAt: Timestamp
 
-  private struct Content: Decodable {
-    var device: String
-    var environment: StoreEnvironment
-    var issuedAt: Int64
-
-    enum CodingKeys: String, CodingKey {
-      case device, environment
-      case issuedAt = "issued_at_ms"
-    }
-  }
-
-  init(device: String, environment: StoreEnvironment, issuedAt: Timestamp) {
-    self.device = device
-    self.environment = environment
-    self.issuedAt = issuedAt
-  }
-
-  /// - Returns: nil for a text that `text` never is.
-  init?(text: String) {
-    guard let data = Data(base64Encoded: text), let content = try? JSONDecoder().decode(Content.self, from: data)
-    else { return nil }
-    device = content.device
-    environment = content.environment
-    issuedAt = Timestamp(milliseconds: content.issuedAt)
+  enum CodingKeys: String, CodingKey {
+    case device, environment
+    case issuedAt = "issued_at_ms"
   }
 
   var text: String {
@@ -163,6 +142,23 @@ struct SimulatedDeviceToken: Hashable, Sendable {
   func isGood(in environment: StoreEnvironment, at now: Timestamp) -> Bool {
     let (age, isTooLarge) = now.milliseconds.subtractingReportingOverflow(issuedAt.milliseconds)
     return self.environment == environment && !isTooLarge && (0...Self.lifetime).contains(age)
+  }
+}
+
+extension SimulatedDeviceToken {
+  /// - Returns: nil for a text that `text` never is.
+  init?(text: String) {
+    guard let data = Data(base64Encoded: text), let token = try? JSONDecoder().decode(Self.self, from: data) else {
+      return nil
+    }
+    self = token
+  }
+}
+
+extension Timestamp: Decodable {
+  /// Milliseconds.
+  init(from decoder: any Decoder) throws {
+    self.init(milliseconds: try decoder.singleValueContainer().decode(Int64.self))
   }
 }
 

@@ -7,7 +7,6 @@ package enum WebhookSchedule {
   private static let pauses: [Duration] =
     [.seconds(5), .seconds(300), .seconds(1_800)] + [2, 5, 10, 14, 20, 24].map { .seconds($0 * 3_600) }
 
-  package static let mostAttempts = pauses.count + 1
   /// The longest pause that a receiver may ask for.
   package static let longestRetryAfter = Duration.seconds(86_400)
 

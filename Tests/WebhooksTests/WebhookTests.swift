@@ -45,7 +45,6 @@ import Testing
   @Test func `the pauses are those of the specification, with a tenth more at most`() {
     let seconds = (1...10).map { WebhookSchedule.pause(after: $0) { _ in .zero }?.components.seconds }
     #expect(seconds == [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400, nil])
-    #expect(WebhookSchedule.mostAttempts == 10)
     #expect(WebhookSchedule.pause(after: 2) { $0 } == .seconds(330))
     #expect(WebhookSchedule.pause(after: 2) { $0 * 50 } == .seconds(330))
     #expect(WebhookSchedule.pause(after: 1, retryAfter: .seconds(60)) { _ in .zero } == .seconds(60))
