@@ -175,6 +175,37 @@ func storeTime(_ seconds: Double) -> Date { at(seconds) }
     #expect(states.first?.contains("pro billingRetry") == true, "\(states)")
   }
 
+  @Test(
+    arguments: [
+      (.keep, ["anna", "anna"]), (.transfer, ["bert", "bert"]), (.transferIfInactive, ["anna", "bert"]),
+    ] as [(OwnershipPolicy, [UserID])])
+  func `a transfer moves what the policy lets it move, whatever came first`(
+    policy: OwnershipPolicy, owners: [UserID]
+  ) async throws {
+    let other = RevenueCatReport.Store("play_store").key(.production, "GPA.2")
+    var purchases = [
+      RevenueCatReport.purchase(RevenueCatReport.event(.period, id: "1", at: 1)),
+      RevenueCatReport.purchase(RevenueCatReport.event(.period, id: "2", at: -500, from: -500, until: -100), of: other),
+      RevenueCatReport.purchase(RevenueCatReport.event(.expired, id: "3", at: -99, from: -500, until: -100), of: other),
+    ]
+    for index in purchases.indices { purchases[index].evaluationContext = reevaluated(at: 600) }
+    var transfer = RevenueCatReport.report(.transfer(from: ["anna"], to: "bert", policy), id: "4", at: 500)
+    transfer.evaluationContext = reevaluated(at: 600)
+    for reports in [
+      purchases + [transfer], [transfer] + purchases, [purchases[2], transfer, purchases[1], purchases[0]],
+    ] {
+      try await Scratch.withLedger { ledger, scratch in
+        for report in reports { _ = try await take(ledger, report) }
+        for (key, owner) in zip([RevenueCatReport.playKey, other], owners) {
+          #expect(try await ledger.ownedPurchases(key.originalTransactionID).map(\.owner) == [owner])
+        }
+        let tier = try await ledger.profile(of: "bert")?.entitlement.tier ?? "free"
+        #expect(tier == (owners[0] == "bert" ? "pro" : "free"))
+        try await isSound(scratch)
+      }
+    }
+  }
+
   @Test func `a hint counts for nobody until Apple could not be asked, and goes with the answer`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       let hint = RevenueCatReport.report(

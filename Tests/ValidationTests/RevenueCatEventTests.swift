@@ -1,5 +1,6 @@
 import Entitlements
 import Foundation
+import Ledger
 import Testing
 
 @testable import Validation
@@ -29,6 +30,9 @@ import Testing
 
   static let odd = [
     #""\ud83d""#, #""a\u0000""#, String(repeating: "9", count: 30), "1e999", "{}", "[]", "true", #""é é""#,
+    // Attributes are a customer's own.
+    #"{"\u0000":{"value":"\ud83d"},"\udc00":{"value":"x"}}"#, #"{"a":{"value":"x"},"a":{"value":"y","value":"z"}}"#,
+    "{\((0..<2_000).map { #""n\#($0)":{"value":"x"}"# }.joined(separator: ","))}",
   ]
 
   @Test(arguments: [
@@ -39,6 +43,38 @@ import Testing
     for json in Self.odd {
       let event = try #require(Self.event(Self.body("CANCELLATION", member, json)), "\(json)")
       #expect(event.change == .refunded && event.user == "anna" && event.transaction == "GPA.1..0", "\(json)")
+    }
+  }
+
+  @Test(
+    arguments: [
+      ("INITIAL_PURCHASE", "", "", .period), ("RENEWAL", "", "", .period), ("NON_RENEWING_PURCHASE", "", "", .single),
+      ("SUBSCRIPTION_EXTENDED", "", "", .extended), ("UNCANCELLATION", "", "", .renewalOn),
+      ("PRODUCT_CHANGE", "", "", .productChange), ("SUBSCRIPTION_PAUSED", "", "", .paused),
+      ("BILLING_ISSUE", "", "", .billingIssue), ("REFUND_REVERSED", "", "", .refundReversed),
+      ("CANCELLATION", "cancel_reason", #""UNSUBSCRIBE""#, .renewalOff),
+      ("CANCELLATION", "cancel_reason", #""BILLING_ERROR""#, .billingError),
+      ("CANCELLATION", "cancel_reason", #""SUBSCRIPTION_PAUSED""#, .paused),
+      ("CANCELLATION", "transaction_id", "null", .refunded), ("CANCELLATION", "", "", .refunded),
+      ("EXPIRATION", "expiration_reason", #""CUSTOMER_SUPPORT""#, .refunded), ("EXPIRATION", "", "", .expired),
+    ] as [(String, String, String, StoreEvent.Change)])
+  func `each type stands for a change`(type: String, member: String, json: String, change: StoreEvent.Change) {
+    #expect(Self.event(Self.body(type, member, json))?.change == change)
+  }
+
+  @Test func `the members that a type needs are read`() throws {
+    let issue = Self.event(Self.body("BILLING_ISSUE", "grace_period_expiration_at_ms", "1722427200000"))
+    #expect(issue?.graceUntil == Date(timeIntervalSince1970: 1_722_427_200))
+    #expect(Self.event(Self.body("PRODUCT_CHANGE", "new_product_id", #""premium""#))?.nextProduct == "premium")
+    #expect(Self.event(Self.body("EXPIRATION", "expiration_reason", #""BILLING_ERROR""#))?.expirationIntent == 2)
+    #expect(Self.event(Self.body("CANCELLATION", "transaction_id", "null"))?.transaction == nil)
+    let renewal = try #require(Self.event(Self.body("RENEWAL")))
+    #expect(renewal.product == "pro" && renewal.transaction == "GPA.1..0")
+    #expect(renewal.purchasedAt == Date(timeIntervalSince1970: 1_718_452_800))
+    #expect(renewal.expiresAt == Date(timeIntervalSince1970: 1_721_044_800))
+    for (json, environment) in [(#""PRODUCTION""#, StoreEnvironment.production), (#""SANDBOX""#, .sandbox)] {
+      let event = try RevenueCatEvent.decode(Self.body("RENEWAL", "environment", json), now: Self.now)
+      #expect(event.environment == environment && event.store == "play_store")
     }
   }
 
@@ -75,6 +111,12 @@ import Testing
     #expect(user("7", "[]") == "7")
     #expect(user(#""me""#, #"["$RCAnonymousID:1"]"#) == "$RCAnonymousID:1")
     #expect(user(#""a b""#, #"["\u0000"]"#) == .nobody)
+    // Of those who are not anonymous the first; else the first.
+    #expect(Self.event(Self.body("RENEWAL", "original_app_user_id", #""ben""#))?.user == "anna")
+    let own = Self.body("RENEWAL", "app_user_id", #""$RCAnonymousID:1""#)
+    let aliased = String(decoding: own, as: UTF8.self).replacing(#""aliases":["anna"]"#, with: #""aliases":["ben"]"#)
+    #expect(Self.event(Array(aliased.utf8))?.user == "anna")
+    #expect(user(#""$RCAnonymousID:1""#, #"["$RCAnonymousID:2"]"#) == "$RCAnonymousID:1")
   }
 
   @Test func `users of a transfer who cannot be read are left out, and a transfer without lists is unreadable`() throws
@@ -87,8 +129,11 @@ import Testing
     }
   }
 
-  @Test func `an event that changes nothing needs no store`() throws {
-    let event = try RevenueCatEvent.decode(Self.body("TEST", "store", #""A STORE""#), now: Self.now)
+  @Test(arguments: [
+    "TEST", "SUBSCRIBER_ALIAS", "EXPERIMENT_ENROLLMENT", "INVOICE_ISSUANCE", "VIRTUAL_CURRENCY_TRANSACTION",
+    "PURCHASE_REDEEMED", "PRICE_INCREASE_CONSENT_REQUIRED", "PAYWALL_IMPRESSION", "SOMETHING_NEW",
+  ]) func `an event that changes nothing needs no store`(type: String) throws {
+    let event = try RevenueCatEvent.decode(Self.body(type, "store", #""A STORE""#), now: Self.now)
     #expect(event.effect == .nothing && event.store == nil)
   }
 }
