@@ -11,7 +11,6 @@ import Testing
 /// What the service asks Apple by itself: at the end of a period, through grace and billing retry.
 @Suite struct RecheckSchedulerTests {
   static let start = Date(timeIntervalSince1970: 1_718_452_800)
-  static let hour: TimeInterval = 3600
   static let day: TimeInterval = 86_400
   /// Rechecks of one moment are spread over a minute.
   static let spread: TimeInterval = 60
@@ -42,73 +41,6 @@ import Testing
     }
   }
 
-  @Test func `a subscription is asked about again when it ends, not before, and then at its next end`() async throws {
-    try await run { bench, store, clocks in
-      try await bench.validate(try store.simulator.issueReceipt(.renewing).receiptData)
-      let scheduler = bench.scheduler()
-      store.simulator.resetCalls()
-      // Ends 2024-07-01, 2024-08-01, 2024-09-01 at noon.
-      for (number, days) in [16.0, 47, 78].enumerated() {
-        clocks.move(to: days * Self.day - 1)
-        #expect(await scheduler.sweep() == 0)
-        clocks.move(to: days * Self.day + Self.spread)
-        #expect(await scheduler.sweep() == 1)
-        #expect(await scheduler.sweep() == 0)
-        #expect(store.simulator.calls.total == number + 1)
-        #expect(try await bench.verdict() == "pro active renewing")
-      }
-    }
-  }
-
-  @Test func `a subscription that is not renewed is lowered when it ends`() async throws {
-    try await run { bench, store, clocks in
-      try await bench.validate(try store.simulator.issueReceipt(.renewalOff).receiptData)
-      clocks.move(to: 15 * Self.day + Self.spread)
-      // Held until Apple has said so.
-      #expect(try await bench.verdict() == "pro cancelled renewal_off")
-      #expect(await bench.scheduler().sweep() == 1)
-      #expect(try await bench.verdict() == "free expired voluntary")
-      // Apple has said that it is over: it is not asked again.
-      clocks.advance(by: 400 * Self.day)
-      #expect(await bench.scheduler().sweep() == 0)
-    }
-  }
-
-  @Test func `during grace Apple is asked every six hours, then daily in billing retry, and then no more`() async throws
-  {
-    try await run(Settings(policy: ["billing_retry_access": "30d"])) { bench, store, clocks in
-      // Ended 3 days ago: 13 days of grace left, 57 of retry.
-      try await bench.validate(try store.simulator.issueReceipt(.grace).receiptData)
-      let scheduler = bench.scheduler()
-      var asked: [Double] = []
-      for hours in stride(from: 1.0, through: 80 * 24, by: 1) {
-        clocks.move(to: hours * Self.hour + Self.spread)
-        if await scheduler.sweep() > 0 { asked.append(hours) }
-      }
-      let inGrace = asked.filter { $0 <= 13 * 24 }
-      let inRetry = asked.filter { $0 > 13 * 24 }
-      // A little more than six hours each, by the spread, and looked for once an hour: seven.
-      #expect((44...46).contains(inGrace.count), "\(inGrace)")
-      #expect((43...46).contains(inRetry.count), "\(inRetry)")
-      #expect((asked.last ?? 0) <= 57 * 24 + 24)
-      #expect(try await bench.verdict() == "free expired billing_error")
-    }
-  }
-
-  @Test func `a refund is found at the next check`() async throws {
-    try await run { bench, store, clocks in
-      // In billing retry, asked about daily; by then the same purchase is known as refunded to Apple.
-      try await bench.validate(try store.simulator.issueReceipt(.billingRetry, subscriber: 1).receiptData)
-      #expect(try await bench.verdict() == "pro grace_period billing_retry")
-      clocks.move(to: Self.day + Self.spread)
-      #expect(await bench.scheduler().sweep() == 1)
-      #expect(try await bench.verdict() == "pro grace_period billing_retry")
-      clocks.move(to: 58 * Self.day)
-      #expect(await bench.scheduler().sweep() == 1)
-      #expect(try await bench.verdict() == "free expired billing_error")
-    }
-  }
-
   @Test func `nothing is claimed while Apple cannot be asked, and everything that was due is asked about after`()
     async throws
   {
@@ -126,29 +58,6 @@ import Testing
       #expect(await bench.scheduler().sweep() == 5)
       #expect(store.simulator.calls.total == 5)
       #expect(try await bench.ledger.backlog(at: bench.now()).rechecksDue == 0)
-    }
-  }
-
-  @Test func `an outage lowers nobody, and each subscription is tried again, ever more rarely`() async throws {
-    try await run { bench, store, clocks in
-      try await bench.validate(try store.simulator.issueReceipt(.renewalOff).receiptData)
-      clocks.move(to: 15 * Self.day + Self.spread)
-      store.simulator.setTrouble(.status21004, count: nil, environment: nil)
-      let scheduler = bench.scheduler(isAppleAway: { false })
-      #expect(await scheduler.sweep() == 1)
-      #expect(try await bench.verdict() == "pro cancelled renewal_off")
-      // Again in 2, 4, 8 minutes.
-      for minutes in [2.0, 4, 8] {
-        clocks.advance(by: minutes * 60 - 1)
-        #expect(await scheduler.sweep() == 0)
-        clocks.advance(by: 1)
-        #expect(await scheduler.sweep() == 1)
-      }
-      #expect(try await bench.verdict() == "pro cancelled renewal_off")
-      store.simulator.setTrouble(nil, count: nil, environment: nil)
-      clocks.advance(by: 16 * 60)
-      #expect(await scheduler.sweep() == 1)
-      #expect(try await bench.verdict() == "free expired voluntary")
     }
   }
 
@@ -198,34 +107,15 @@ import Testing
       clocks.move(to: 20 * Self.day)
       #expect(await scheduler.sweep() == 1)
       #expect(try await bench.ledger.profile(of: "user-1")?.entitlement.reason == .renewing)
+      // A question in vain stays claimed.
+      clocks.advance(by: 119)
+      #expect(await scheduler.sweep() == 0)
+      clocks.advance(by: 1)
+      #expect(await scheduler.sweep() == 1)
       clocks.move(to: 24 * Self.day)
       #expect(await scheduler.sweep() == 1)
       #expect(try await bench.ledger.profile(of: "user-1")?.entitlement.reason == .unproven)
       #expect(try await bench.verdict() == "free expired unproven")
-    }
-  }
-
-  @Test func `due and claimed questions are due in the next process`() async throws {
-    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
-    defer { try? FileManager.default.removeItem(at: directory) }
-    let clock = MovingClock(Self.start)
-    try await SimulatedStore.run(at: Self.start) { store in
-      let clocks = Clocks(own: clock, store: store)
-      try await JobBench.run(apple: store.apple, directory: directory, now: { clock.date }) { bench in
-        for number in 1...2 {
-          let receipt = try store.simulator.issueReceipt(.renewalOff, subscriber: Int64(number)).receiptData
-          try await bench.validate(receipt, user: "user-\(number)")
-        }
-        clocks.move(to: 15 * Self.day + Self.spread)
-        // A process that dies with work in its hands.
-        #expect(try await bench.ledger.claimRechecks(dueAt: bench.now(), limit: 1).count == 1)
-      }
-      try await JobBench.run(apple: store.apple, directory: directory, now: { clock.date }) {
-        (bench) async throws -> Void in
-        #expect(await bench.scheduler().sweep() == 2)
-        #expect(try await bench.verdict("user-1") == "free expired voluntary")
-        #expect(try await bench.verdict("user-2") == "free expired voluntary")
-      }
     }
   }
 
@@ -248,40 +138,6 @@ import Testing
           #expect(profiles.row("ending")?["subscription_expires_at"] == .text("2024-06-30T12:00:00.000Z"))
           #expect(try await service.profile("renewing")["access_until"] == "2024-08-01T12:00:00Z")
           #expect(try await service.profile("ending").verdict == "free expired voluntary")
-        }
-      }
-    }
-  }
-
-  @Test func `a user who may use sandbox purchases no longer loses them at the next check, in the read and in the row`()
-    async throws
-  {
-    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
-    defer { try? FileManager.default.removeItem(at: directory) }
-    let clock = MovingClock(Self.start)
-    try await SimulatedStore.run(at: Self.start) { store in
-      let clocks = Clocks(own: clock, store: store)
-      try await ProfileStoreDouble.running { profiles in
-        var settings = Settings(profileStore: .store(profiles.url))
-        try await RunningService.run(
-          apple: store.apple, settings: settings, directory: directory, now: { clock.date }
-        ) { service in
-          let receipt = try store.simulator.issueReceipt(.renewing, environment: .sandbox).receiptData
-          #expect(try await service.validate(receipt).verdict == "pro active renewing")
-        }
-        settings.policy["sandbox"] = "reject"
-        store.simulator.resetCalls()
-        try await RunningService.run(
-          apple: store.apple, settings: settings, directory: directory, now: { clock.date }
-        ) { service in
-          let read = try await service.profile()
-          #expect(read.verdict == "pro active renewing")
-          #expect(read["stale"] == "true")
-          #expect(read["profile_write"] == "committed")
-          #expect(profiles.row("user-1")?["subscription_tier"] == .text("pro"))
-          clocks.move(to: 16 * Self.day + Self.spread)
-          try await eventually { profiles.row("user-1")?["subscription_tier"] == .text("free") }
-          #expect(try await service.profile().verdict == "free active no_purchases")
         }
       }
     }
