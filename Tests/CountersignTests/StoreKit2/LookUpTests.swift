@@ -69,20 +69,6 @@ import Testing
     }
   }
 
-  @Test func `the customer's subscriptions in the answer are all recorded`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple(), now: { Self.clock }) { service in
-        let receipt = try store.simulator.issueReceipt(.twoGroups)
-        let ids = receipt.originalTransactionIDs
-        #expect(ids.count == 2)
-        let first = try #require(ids.first)
-        #expect(try await service.validate(originalTransactionID: first).verdict == "premium active renewing")
-        let last = try #require(ids.last)
-        #expect(try await service.validate(originalTransactionID: last, user: "user-2").status == 409)
-      }
-    }
-  }
-
   @Test func `a user gets nothing by an ID alone, unless the app named them`() async throws {
     let own = UUID()
     let settings = Settings(jwt: ["secret": TokenMint.secret, "audience": "authenticated"])

@@ -67,38 +67,6 @@ import Testing
     }
   }
 
-  @Test func `a transaction of long ago is no proof of today`() async throws {
-    let clock = MovingClock(Self.clock)
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple, now: { clock.date }) { service in
-        let held = try store.simulator.issueTransaction(.subscriber, subscriber: 1)
-        let old = try store.simulator.issueTransaction(.subscriber, subscriber: 2)
-        clock.advance(by: 33 * 86_400)
-        let answer = try await service.validate(held.signedTransaction)
-        #expect(answer.verdict == "pro active renewing" && answer["stale"] == "true")
-        clock.advance(by: 300 * 86_400)
-        #expect(try await service.validate(old.signedTransaction, user: "b").verdict == "free expired unproven")
-        #expect(try await service.profile("b").verdict == "free expired unproven")
-      }
-    }
-  }
-
-  @Test func `an old transaction does not bring a refunded subscription back`() async throws {
-    let clock = MovingClock(Self.clock)
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple, now: { clock.date }) { service in
-        let before = try store.simulator.issueTransaction(.eventfulYear)
-        #expect(try await service.validate(before.signedTransaction).verdict == "pro active renewing")
-        let end = Self.clock.addingTimeInterval(400 * 86_400)
-        store.simulator.setClock(end)
-        clock.advance(by: 400 * 86_400)
-        let after = try store.simulator.newestTransaction(ofOriginal: before.originalTransactionID)
-        #expect(try await service.validate(after.signedTransaction).verdict == "free expired refunded")
-        #expect(try await service.validate(before.signedTransaction).verdict == "free expired refunded")
-      }
-    }
-  }
-
   @Test func `Apple is asked which store a transaction is of that names none`() async throws {
     try await SimulatedStore.run(at: Self.clock) { store in
       let bought = try store.simulator.issueTransaction(.renewing, environment: .sandbox)
@@ -176,56 +144,6 @@ import Testing
     }
   }
 
-  @Test func `a transaction belongs to the first user who presented it, and to nobody else`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple(), now: { Self.clock }) { service in
-        let signed = try store.simulator.issueTransaction(.renewing)
-        #expect(try await service.validate(signed.signedTransaction, user: "first").status == 200)
-        let second = try await service.validate(signed.signedTransaction, user: "second")
-        #expect(second.status == 409)
-        // The receipt of the same customer is the same purchase.
-        let receipt = try store.simulator.issueReceipt(.renewing)
-        #expect(try await service.validate(receipt.receiptData, user: "second").status == 409)
-        #expect(try await service.validate(receipt.receiptData, user: "first").verdict == "pro active renewing")
-      }
-    }
-  }
-
-  @Test func `the account that the app named is the one that gets it`() async throws {
-    let own = UUID()
-    try await SimulatedStore.run(at: Self.clock) { store in
-      for apple in [store.apple, store.apple()] {
-        try await RunningService.run(apple: apple, now: { Self.clock }) { service in
-          let signed = try store.simulator.issueTransaction(.renewing, appAccountToken: own)
-          let other = try await service.validate(signed.signedTransaction, user: UUID().uuidString.lowercased())
-          #expect(other.status == 409)
-          let answer = try await service.validate(signed.signedTransaction, user: own.uuidString.lowercased())
-          #expect(answer.verdict == "pro active renewing")
-        }
-      }
-    }
-  }
-
-  @Test func `while the Server API is away a new transaction is kept, granted on its signature, and settled`()
-    async throws
-  {
-    let settings = Settings(policy: ["provisional": "24h"])
-    let clock = MovingClock(Self.clock)
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple(), settings: settings, now: { clock.date }) { service in
-        store.simulator.setTrouble(.http500)
-        let signed = try store.simulator.issueTransaction(.renewing)
-        let answer = try await service.validate(signed.signedTransaction)
-        #expect(answer.status == 202)
-        #expect(answer.verdict == "pro active renewing" && answer["provisional"] == "true")
-        store.simulator.setTrouble(nil)
-        // The job may have tried during the trouble, and then tries again a minute later.
-        try await eventually(clock, step: 10) { try await service.profile()["provisional"] == "false" }
-        #expect(try await service.profile().verdict == "pro active renewing")
-      }
-    }
-  }
-
   @Test func `a key that Apple refuses lowers nobody, and new purchases wait`() async throws {
     try await SimulatedStore.run(at: Self.clock) { store in
       try await RunningService.run(apple: store.apple(), now: { Self.clock }) { service in
@@ -254,17 +172,6 @@ import Testing
         #expect(try await service.validate(empty.receiptData, user: "b").verdict == "free active no_purchases")
         let old = try store.simulator.issueReceipt(.renewing, subscriber: 3, format: .ios6)
         #expect(try await service.validate(old.receiptData, user: "c")["code"] == "unsupported_receipt")
-      }
-    }
-  }
-
-  @Test func `purchases for ever come from the history, and consumables prove nothing`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple(), now: { Self.clock }) { service in
-        let signed = try store.simulator.issueTransaction(.lifetime)
-        #expect(try await service.validate(signed.signedTransaction).verdict == "premium active lifetime")
-        let refunded = try store.simulator.issueTransaction(.lifetimeRefunded, subscriber: 2)
-        #expect(try await service.validate(refunded.signedTransaction, user: "b").verdict == "free expired refunded")
       }
     }
   }

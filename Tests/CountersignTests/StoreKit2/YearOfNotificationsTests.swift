@@ -27,7 +27,7 @@ import Testing
     return state(try await service.validate(receipt, user: user))
   }
 
-  @Test(arguments: 0..<12)
+  @Test(arguments: 0..<4)
   func `in any order, with duplicates and losses, it ends in the same state`(seed: UInt64) async throws {
     let clock = MovingClock(Self.end)
     try await SimulatedStore.run(at: Self.start) { store in
