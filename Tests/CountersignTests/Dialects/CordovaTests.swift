@@ -11,40 +11,35 @@ import Testing
 
 /// `POST /v1/validate` as cordova-plugin-purchase asks and reads.
 @Suite struct CordovaTests {
-  struct Case: Sendable, CustomTestStringConvertible {
-    var scenario: Scenario
-    var purchases: [String]
-    var testDescription: String { scenario.rawValue }
-  }
-
-  static let cases: [Case] = [
-    Case(scenario: .renewing, purchases: ["pro.monthly 2024-07-01T12:00:00Z running Renew"]),
-    Case(scenario: .trial, purchases: ["pro.monthly 2024-06-20T12:00:00Z running Renew isTrialPeriod"]),
-    Case(scenario: .renewalOff, purchases: ["pro.monthly 2024-06-30T12:00:00Z running Lapse Customer"]),
-    Case(scenario: .grace, purchases: ["pro.monthly 2024-06-28T12:00:00Z running Renew isBillingRetryPeriod"]),
-    Case(scenario: .billingRetry, purchases: ["pro.monthly 2024-08-11T12:00:00Z running Renew isBillingRetryPeriod"]),
-    Case(scenario: .expiredVoluntary, purchases: ["pro.monthly 2024-05-16T12:00:00Z expired Lapse Customer"]),
-    Case(
-      scenario: .expiredBillingError, purchases: ["pro.monthly 2024-03-17T12:00:00Z expired Lapse System.BillingError"]),
-    Case(
-      scenario: .refunded, purchases: ["premium.monthly 2024-06-14T12:00:00Z expired Lapse Customer.TechnicalIssues"]),
-    Case(scenario: .lifetime, purchases: ["forever for life running -"]),
-    Case(scenario: .lifetimeRefunded, purchases: ["forever 2024-06-14T12:00:00Z expired - Customer.TechnicalIssues"]),
-    Case(
-      scenario: .twoGroups,
-      purchases: [
+  static let cases: [(Scenario, purchases: [String])] = [
+    (.renewing, ["pro.monthly 2024-07-01T12:00:00Z running Renew"]),
+    (.trial, ["pro.monthly 2024-06-20T12:00:00Z running Renew isTrialPeriod"]),
+    (.renewalOff, ["pro.monthly 2024-06-30T12:00:00Z running Lapse Customer"]),
+    (.grace, ["pro.monthly 2024-06-28T12:00:00Z running Renew isBillingRetryPeriod"]),
+    (.billingRetry, ["pro.monthly 2024-08-11T12:00:00Z running Renew isBillingRetryPeriod"]),
+    (.expiredVoluntary, ["pro.monthly 2024-05-16T12:00:00Z expired Lapse Customer"]),
+    (.expiredBillingError, ["pro.monthly 2024-03-17T12:00:00Z expired Lapse System.BillingError"]),
+    (.refunded, ["premium.monthly 2024-06-14T12:00:00Z expired Lapse Customer.TechnicalIssues"]),
+    (.lifetime, ["forever for life running -"]),
+    (.lifetimeRefunded, ["forever 2024-06-14T12:00:00Z expired - Customer.TechnicalIssues"]),
+    (
+      .twoGroups,
+      [
         "premium.monthly 2024-07-10T12:00:00Z running Renew", "pro.monthly 2024-07-05T12:00:00Z running Renew",
-      ]),
-    Case(scenario: .empty, purchases: []),
+      ]
+    ),
+    (.empty, []),
   ]
 
-  @Test(arguments: cases) func `the answer to a receipt has its purchases`(expected: Case) async throws {
+  @Test func `the answer to a receipt has its purchases`() async throws {
     try await DialectBench.run { service, store in
-      let receipt = try store.simulator.issueReceipt(expected.scenario)
-      let answer = try await service.cordova(try DialectBench.cordova(receipt: receipt.receiptData))
-      #expect(answer.status == 200)
-      #expect(answer["ok"] == "true")
-      #expect(answer.purchases.sorted() == expected.purchases, "\(answer.text)")
+      for (number, (scenario, purchases)) in Self.cases.enumerated() {
+        let receipt = try store.simulator.issueReceipt(scenario, subscriber: Int64(number + 1)).receiptData
+        let answer = try await service.cordova(try DialectBench.cordova(receipt: receipt, user: "user-\(number)"))
+        #expect(answer.status == 200)
+        #expect(answer["ok"] == "true")
+        #expect(answer.purchases.sorted() == purchases, "\(scenario): \(answer.text)")
+      }
     }
   }
 

@@ -17,17 +17,18 @@ import Testing
     (.lifetime, "true ENTITLED forever"), (.lifetimeRefunded, "false CANCELED forever"),
   ]
 
-  @Test(arguments: cases) func `a transaction is answered with its state, of a user and of nobody`(
-    scenario: Scenario, state: String
-  ) async throws {
+  @Test func `a transaction is answered with its state, of a user and of nobody`() async throws {
     try await DialectBench.run { service, store in
-      let signed = try store.simulator.issueTransaction(scenario)
-      for key in [RunningService.publicKey, RunningService.serviceKey, try DialectBench.token()] {
-        let answer = try await service.openIAP(try DialectBench.openIAP(signed.signedTransaction), key: key)
-        #expect(answer.status == 200, "\(answer.text)")
-        #expect(answer.openIAPState == state, "\(answer.text)")
-        #expect(answer["store"] == "apple")
-        #expect(answer["environment"] == "Production")
+      for (number, (scenario, state)) in Self.cases.enumerated() {
+        let signed = try store.simulator.issueTransaction(scenario, subscriber: Int64(number + 1))
+        let token = try TokenMint.user("user-\(number)", at: DialectBench.clock)
+        for key in [RunningService.publicKey, RunningService.serviceKey, token] {
+          let answer = try await service.openIAP(try DialectBench.openIAP(signed.signedTransaction), key: key)
+          #expect(answer.status == 200, "\(answer.text)")
+          #expect(answer.openIAPState == state, "\(scenario): \(answer.text)")
+          #expect(answer["store"] == "apple")
+          #expect(answer["environment"] == "Production")
+        }
       }
     }
   }

@@ -67,17 +67,6 @@ import Testing
     }
   }
 
-  @Test func `a user whose ID comes decomposed is the one whose ID came composed`() async throws {
-    try await RevenueCatApp.run { app, store, _, _ in
-      let receipt = try store.simulator.issueReceipt(.renewing).receiptData
-      #expect(try await app.post(receipt, of: "jos\u{e9}").status == 200)
-      let other = try await app.post(receipt, of: "jose\u{301}")
-      #expect(other.status == 200)
-      #expect(try RevenueCatApp.info(other).active == ["pro"])
-      #expect(try await app.read("jose\u{301}").active == ["pro"])
-    }
-  }
-
   @Test func `while the dialect is off, purchases are kept`() async throws {
     try await RevenueCatApp.run(dialects: []) { app, store, _, _ async throws in
       for key in [RunningService.publicKey, RunningService.serviceKey, nil] {

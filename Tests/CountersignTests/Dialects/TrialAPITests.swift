@@ -74,20 +74,6 @@ import Testing
     }
   }
 
-  @Test func `the server's clock ends a trial, whatever the app says of its start`() async throws {
-    try await AppAPIBench.run(AppAPIBench.settings(sessions: 30)) { service, _, clock in
-      try expect(try await start(service), Self.begun)
-      clock.advance(by: 7 * 86_400 - 1)
-      try expect(try await verify(service, 0, at: clock), Self.state(used: 0, left: 30))
-      clock.advance(by: 1)
-      try expect(try await verify(service, 0, at: clock), Self.state(used: 0, left: 30, valid: false))
-      try AppAPIBench.expect(try await use(service, at: clock), 403, "TRIAL_OVER")
-      try expect(try await start(service, at: clock), Self.begun)
-      // What is over stays as it was.
-      try expect(try await verify(service, 9, at: clock), Self.state(used: 0, left: 30, valid: false))
-    }
-  }
-
   @Test func `only a larger number of sessions counts from the app`() async throws {
     try await AppAPIBench.run(AppAPIBench.settings(sessions: 30)) { service, _, clock in
       try expect(try await start(service), Self.begun)
@@ -104,18 +90,6 @@ import Testing
       try expect(
         try await verify(service, 100_000, at: clock),
         Self.state(used: 30, left: 0, valid: false, end: "2024-06-15T12:01:00Z"))
-      #expect(try await service.profile(AppAPIBench.anna).verdict == "free active no_purchases")
-    }
-  }
-
-  @Test func `a session under one key counts once, and the last one ends the trial`() async throws {
-    try await AppAPIBench.run(AppAPIBench.settings(sessions: 2)) { service, _, _ in
-      #expect(try await start(service).status == 200)
-      for _ in 0..<3 { try expect(try await use(service, key: "k1"), #"{"success":true,"sessions_remaining":1}"#) }
-      try expect(try await use(service, key: "k2"), #"{"success":true,"sessions_remaining":0}"#)
-      try AppAPIBench.expect(try await use(service, key: "k3"), 403, "TRIAL_OVER")
-      try expect(try await use(service, key: "k2"), #"{"success":true,"sessions_remaining":0}"#)
-      try AppAPIBench.expect(try await use(service, key: "two words"), 400, "MALFORMED_REQUEST")
       #expect(try await service.profile(AppAPIBench.anna).verdict == "free active no_purchases")
     }
   }
@@ -185,25 +159,6 @@ import Testing
     }
   }
 
-  @Test func `while Apple's DeviceCheck is required and away, or refuses a token, nothing begins`() async throws {
-    try await SimulatedStore.run(at: AppAPIBench.clock) { store in
-      var settings = AppAPIBench.settings()
-      settings.deviceCheck = .deviceCheck(store)
-      settings.deviceCheck["require"] = "true"
-      try await RunningService.run(apple: store.apple, settings: settings, now: { AppAPIBench.clock }) { service in
-        try AppAPIBench.expect(try await start(service), 400, "MALFORMED_REQUEST")
-        try AppAPIBench.expect(
-          try await post(service, "start", #"{"device_id":"\#(Self.phone)","device_token":"AAAA"}"#), 422,
-          "DEVICE_TOKEN_REFUSED")
-        store.simulator.setTrouble(.http503, service: .deviceCheck)
-        let body = #"{"device_id":"\#(Self.phone)","device_token":"\#(store.simulator.deviceToken(of: "A"))"}"#
-        let away = try await post(service, "start", body)
-        try AppAPIBench.expect(away, 503, "APP_STORE_UNAVAILABLE")
-        #expect(away.header("Retry-After") == "30")
-      }
-    }
-  }
-
   @Test func `while the ledger is away nothing is guessed`() async throws {
     try await AppAPIBench.run { service, _, _ in
       await service.ledger.close()
@@ -263,16 +218,6 @@ import Testing
           headers: [TransportHeader("Content-Type", "text/plain")]), 415, "UNSUPPORTED_MEDIA_TYPE")
       let method = try await AppAPIBench.raw("GET", "/api/trial/verify", key: token, port: service.port)
       #expect(method.hasPrefix("HTTP/1.1 405 ") && method.contains(#""error":"METHOD_NOT_ALLOWED""#))
-    }
-  }
-
-  @Test func `somebody who has as much begins none, and uses none up`() async throws {
-    try await AppAPIBench.run { service, store, clock in
-      let receipt = try store.simulator.issueReceipt(.lifetime, subscriber: 1).receiptData
-      _ = try await service.validate(receipt, user: AppAPIBench.anna)
-      let refused = try await start(service)
-      #expect(refused.status == 409 && refused.text.contains("TRIAL_NOT_NEEDED"), "\(refused.text)")
-      #expect(try await start(service, AppAPIBench.ben).status == 200)
     }
   }
 }
