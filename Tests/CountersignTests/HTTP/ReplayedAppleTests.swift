@@ -90,16 +90,6 @@ import Testing
     }
   }
 
-  @Test func `an account that is gone ends what its receipt proved before`() async throws {
-    try await Self.run { (service, script, receipt) async throws in
-      script.say(Self.answer(inApp: [], latest: [Self.row("pro.monthly", id: "77", expires: 86_400)]))
-      #expect(try await service.validate(receipt).verdict == "pro active renewing")
-      script.say(#"{"status":21010}"#, date: Self.clock.addingTimeInterval(60))
-      #expect(try await service.validate(receipt).verdict == "free expired account_gone")
-      #expect(try await service.profile().verdict == "free expired account_gone")
-    }
-  }
-
   @Test(arguments: [true, false])
   func `an iOS 6-style refund counts against an older answer of the newer style`(isDated: Bool) async throws {
     try await Self.run { (service, script, receipt) async throws in

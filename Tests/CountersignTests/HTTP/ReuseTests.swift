@@ -49,7 +49,7 @@ import Testing
       #expect(try await service.validate(receipt, user: "alice").status == 200)
       let second = try await service.validate(receipt, user: "mallory")
       #expect(second.status == 409)
-      #expect(second["code"] == "owned_by_another_user")
+      #expect(second["code"] == "owned_by_another_user" && !second.text.contains("alice"))
       #expect(store.simulator.calls.total == 1)
       #expect(try await service.profile("mallory").verdict == "free active no_purchases")
     }
@@ -62,27 +62,6 @@ import Testing
       let calls = store.simulator.calls.total
       #expect(try await service.validate(receipt, user: "anybody")["code"] == "sandbox_refused")
       #expect(store.simulator.calls.total == calls)
-    }
-  }
-
-  @Test func `Apple is asked again when the answer is too old to reuse`() async throws {
-    try await run("500ms") { service, store, _ in
-      let receipt = try store.simulator.issueReceipt(.renewing).receiptData
-      #expect(try await service.validate(receipt)["source"] == "verify_receipt")
-      try await eventually {
-        let answer = try await service.validate(receipt)
-        #expect(answer.verdict == "pro active renewing")
-        return answer["source"] == "verify_receipt"
-      }
-      #expect(store.simulator.calls.total == 2)
-    }
-  }
-
-  @Test func `with policy.reuse 0 Apple is asked every time`() async throws {
-    try await run("0") { service, store, _ in
-      let receipt = try store.simulator.issueReceipt(.renewing).receiptData
-      for _ in 0..<3 { #expect(try await service.validate(receipt)["source"] == "verify_receipt") }
-      #expect(store.simulator.calls.total == 3)
     }
   }
 

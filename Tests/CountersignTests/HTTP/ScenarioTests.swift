@@ -105,33 +105,6 @@ import Testing
     }
   }
 
-  @Test func `a year of renewals is followed by original transaction ID`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
-        let receipt = try store.simulator.issueReceipt(.subscriber, subscriber: 1)
-        var last = try await service.validate(receipt.receiptData)
-        let id = try #require(receipt.originalTransactionIDs.first)
-        for month in 1...12 {
-          store.simulator.advanceClock(by: .seconds(31 * 86_400))
-          let answer = try await service.validate(originalTransactionID: id)
-          #expect(answer.verdict == "pro active renewing", "month \(month): \(answer.text)")
-          #expect((answer["access_until"] ?? "") > (last["access_until"] ?? ""))
-          last = answer
-        }
-      }
-    }
-  }
-
-  @Test func `with billing_retry_access 0 a subscription in billing retry has ended`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
-      let settings = Settings(policy: ["billing_retry_access": "0"])
-      try await RunningService.run(apple: store.apple, settings: settings, now: { Self.clock }) { service in
-        let receipt = try store.simulator.issueReceipt(.billingRetry, subscriber: 1)
-        #expect(try await service.validate(receipt.receiptData).verdict == "free expired billing_error")
-      }
-    }
-  }
-
   @Test func `an iOS 6-style receipt is validated too`() async throws {
     try await SimulatedStore.run(at: Self.clock) { store in
       try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in

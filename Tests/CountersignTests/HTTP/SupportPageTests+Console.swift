@@ -108,7 +108,11 @@ extension SupportPageTests {
           try await Browser.run { browser in
             try await browser.resize(width: width, height: 844)
             try await enter(browser, service, key: RunningService.serviceKey)
-            try await browser.wait("#brake-text", says: "downgrades nobody on its own")
+            let brake = try await browser.wait("#brake-text", says: "downgrades nobody on its own")
+            for words in [
+              "It was engaged on 15 June 2024, 12:00 UTC.",
+              "Of the 41 verdicts of the day before, 10 downgraded somebody.", "Verdicts held back since: 3.",
+            ] { #expect(brake.contains(words), "\(brake)") }
             try await readFigures(browser, width)
             try await work(browser, service, receiver, width)
             #expect(try await browser.complaints() == [])
@@ -169,6 +173,10 @@ extension SupportPageTests {
     try await browser.click("nav a[href='#/health']")
     try await browser.wait("#health-result", says: "Downgrade brake\nengaged")
     try await audit(browser, "health-\(width)")
+    try await browser.click("#brake-form button")
+    try await browser.wait("#confirm-title", says: "Release the brake?")
+    try await browser.press(.escape)
+    #expect(try await service.send(.get, "/v1/brake")["engaged"] == "true")
     try await browser.click("#brake-form button")
     try await browser.click("#confirm-yes")
     try await browser.wait("#brake .message.good", says: "Every verdict counts for an hour.")

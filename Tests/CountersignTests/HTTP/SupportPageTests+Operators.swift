@@ -24,34 +24,6 @@ extension SupportPageTests {
     return directory
   }
 
-  @Test(.ofTheFile)
-  func `the downgrade brake is a banner, and is released after one was asked to confirm`() async throws {
-    let directory = try await Self.folderWithEngagedBrake()
-    defer { try? FileManager.default.removeItem(at: directory) }
-    try await run(directory: directory) { world in
-      try await Browser.run { browser in
-        try await enter(browser, world.service)
-        let text = try await browser.wait("#brake-text", says: "downgrades nobody on its own")
-        #expect(text.contains("It was engaged on 15 June 2024, 12:00 UTC."), "\(text)")
-        #expect(text.contains("Of the 41 verdicts of the day before, 10 downgraded somebody."))
-        #expect(text.contains("Verdicts held back since: 3."))
-        try await browser.screenshot("brake-light")
-        try await browser.click("#brake-form button")
-        try await browser.wait("#confirm-title", says: "Release the brake?")
-        try await browser.press(.escape)
-        #expect(try await world.service.send(.get, "/v1/brake")["engaged"] == "true")
-        try await browser.click("#brake-form button")
-        try await browser.click("#confirm-yes")
-        try await browser.wait("#brake .message.good", says: "Every verdict counts for an hour.")
-        #expect(try await world.service.send(.get, "/v1/brake")["engaged"] == "false")
-        try await lookUp(browser, "nobody")
-        try await browser.wait("#status", says: "Never seen here.")
-        try await browser.waitUntil("return document.getElementById('brake').hidden")
-        #expect(try await browser.complaints() == [])
-      }
-    }
-  }
-
   @Test func `refused notifications are listed with their reason, and gone with the key`() async throws {
     try await run { world in
       try await Browser.run { browser in

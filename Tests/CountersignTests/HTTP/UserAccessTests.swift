@@ -51,54 +51,16 @@ import Testing
     }
   }
 
-  @Test(arguments: [#""00000000-0000-4000-8000-000000000002""#, "7", "null", "{}", #""me""#])
-  func `the token says whose purchase it is, whatever the body says`(named: String) async throws {
+  @Test func `the token says whose purchase it is, whatever the body says`() async throws {
     try await run { service, store in
       let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
-      let answer = try await service.send(
-        .post, "/v1/validations", key: Self.token(Self.alice),
-        body: #"{"receipt_data":"\#(receipt)","user_id":\#(named)}"#)
-      #expect(answer.status == 200)
-      #expect(answer["user_id"] == Self.alice)
-      #expect(try await service.profile(Self.bob).verdict == "free active no_purchases")
-    }
-  }
-
-  @Test func `a restore works from any device of the same user, and of no other`() async throws {
-    try await run { service, store in
-      let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
-      let phone = try Self.token(Self.alice)
-      let tablet = try Self.token(Self.alice, -60)
-      #expect(phone != tablet)
-      #expect(try await service.post(["receipt_data": receipt], key: phone).status == 200)
-      let restored = try await service.post(["receipt_data": receipt], key: tablet)
-      #expect(restored.status == 200)
-      #expect(restored.verdict == "pro active renewing")
-      let byID = try await service.post(
-        ["original_transaction_id": try #require(restored["original_transaction_id"])], key: tablet)
-      #expect(byID.verdict == "pro active renewing")
-      let stranger = try await service.post(["receipt_data": receipt], key: Self.token(Self.bob))
-      #expect(stranger.status == 409)
-      #expect(!stranger.text.contains(Self.alice))
-    }
-  }
-
-  @Test func `a UUID in capitals, as Swift writes it, is the same user everywhere`() async throws {
-    try await run { service, store in
-      let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
-      let token = try Self.token(Self.alice)
-      let capitals = Self.alice.uppercased()
-      // The app's server names the user in capitals, the phone's token does not.
-      #expect(try await service.validate(receipt, user: capitals).status == 200)
-      #expect(try await service.post(["receipt_data": receipt], key: token).status == 200)
-      for path in ["me", Self.alice, capitals] {
-        #expect(try await service.profile(path, key: token).verdict == "pro active renewing")
+      for named in [#""00000000-0000-4000-8000-000000000002""#, "7", "null", "{}", #""me""#] {
+        let answer = try await service.send(
+          .post, "/v1/validations", key: Self.token(Self.alice),
+          body: #"{"receipt_data":"\#(receipt)","user_id":\#(named)}"#)
+        #expect(answer.status == 200 && answer["user_id"] == Self.alice, "\(named)")
+        #expect(try await service.profile(Self.bob).verdict == "free active no_purchases")
       }
-      for path in [Self.alice, capitals] {
-        #expect(try await service.profile(path).verdict == "pro active renewing")
-      }
-      #expect(try await service.profile("me", key: Self.token(capitals)).verdict == "pro active renewing")
-      #expect(try await service.profile(capitals, key: Self.token(Self.bob)).status == 403)
     }
   }
 
@@ -229,20 +191,6 @@ import Testing
   }
 
   // MARK: - Whom a purchase names
-
-  @Test func `a purchase that was made for another user is refused, by token and by key`() async throws {
-    try await ReplayedAppleTests.run { (service, script, receipt) async throws in
-      let row = ReplayedAppleTests.row("pro.monthly", id: "77", expires: 86_400, account: Self.alice.uppercased())
-      script.say(ReplayedAppleTests.answer(inApp: [], latest: [row]))
-      let refused = try await service.validate(receipt, user: Self.bob)
-      #expect(refused.status == 409)
-      #expect(refused["code"] == "owned_by_another_user")
-      #expect(try await service.profile(Self.bob).verdict == "free active no_purchases")
-      #expect(try await service.ledger.receipts(mentioning: "77").isEmpty)
-      #expect(try await service.validate(receipt, user: Self.alice).verdict == "pro active renewing")
-      #expect(try await service.validate(receipt, user: Self.bob).status == 409)
-    }
-  }
 
   @Test func `each user gets those purchases of a receipt that do not name another`() async throws {
     try await ReplayedAppleTests.run { (service, script, receipt) async throws in

@@ -121,6 +121,9 @@ import Testing
       try await run(receiver: receiver) { service, clock in
         try await grant(service, to: "anna")
         try await eventually { receiver.requests.count == 1 }
+        #expect(try await service.send(.get, "/v1/webhooks").array("webhooks").map { $0["waiting"] as? Int } == [1])
+        let waiting = try await service.send(.get, "/metrics", key: nil).text
+        #expect(waiting.contains(#"countersign_webhook_waiting{webhook="shop"} 1"#))
         // The schedule of the specification, up to a tenth more; the pause of the whole receiver is shorter from the third on.
         for (attempt, pause) in [300, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400].enumerated() {
           try await eventually { try await service.ledger.webhookStatus("shop")?.problemAt == clock.date }
@@ -157,58 +160,6 @@ import Testing
     }
   }
 
-  @Test func `events of a user wait behind the one that is not taken, and those of others go on`() async throws {
-    try await WebhookReceiver.running { receiver in
-      receiver.answer { TestAnswer(status: $0.text.contains(#""user_id":"anna""#) ? 503 : 200) }
-      try await run(receiver: receiver) { service, clock in
-        for user in ["ben", "anna", "ben", "anna", "carl"] { try await grant(service, to: user) }
-        // A turn in which nothing got through is followed by a rest.
-        try await eventually(clock, step: 1) {
-          try receiver.requests.map(Self.event).filter { $0.user == "carl" }.count == 1
-            && receiver.requests.map(Self.event).filter { $0.user == "ben" }.count == 2
-        }
-        try await eventually(clock, step: 1) { try await service.ledger.webhookStatus("shop")?.waiting == 2 }
-        let first = try receiver.requests.first { try Self.event($0).user == "anna" }
-        #expect(
-          try receiver.requests.filter { try Self.event($0).user == "anna" }.allSatisfy { $0.text == first?.text })
-        receiver.answer(200)
-        try await eventually(clock, step: 10) { try await service.ledger.webhookStatus("shop")?.waiting == 0 }
-        let ids = try receiver.requests.filter { try Self.event($0).user == "anna" }.compactMap {
-          $0.header("webhook-id")
-        }
-        // In the order of the events, each the first time that it was taken.
-        #expect(Array(ids.suffix(2)).map { ChangeEvent.sequence(ofID: $0) } == [2, 4])
-      }
-    }
-  }
-
-  @Test func `all purchases wait for a receiver that answers 500, as far as it takes them`() async throws {
-    try await WebhookReceiver.running { receiver in
-      receiver.answer(500)
-      var settings = settings(receiver.url)
-      settings.webhooks.append(
-        "name: refunds, url: \(receiver.url), private: true, events: [subscription.refunded, grant.*]")
-      let configured = settings
-      try await SimulatedStore.run(at: Self.start) { store in
-        try await RunningService.run(apple: store.apple, settings: configured, now: { Self.start }) { service in
-          for number in 1...20 as ClosedRange<Int64> {
-            let receipt = try store.simulator.issueReceipt(.renewing, subscriber: number).receiptData
-            #expect(try await service.validate(receipt, user: "user-\(number)").status == 200)
-          }
-          try await grant(service, to: "anna")
-          func waiting() async throws -> [Int] {
-            try await service.send(.get, "/v1/webhooks").array("webhooks").compactMap { $0["waiting"] as? Int }
-          }
-          try await eventually { receiver.requests.count >= 2 }
-          #expect(try await waiting() == [21, 1])
-          let metrics = try await service.send(.get, "/metrics", key: nil).text
-          #expect(metrics.contains(#"countersign_webhook_waiting{webhook="shop"} 21"#))
-          #expect(metrics.contains(#"countersign_webhook_waiting{webhook="refunds"} 1"#))
-        }
-      }
-    }
-  }
-
   @Test func `an event that was sent and not answered before the process ended is sent again with the same ID`()
     async throws
   {
@@ -227,21 +178,6 @@ import Testing
         #expect(ids[0] != nil && ids[0] == ids[1])
         #expect(receiver.requests[0].text == receiver.requests[1].text)
         try await eventually { try await service.ledger.webhookStatus("shop") == WebhookStatus() }
-      }
-    }
-  }
-
-  @Test func `a new receiver begins with later events`() async throws {
-    let directory = FileManager.default.temporaryDirectory.appending(path: "webhooks-\(UUID())")
-    defer { try? FileManager.default.removeItem(at: directory) }
-    try await RunningService.run(apple: .unreachable, directory: directory, now: { Self.start }) { service in
-      try await grant(service, to: "anna")
-    }
-    try await WebhookReceiver.running { receiver in
-      try await run(directory: directory, receiver: receiver) { service, _ in
-        try await grant(service, to: "ben")
-        try await eventually { receiver.requests.count >= 1 }
-        #expect(try receiver.requests.map(Self.event).map(\.user) == ["ben"])
       }
     }
   }
