@@ -43,10 +43,8 @@ enum AppAPIBench {
     body: @Sendable (RunningService, SimulatedStore, MovingClock) async throws -> Void
   ) async throws {
     let clock = MovingClock(clock)
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple, settings: settings, now: { clock.date }) { service in
-        try await body(service, store, clock)
-      }
+    try await RunningService.besideStore(at: Self.clock, settings: settings, now: { clock.date }) { service, store in
+      try await body(service, store, clock)
     }
   }
 

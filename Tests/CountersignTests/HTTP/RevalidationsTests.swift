@@ -16,18 +16,15 @@ import Testing
     users: Int, jobPause: Duration = .seconds(3600),
     body: @Sendable (RunningService, SimulatedStore) async throws -> Void
   ) async throws {
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await RunningService.run(
-        apple: store.apple, settings: Settings(revalidation: ["rate": "1000"]), jobPause: jobPause,
-        now: { Self.start }
-      ) { service in
-        for number in 0..<users {
-          let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number + 1)).receiptData
-          #expect(try await service.validate(receipt, user: "user-\(number)").status == 200)
-        }
-        store.simulator.resetCalls()
-        try await body(service, store)
+    try await RunningService.besideStore(
+      at: Self.start, settings: Settings(revalidation: ["rate": "1000"]), jobPause: jobPause
+    ) { service, store in
+      for number in 0..<users {
+        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number + 1)).receiptData
+        #expect(try await service.validate(receipt, user: "user-\(number)").status == 200)
       }
+      store.simulator.resetCalls()
+      try await body(service, store)
     }
   }
 

@@ -175,34 +175,32 @@ import Testing
     settings.jwt = ["secret": TokenMint.secret]
     settings.dialects = ["revenuecat", "cordova", "subscriptions_api"]
     let configured = settings
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple, settings: configured, now: { Self.clock }) { service in
-        let user = DialectBench.user
-        #expect(
-          try await Self.take(
-            Self.event("INITIAL_PURCHASE", user: user, product: "com.example.app.premium.monthly"), service)
-            == "recorded")
-        let token = try TokenMint.user(user, at: Self.clock)
-        let current = try await service.send(.get, "/api/subscriptions/current", key: token)
-        let subscription = current.object["subscription"] as? [String: Any]
-        #expect(subscription?["externalProvider"] as? String == "play_store")
-        let cancelled = try await service.send(.post, "/api/subscriptions/cancel", key: token)
-        #expect(cancelled["managementUrl"] == "https://play.google.com/store/account/subscriptions")
-        let customer = try RevenueCatApp.info(
-          try await service.send(.get, "/v1/subscribers/\(user)", key: RunningService.publicKey))
-        #expect(customer.subscriber.managementURL == "https://play.google.com/store/account/subscriptions")
-        #expect(customer.active == ["pro", "premium"])
-        let found = try await service.send(.get, "/v1/lookup/play_store%3AGPA.1", key: RunningService.supportKey)
-        #expect(found.text.contains(user), "\(found.text)")
-        let receipt = try store.simulator.issueReceipt(.renewing).receiptData
-        let answer = try await service.cordova(try DialectBench.cordova(receipt: receipt), key: token)
-        #expect(answer.purchases.map { $0.prefix(11) } == ["pro.monthly"], "\(answer.text)")
-        // Both stores have something of the customer's now; the page is that of the deciding one.
-        let both = try RevenueCatApp.info(
-          try await service.send(.get, "/v1/subscribers/\(user)", key: RunningService.publicKey))
-        #expect(Set(both.subscriber.subscriptions.values.map(\.store)) == ["app_store", "play_store"])
-        #expect(both.subscriber.managementURL == "https://play.google.com/store/account/subscriptions")
-      }
+    try await RunningService.besideStore(at: Self.clock, settings: configured) { service, store in
+      let user = DialectBench.user
+      #expect(
+        try await Self.take(
+          Self.event("INITIAL_PURCHASE", user: user, product: "com.example.app.premium.monthly"), service)
+          == "recorded")
+      let token = try TokenMint.user(user, at: Self.clock)
+      let current = try await service.send(.get, "/api/subscriptions/current", key: token)
+      let subscription = current.object["subscription"] as? [String: Any]
+      #expect(subscription?["externalProvider"] as? String == "play_store")
+      let cancelled = try await service.send(.post, "/api/subscriptions/cancel", key: token)
+      #expect(cancelled["managementUrl"] == "https://play.google.com/store/account/subscriptions")
+      let customer = try RevenueCatApp.info(
+        try await service.send(.get, "/v1/subscribers/\(user)", key: RunningService.publicKey))
+      #expect(customer.subscriber.managementURL == "https://play.google.com/store/account/subscriptions")
+      #expect(customer.active == ["pro", "premium"])
+      let found = try await service.send(.get, "/v1/lookup/play_store%3AGPA.1", key: RunningService.supportKey)
+      #expect(found.text.contains(user), "\(found.text)")
+      let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+      let answer = try await service.cordova(try DialectBench.cordova(receipt: receipt), key: token)
+      #expect(answer.purchases.map { $0.prefix(11) } == ["pro.monthly"], "\(answer.text)")
+      // Both stores have something of the customer's now; the page is that of the deciding one.
+      let both = try RevenueCatApp.info(
+        try await service.send(.get, "/v1/subscribers/\(user)", key: RunningService.publicKey))
+      #expect(Set(both.subscriber.subscriptions.values.map(\.store)) == ["app_store", "play_store"])
+      #expect(both.subscriber.managementURL == "https://play.google.com/store/account/subscriptions")
     }
   }
 

@@ -18,24 +18,21 @@ import Testing
   func `the sandbox policy says which users may use a sandbox purchase`(
     policy: [String: String], reviewer: Int, anybody: Int
   ) async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple, settings: Settings(policy: policy), now: { Self.clock }) {
-        service in
-        for (number, (user, status)) in [("reviewer", reviewer), ("anybody", anybody)].enumerated() {
-          let receipt = try store.simulator.issueReceipt(
-            .renewing, environment: .sandbox, subscriber: Int64(number + 1))
-          let answer = try await service.validate(receipt.receiptData, user: user)
-          #expect(answer.status == status, "\(user): \(answer.text)")
-          if status == 200 {
-            #expect(answer["environment"] == "sandbox")
-          } else {
-            #expect(answer["code"] == "sandbox_refused")
-            #expect(try await service.profile(user).verdict == "free active no_purchases")
-          }
+    try await RunningService.besideStore(at: Self.clock, settings: Settings(policy: policy)) { service, store in
+      for (number, (user, status)) in [("reviewer", reviewer), ("anybody", anybody)].enumerated() {
+        let receipt = try store.simulator.issueReceipt(
+          .renewing, environment: .sandbox, subscriber: Int64(number + 1))
+        let answer = try await service.validate(receipt.receiptData, user: user)
+        #expect(answer.status == status, "\(user): \(answer.text)")
+        if status == 200 {
+          #expect(answer["environment"] == "sandbox")
+        } else {
+          #expect(answer["code"] == "sandbox_refused")
+          #expect(try await service.profile(user).verdict == "free active no_purchases")
         }
-        let real = try store.simulator.issueReceipt(.renewing, subscriber: 9)
-        #expect(try await service.validate(real.receiptData, user: "anybody").verdict == "pro active renewing")
       }
+      let real = try store.simulator.issueReceipt(.renewing, subscriber: 9)
+      #expect(try await service.validate(real.receiptData, user: "anybody").verdict == "pro active renewing")
     }
   }
 

@@ -57,21 +57,19 @@ import Testing
 
   @Test func `every scenario gets the verdict of the decision table`() async throws {
     #expect(Set(Self.cases.map(\.scenario)) == Set(Scenario.allCases))
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
-        for (number, expected) in Self.cases.enumerated() {
-          for environment in [AppStoreSimulator.StoreEnvironment.production, .sandbox] {
-            let user = "user-\(number)-\(environment.rawValue)"
-            let receipt = try store.simulator.issueReceipt(
-              expected.scenario, environment: environment, subscriber: Int64(number + 1))
-            let answer = try await service.validate(receipt.receiptData, user: user)
-            let name = Comment(rawValue: "\(expected.scenario.rawValue) in \(environment.rawValue): \(answer.text)")
-            #expect(answer.status == expected.status, name)
-            #expect(answer.verdict == expected.verdict, name)
-            if answer.status == 200 { #expect(answer["access_until"] == expected.accessUntil ?? "null", name) }
-            if answer.status == 200, answer["original_transaction_id"] != "null" {
-              #expect(answer["environment"] == environment.rawValue, name)
-            }
+    try await RunningService.besideStore(at: Self.clock) { service, store in
+      for (number, expected) in Self.cases.enumerated() {
+        for environment in [AppStoreSimulator.StoreEnvironment.production, .sandbox] {
+          let user = "user-\(number)-\(environment.rawValue)"
+          let receipt = try store.simulator.issueReceipt(
+            expected.scenario, environment: environment, subscriber: Int64(number + 1))
+          let answer = try await service.validate(receipt.receiptData, user: user)
+          let name = Comment(rawValue: "\(expected.scenario.rawValue) in \(environment.rawValue): \(answer.text)")
+          #expect(answer.status == expected.status, name)
+          #expect(answer.verdict == expected.verdict, name)
+          if answer.status == 200 { #expect(answer["access_until"] == expected.accessUntil ?? "null", name) }
+          if answer.status == 200, answer["original_transaction_id"] != "null" {
+            #expect(answer["environment"] == environment.rawValue, name)
           }
         }
       }
@@ -79,40 +77,36 @@ import Testing
   }
 
   @Test func `the answer carries what an app needs`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
-        let receipt = try store.simulator.issueReceipt(.trial, subscriber: 1)
-        let answer = try await service.validate(receipt.receiptData)
-        #expect(answer["user_id"] == "user-1")
-        #expect(answer["product_id"] == "com.example.app.pro.monthly")
-        #expect(answer["original_transaction_id"] == receipt.originalTransactionIDs.first)
-        #expect(answer["environment"] == "production")
-        #expect(answer["will_renew"] == "true")
-        #expect(answer["is_trial"] == "true")
-        #expect(answer["ownership"] == "purchased")
-        #expect(answer["evidence_at"] == "2024-06-15T12:00:00Z")
-        #expect(answer["source"] == "verify_receipt")
-        #expect(answer["stale"] == "false")
-        #expect(answer["provisional"] == "false")
-        #expect(answer["profile_write"] == "none")
-        let shared = try await service.validate(
-          try store.simulator.issueReceipt(.familyShared, subscriber: 2).receiptData, user: "user-2")
-        #expect(shared["ownership"] == "family_shared")
-        let downgrade = try await service.validate(
-          try store.simulator.issueReceipt(.downgradePending, subscriber: 3).receiptData, user: "user-3")
-        #expect(downgrade["next_product_id"] == "com.example.app.pro.monthly")
-      }
+    try await RunningService.besideStore(at: Self.clock) { service, store in
+      let receipt = try store.simulator.issueReceipt(.trial, subscriber: 1)
+      let answer = try await service.validate(receipt.receiptData)
+      #expect(answer["user_id"] == "user-1")
+      #expect(answer["product_id"] == "com.example.app.pro.monthly")
+      #expect(answer["original_transaction_id"] == receipt.originalTransactionIDs.first)
+      #expect(answer["environment"] == "production")
+      #expect(answer["will_renew"] == "true")
+      #expect(answer["is_trial"] == "true")
+      #expect(answer["ownership"] == "purchased")
+      #expect(answer["evidence_at"] == "2024-06-15T12:00:00Z")
+      #expect(answer["source"] == "verify_receipt")
+      #expect(answer["stale"] == "false")
+      #expect(answer["provisional"] == "false")
+      #expect(answer["profile_write"] == "none")
+      let shared = try await service.validate(
+        try store.simulator.issueReceipt(.familyShared, subscriber: 2).receiptData, user: "user-2")
+      #expect(shared["ownership"] == "family_shared")
+      let downgrade = try await service.validate(
+        try store.simulator.issueReceipt(.downgradePending, subscriber: 3).receiptData, user: "user-3")
+      #expect(downgrade["next_product_id"] == "com.example.app.pro.monthly")
     }
   }
 
   @Test func `an iOS 6-style receipt is validated too`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
-        let running = try store.simulator.issueReceipt(.renewing, subscriber: 1, format: .ios6)
-        #expect(try await service.validate(running.receiptData, user: "a").verdict == "pro active renewing")
-        let ended = try store.simulator.issueReceipt(.expiredVoluntary, subscriber: 2, format: .ios6)
-        #expect(try await service.validate(ended.receiptData, user: "b").verdict == "free expired voluntary")
-      }
+    try await RunningService.besideStore(at: Self.clock) { service, store in
+      let running = try store.simulator.issueReceipt(.renewing, subscriber: 1, format: .ios6)
+      #expect(try await service.validate(running.receiptData, user: "a").verdict == "pro active renewing")
+      let ended = try store.simulator.issueReceipt(.expiredVoluntary, subscriber: 2, format: .ios6)
+      #expect(try await service.validate(ended.receiptData, user: "b").verdict == "free expired voluntary")
     }
   }
 }

@@ -54,33 +54,31 @@ import Testing
 
   @Test func `each file says what a browser may do with it`() async throws {
     let clock = Date(timeIntervalSince1970: 1_718_452_800)
-    try await SimulatedStore.run(at: clock) { store in
-      try await RunningService.run(apple: store.apple, now: { clock }) { service in
-        let modules = try #require(Self.modules).map { ("/\($0)", "text/javascript") }
-        for (path, type) in [("", "text/html"), ("/page.css", "text/css")] + modules {
-          let answer = try await service.send(.get, "/support\(path)", key: nil)
-          #expect(answer.status == 200)
-          #expect(answer.header("Content-Type") == "\(type); charset=utf-8")
-          let policy = try #require(answer.header("Content-Security-Policy")).components(separatedBy: "; ")
-          #expect(
-            Set(policy) == [
-              "default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "base-uri 'none'",
-              "form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'",
-              "trusted-types 'none'",
-            ])
-          #expect(answer.header("X-Content-Type-Options") == "nosniff")
-          #expect(answer.header("Referrer-Policy") == "no-referrer")
-          #expect(answer.header("X-Frame-Options") == "DENY")
-          #expect(answer.header("Cache-Control") == "no-cache")
-          #expect(try await service.send(.post, "/support\(path)", key: nil, body: "{}").status == 405)
-        }
-        for name in ["none.js", "page.html", "..%2Fpage.js"] {
-          #expect(try await service.send(.get, "/support/\(name)", key: nil).status == 404)
-        }
-        let slash = try await service.send(.get, "/support/", key: nil)
-        #expect(slash.status == 308)
-        #expect(slash.header("Location") == "../support")
+    try await RunningService.besideStore(at: clock) { service, store in
+      let modules = try #require(Self.modules).map { ("/\($0)", "text/javascript") }
+      for (path, type) in [("", "text/html"), ("/page.css", "text/css")] + modules {
+        let answer = try await service.send(.get, "/support\(path)", key: nil)
+        #expect(answer.status == 200)
+        #expect(answer.header("Content-Type") == "\(type); charset=utf-8")
+        let policy = try #require(answer.header("Content-Security-Policy")).components(separatedBy: "; ")
+        #expect(
+          Set(policy) == [
+            "default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "base-uri 'none'",
+            "form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'",
+            "trusted-types 'none'",
+          ])
+        #expect(answer.header("X-Content-Type-Options") == "nosniff")
+        #expect(answer.header("Referrer-Policy") == "no-referrer")
+        #expect(answer.header("X-Frame-Options") == "DENY")
+        #expect(answer.header("Cache-Control") == "no-cache")
+        #expect(try await service.send(.post, "/support\(path)", key: nil, body: "{}").status == 405)
       }
+      for name in ["none.js", "page.html", "..%2Fpage.js"] {
+        #expect(try await service.send(.get, "/support/\(name)", key: nil).status == 404)
+      }
+      let slash = try await service.send(.get, "/support/", key: nil)
+      #expect(slash.status == 308)
+      #expect(slash.header("Location") == "../support")
     }
   }
 }

@@ -29,12 +29,9 @@ import Testing
     _ settings: Settings = Settings(), jobPause: Duration = .seconds(3600), body: @Sendable (World) async throws -> Void
   ) async throws {
     let clock = MovingClock(Self.start)
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await RunningService.run(
-        apple: store.apple, settings: settings, jobPause: jobPause, now: { clock.date }
-      ) { service in
-        try await body(World(service: service, store: store, clock: clock))
-      }
+    try await RunningService.besideStore(at: Self.start, settings: settings, jobPause: jobPause, now: { clock.date }) {
+      service, store in
+      try await body(World(service: service, store: store, clock: clock))
     }
   }
 

@@ -18,37 +18,32 @@ import Testing
   }
 
   @Test func `a transaction is found where the receipt or Apple's answer has it`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple(), now: { Self.clock }) { service in
-        // The receipt of a moment before the purchase.
-        let empty = try store.simulator.issueReceipt(.empty).receiptData
-        let early = try await Self.post(empty, #""480000000010000""#, to: service)
-        #expect(early.status == 200 && early["reason"] == "no_purchases" && early["transaction_found"] == "false")
-        let bought = try store.simulator.issueReceipt(.renewing)
-        let id = bought.originalTransactionIDs[0]
-        for (named, found) in [(#""\#(id)""#, "true"), (#""7""#, "false"), ("null", "null"), (nil, "null")] {
-          let answer = try await Self.post(bought.receiptData, named, to: service)
-          #expect(answer.status == 200 && answer["transaction_found"] == found, "\(named ?? "-"): \(answer.text)")
-        }
-        let signed = try store.simulator.issueTransaction(.renewing)
-        let answer = try await Self.post(signed.signedTransaction, #""\#(signed.transactionID)""#, to: service)
-        #expect(answer["transaction_found"] == "true", "\(answer.text)")
-        #expect(try await service.profile("anna")["transaction_found"] == "null")
+    try await RunningService.besideStore(at: Self.clock, withServerAPI: true) { service, store in
+      // The receipt of a moment before the purchase.
+      let empty = try store.simulator.issueReceipt(.empty).receiptData
+      let early = try await Self.post(empty, #""480000000010000""#, to: service)
+      #expect(early.status == 200 && early["reason"] == "no_purchases" && early["transaction_found"] == "false")
+      let bought = try store.simulator.issueReceipt(.renewing)
+      let id = bought.originalTransactionIDs[0]
+      for (named, found) in [(#""\#(id)""#, "true"), (#""7""#, "false"), ("null", "null"), (nil, "null")] {
+        let answer = try await Self.post(bought.receiptData, named, to: service)
+        #expect(answer.status == 200 && answer["transaction_found"] == found, "\(named ?? "-"): \(answer.text)")
       }
+      let signed = try store.simulator.issueTransaction(.renewing)
+      let answer = try await Self.post(signed.signedTransaction, #""\#(signed.transactionID)""#, to: service)
+      #expect(answer["transaction_found"] == "true", "\(answer.text)")
+      #expect(try await service.profile("anna")["transaction_found"] == "null")
     }
   }
 
   @Test func `while Apple is away the receipt alone tells`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(
-        apple: store.apple, settings: Settings(appStore: ["deadline": "4s"]), now: { Self.clock }
-      ) { service in
-        let bought = try store.simulator.issueReceipt(.renewing)
-        store.simulator.setTrouble(.http503)
-        for (named, found) in [(bought.originalTransactionIDs[0], "true"), ("7", "false")] {
-          let answer = try await Self.post(bought.receiptData, #""\#(named)""#, to: service)
-          #expect(answer.status == 202 && answer["transaction_found"] == found, "\(answer.text)")
-        }
+    try await RunningService.besideStore(at: Self.clock, settings: Settings(appStore: ["deadline": "4s"])) {
+      service, store in
+      let bought = try store.simulator.issueReceipt(.renewing)
+      store.simulator.setTrouble(.http503)
+      for (named, found) in [(bought.originalTransactionIDs[0], "true"), ("7", "false")] {
+        let answer = try await Self.post(bought.receiptData, #""\#(named)""#, to: service)
+        #expect(answer.status == 202 && answer["transaction_found"] == found, "\(answer.text)")
       }
     }
   }

@@ -24,10 +24,8 @@ import Testing
   private func run(
     _ settings: Settings = settings, body: @Sendable (RunningService, SimulatedStore) async throws -> Void
   ) async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple, settings: settings, now: { Self.clock }) { service in
-        try await body(service, store)
-      }
+    try await RunningService.besideStore(at: Self.clock, settings: settings) { service, store in
+      try await body(service, store)
     }
   }
 

@@ -254,30 +254,28 @@ import Testing
   @Test func `a receiver of RevenueCat's format is told in its words`() async throws {
     try await WebhookReceiver.running { receiver in
       let clock = MovingClock(Self.start)
-      try await SimulatedStore.run(at: Self.start) { store in
-        try await RunningService.run(
-          apple: store.apple, settings: settings(receiver.url, more: ", format: revenuecat"), now: { clock.date }
-        ) { service in
-          _ = try await service.validate(try store.simulator.issueReceipt(.grace).receiptData, user: "anna")
-          try await grant(service, to: "ben")
-          for _ in 0..<3 { _ = try await service.send(.post, "/v1/profiles/carl/usage/questions", body: "{}") }
-          try await eventually { receiver.requests.count == 3 }
-          let events = try receiver.requests.map { request -> [String: Any] in
-            let object = try #require(try JSONSerialization.jsonObject(with: Data(request.body)) as? [String: Any])
-            #expect(object["api_version"] as? String == "1.0")
-            return try #require(object["event"] as? [String: Any])
-          }.sorted { "\($0["id"] ?? "")" < "\($1["id"] ?? "")" }
-          #expect(
-            events.map { $0["type"] as? String } == ["INITIAL_PURCHASE", "BILLING_ISSUE", "NON_RENEWING_PURCHASE"])
-          #expect(events.map { $0["app_user_id"] as? String } == ["anna", "anna", "ben"])
-          #expect(events.map { $0["store"] as? String } == ["APP_STORE", "APP_STORE", "PROMOTIONAL"])
-          #expect(
-            events[0]["entitlement_ids"] as? [String] == ["pro"] && events[0]["environment"] as? String == "PRODUCTION")
-          #expect(events[1]["grace_period_expiration_at_ms"] as? Int == 1_719_576_000_000)
-          #expect(events[2]["expiration_at_ms"] as? Int == 1_721_044_800_000)
-          // Our own reader of such events takes them.
-          #expect(receiver.requests.allSatisfy { Self.isAuthentic($0, Self.secret, now: clock.date) })
-        }
+      try await RunningService.besideStore(
+        at: Self.start, settings: settings(receiver.url, more: ", format: revenuecat"), now: { clock.date }
+      ) { service, store in
+        _ = try await service.validate(try store.simulator.issueReceipt(.grace).receiptData, user: "anna")
+        try await grant(service, to: "ben")
+        for _ in 0..<3 { _ = try await service.send(.post, "/v1/profiles/carl/usage/questions", body: "{}") }
+        try await eventually { receiver.requests.count == 3 }
+        let events = try receiver.requests.map { request -> [String: Any] in
+          let object = try #require(try JSONSerialization.jsonObject(with: Data(request.body)) as? [String: Any])
+          #expect(object["api_version"] as? String == "1.0")
+          return try #require(object["event"] as? [String: Any])
+        }.sorted { "\($0["id"] ?? "")" < "\($1["id"] ?? "")" }
+        #expect(
+          events.map { $0["type"] as? String } == ["INITIAL_PURCHASE", "BILLING_ISSUE", "NON_RENEWING_PURCHASE"])
+        #expect(events.map { $0["app_user_id"] as? String } == ["anna", "anna", "ben"])
+        #expect(events.map { $0["store"] as? String } == ["APP_STORE", "APP_STORE", "PROMOTIONAL"])
+        #expect(
+          events[0]["entitlement_ids"] as? [String] == ["pro"] && events[0]["environment"] as? String == "PRODUCTION")
+        #expect(events[1]["grace_period_expiration_at_ms"] as? Int == 1_719_576_000_000)
+        #expect(events[2]["expiration_at_ms"] as? Int == 1_721_044_800_000)
+        // Our own reader of such events takes them.
+        #expect(receiver.requests.allSatisfy { Self.isAuthentic($0, Self.secret, now: clock.date) })
       }
     }
   }

@@ -124,26 +124,24 @@ import Testing
 
   @Test(.ofTheFile)
   func `the newest receipt of the ledger proves the secret, also while the service runs`() async throws {
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await RunningService.run(apple: store.apple, now: { Self.start }) { service in
-        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
-        #expect(try await service.validate(receipt).status == 200)
-        for (secret, expected) in [
-          (SimulatedStore.sharedSecret, "ok: Apple takes it"), ("changed", "fail: Apple refuses it (21004)"),
-        ] {
-          var apple = store.apple
-          apple.sharedSecret = secret
-          let yaml = Settings().yaml(apple: apple, directory: service.directory)
-          let file = service.directory.appending(path: "doctor-\(secret).yaml")
-          try yaml.write(to: file, atomically: true, encoding: .utf8)
-          let configuration = try ServiceConfiguration.load(file: file.path(percentEncoded: false), environment: [:])
-          let findings = await Checkup(configuration: configuration, now: { Self.start }).run()
-          #expect(texts(findings, "app_store.shared_secret").allSatisfy { $0.hasPrefix(expected) }, "\(findings)")
-          #expect(texts(findings, "ledger").first == "ok: the service has it open")
-        }
-        // The service goes on as before.
-        #expect(try await service.validate(receipt).status == 200)
+    try await RunningService.besideStore(at: Self.start) { service, store in
+      let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
+      #expect(try await service.validate(receipt).status == 200)
+      for (secret, expected) in [
+        (SimulatedStore.sharedSecret, "ok: Apple takes it"), ("changed", "fail: Apple refuses it (21004)"),
+      ] {
+        var apple = store.apple
+        apple.sharedSecret = secret
+        let yaml = Settings().yaml(apple: apple, directory: service.directory)
+        let file = service.directory.appending(path: "doctor-\(secret).yaml")
+        try yaml.write(to: file, atomically: true, encoding: .utf8)
+        let configuration = try ServiceConfiguration.load(file: file.path(percentEncoded: false), environment: [:])
+        let findings = await Checkup(configuration: configuration, now: { Self.start }).run()
+        #expect(texts(findings, "app_store.shared_secret").allSatisfy { $0.hasPrefix(expected) }, "\(findings)")
+        #expect(texts(findings, "ledger").first == "ok: the service has it open")
       }
+      // The service goes on as before.
+      #expect(try await service.validate(receipt).status == 200)
     }
   }
 

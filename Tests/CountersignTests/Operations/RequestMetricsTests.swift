@@ -78,23 +78,20 @@ import Testing
   }
 
   @Test func `a trouble of Apple's shows by its status, and the shared secret by a metric of its own`() async throws {
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await RunningService.run(
-        apple: store.apple, settings: Settings(appStore: ["deadline": "5s"]), jobPause: .seconds(3600),
-        now: { Self.start }
-      ) { service in
-        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
-        #expect(try await page(service)["countersign_app_store_shared_secret_rejected"] == 0)
-        store.simulator.setTrouble(.status21004, count: 1, environment: nil)
-        _ = try await service.validate(receipt)
-        store.simulator.setTrouble(.http503, count: 1, environment: nil)
-        #expect(try await page(service)["countersign_app_store_shared_secret_rejected"] == 1)
-        _ = try await service.validate(receipt)
-        let page = try await page(service)
-        for (status, count) in [("21004", 1.0), ("http_5xx", 1), ("0", 1)] {
-          let labels = ["endpoint": "verify_receipt", "environment": "production", "status": status]
-          #expect(page["countersign_app_store_requests_total", labels] == count, "\(status)")
-        }
+    try await RunningService.besideStore(
+      at: Self.start, settings: Settings(appStore: ["deadline": "5s"]), jobPause: .seconds(3600)
+    ) { service, store in
+      let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
+      #expect(try await page(service)["countersign_app_store_shared_secret_rejected"] == 0)
+      store.simulator.setTrouble(.status21004, count: 1, environment: nil)
+      _ = try await service.validate(receipt)
+      store.simulator.setTrouble(.http503, count: 1, environment: nil)
+      #expect(try await page(service)["countersign_app_store_shared_secret_rejected"] == 1)
+      _ = try await service.validate(receipt)
+      let page = try await page(service)
+      for (status, count) in [("21004", 1.0), ("http_5xx", 1), ("0", 1)] {
+        let labels = ["endpoint": "verify_receipt", "environment": "production", "status": status]
+        #expect(page["countersign_app_store_requests_total", labels] == count, "\(status)")
       }
     }
   }

@@ -12,115 +12,103 @@ import Testing
 
   @Test(arguments: [AppStoreSimulator.StoreEnvironment.production, .sandbox])
   func `an ID that was never seen is looked up`(environment: AppStoreSimulator.StoreEnvironment) async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple(), now: { Self.clock }) { service in
-        let customer = try store.simulator.issueTransaction(.grace, environment: environment)
-        let answer = try await service.validate(originalTransactionID: customer.originalTransactionID)
-        #expect(answer.status == 200)
-        #expect(answer.verdict == "pro grace_period billing_grace")
-        #expect(answer["environment"] == environment.rawValue)
-        #expect(answer["source"] == "server_api")
-        // From now on it is known, and its owner's.
-        #expect(
-          try await service.validate(originalTransactionID: customer.originalTransactionID, user: "user-2").status
-            == 409)
-        #expect(try await service.profile().verdict == "pro grace_period billing_grace")
-      }
+    try await RunningService.besideStore(at: Self.clock, withServerAPI: true) { service, store in
+      let customer = try store.simulator.issueTransaction(.grace, environment: environment)
+      let answer = try await service.validate(originalTransactionID: customer.originalTransactionID)
+      #expect(answer.status == 200)
+      #expect(answer.verdict == "pro grace_period billing_grace")
+      #expect(answer["environment"] == environment.rawValue)
+      #expect(answer["source"] == "server_api")
+      // From now on it is known, and its owner's.
+      #expect(
+        try await service.validate(originalTransactionID: customer.originalTransactionID, user: "user-2").status
+          == 409)
+      #expect(try await service.profile().verdict == "pro grace_period billing_grace")
     }
   }
 
   @Test func `an answer about an app of another number is refused`() async throws {
     let settings = Settings(appStore: ["app_apple_ids": "[7]"])
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple(), settings: settings, now: { Self.clock }) { service in
-        let customer = try store.simulator.issueTransaction(.renewing)
-        let answer = try await service.validate(originalTransactionID: customer.originalTransactionID)
-        #expect(answer.status == 422 && answer["code"] == "wrong_app", "\(answer.text)")
-        let sandbox = try store.simulator.issueTransaction(.renewing, environment: .sandbox)
-        #expect(try await service.validate(originalTransactionID: sandbox.originalTransactionID).status == 200)
-      }
+    try await RunningService.besideStore(at: Self.clock, withServerAPI: true, settings: settings) { service, store in
+      let customer = try store.simulator.issueTransaction(.renewing)
+      let answer = try await service.validate(originalTransactionID: customer.originalTransactionID)
+      #expect(answer.status == 422 && answer["code"] == "wrong_app", "\(answer.text)")
+      let sandbox = try store.simulator.issueTransaction(.renewing, environment: .sandbox)
+      #expect(try await service.validate(originalTransactionID: sandbox.originalTransactionID).status == 200)
     }
   }
 
   @Test func `404 is Apple's word, from both stores`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple(), now: { Self.clock }) { service in
-        let unknown = try await service.validate(originalTransactionID: "480000099990000")
-        #expect(unknown.status == 404)
-        #expect(unknown["code"] == "unknown_transaction")
-        #expect(store.simulator.callsInAll >= 2)
-        store.simulator.setTrouble(.http500)
-        #expect(try await service.validate(originalTransactionID: "480000099990000").status == 503)
-        store.simulator.setTrouble(.serverAPIKeyRejected)
-        #expect(try await service.validate(originalTransactionID: "480000099990000").status == 503)
-        store.simulator.setTrouble(.serverAPINotFoundRetryable)
-        #expect(try await service.validate(originalTransactionID: "480000099990000").status == 503)
-      }
+    try await RunningService.besideStore(at: Self.clock, withServerAPI: true) { service, store in
+      let unknown = try await service.validate(originalTransactionID: "480000099990000")
+      #expect(unknown.status == 404)
+      #expect(unknown["code"] == "unknown_transaction")
+      #expect(store.simulator.callsInAll >= 2)
+      store.simulator.setTrouble(.http500)
+      #expect(try await service.validate(originalTransactionID: "480000099990000").status == 503)
+      store.simulator.setTrouble(.serverAPIKeyRejected)
+      #expect(try await service.validate(originalTransactionID: "480000099990000").status == 503)
+      store.simulator.setTrouble(.serverAPINotFoundRetryable)
+      #expect(try await service.validate(originalTransactionID: "480000099990000").status == 503)
     }
   }
 
   @Test func `a purchase is not looked up without a key`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
-        let customer = try store.simulator.issueTransaction(.renewing)
-        let answer = try await service.validate(originalTransactionID: customer.originalTransactionID)
-        #expect(answer.status == 404)
-      }
+    try await RunningService.besideStore(at: Self.clock) { service, store in
+      let customer = try store.simulator.issueTransaction(.renewing)
+      let answer = try await service.validate(originalTransactionID: customer.originalTransactionID)
+      #expect(answer.status == 404)
     }
   }
 
   @Test func `a user gets nothing by an ID alone, unless the app named them`() async throws {
     let own = UUID()
     let settings = Settings(jwt: ["secret": TokenMint.secret, "audience": "authenticated"])
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple(), settings: settings, now: { Self.clock }) { service in
-        let token = try TokenMint.user(own.uuidString.lowercased(), at: Self.clock)
-        let somebodys = try store.simulator.issueTransaction(.renewing, subscriber: 1)
-        let guessed = try await service.post(
-          ["original_transaction_id": somebodys.originalTransactionID], key: token)
-        #expect(guessed.status == 404)
-        #expect(guessed["detail"]?.contains("post the receipt or the signed transaction") == true)
-        #expect(try await service.profile("me", key: token).verdict == "free active no_purchases")
-        // Whoever it belongs to can still present it.
-        #expect(try await service.validate(somebodys.signedTransaction, user: "owner").status == 200)
+    try await RunningService.besideStore(at: Self.clock, withServerAPI: true, settings: settings) { service, store in
+      let token = try TokenMint.user(own.uuidString.lowercased(), at: Self.clock)
+      let somebodys = try store.simulator.issueTransaction(.renewing, subscriber: 1)
+      let guessed = try await service.post(
+        ["original_transaction_id": somebodys.originalTransactionID], key: token)
+      #expect(guessed.status == 404)
+      #expect(guessed["detail"]?.contains("post the receipt or the signed transaction") == true)
+      #expect(try await service.profile("me", key: token).verdict == "free active no_purchases")
+      // Whoever it belongs to can still present it.
+      #expect(try await service.validate(somebodys.signedTransaction, user: "owner").status == 200)
 
-        let mine = try store.simulator.issueTransaction(.renewing, subscriber: 2, appAccountToken: own)
-        let named = try await service.post(["original_transaction_id": mine.originalTransactionID], key: token)
-        #expect(named.status == 200)
-        #expect(named.verdict == "pro active renewing")
+      let mine = try store.simulator.issueTransaction(.renewing, subscriber: 2, appAccountToken: own)
+      let named = try await service.post(["original_transaction_id": mine.originalTransactionID], key: token)
+      #expect(named.status == 200)
+      #expect(named.verdict == "pro active renewing")
 
-        let others = try store.simulator.issueTransaction(.renewing, subscriber: 3, appAccountToken: UUID())
-        #expect(
-          try await service.post(["original_transaction_id": others.originalTransactionID], key: token).status == 404)
-      }
+      let others = try store.simulator.issueTransaction(.renewing, subscriber: 3, appAccountToken: UUID())
+      #expect(
+        try await service.post(["original_transaction_id": others.originalTransactionID], key: token).status == 404)
     }
   }
 
   @Test func `re-validation prefers the Server API, and falls back on the receipt where it knows nothing`() async throws
   {
     let clock = MovingClock(Self.clock)
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple(), now: { clock.date }) { service in
-        let receipt = try store.simulator.issueReceipt(.subscriber)
-        #expect(try await service.validate(receipt.receiptData)["source"] == "verify_receipt")
-        store.simulator.resetCalls()
-        store.simulator.advanceClock(by: .seconds(31 * 86_400))
-        clock.advance(by: 31 * 86_400)
-        try await eventually(clock) {
-          try await service.profile()["source"] == "ledger" && store.simulator.callsInAll > 0
-        }
-        try await eventually(clock) { try await service.profile()["stale"] == "false" }
-        #expect(try await service.profile().verdict == "pro active renewing")
-        let history = try await service.send(.get, "/v1/profiles/user-1/history", key: RunningService.supportKey)
-        #expect(history.text.contains("server_api"))
-
-        store.simulator.advanceClock(by: .seconds(60))
-        store.simulator.setTrouble(.serverAPIKeyRejected)
-        let answer = try await service.send(.post, "/v1/profiles/user-1/revalidation", body: #"{"note":"why"}"#)
-        #expect(answer.verdict == "pro active renewing")
-        #expect(answer["stale"] == "false")
-        #expect(answer["source"] == "verify_receipt")
+    try await RunningService.besideStore(at: Self.clock, withServerAPI: true, now: { clock.date }) { service, store in
+      let receipt = try store.simulator.issueReceipt(.subscriber)
+      #expect(try await service.validate(receipt.receiptData)["source"] == "verify_receipt")
+      store.simulator.resetCalls()
+      store.simulator.advanceClock(by: .seconds(31 * 86_400))
+      clock.advance(by: 31 * 86_400)
+      try await eventually(clock) {
+        try await service.profile()["source"] == "ledger" && store.simulator.callsInAll > 0
       }
+      try await eventually(clock) { try await service.profile()["stale"] == "false" }
+      #expect(try await service.profile().verdict == "pro active renewing")
+      let history = try await service.send(.get, "/v1/profiles/user-1/history", key: RunningService.supportKey)
+      #expect(history.text.contains("server_api"))
+
+      store.simulator.advanceClock(by: .seconds(60))
+      store.simulator.setTrouble(.serverAPIKeyRejected)
+      let answer = try await service.send(.post, "/v1/profiles/user-1/revalidation", body: #"{"note":"why"}"#)
+      #expect(answer.verdict == "pro active renewing")
+      #expect(answer["stale"] == "false")
+      #expect(answer["source"] == "verify_receipt")
     }
   }
 }

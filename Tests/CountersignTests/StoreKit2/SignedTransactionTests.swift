@@ -11,59 +11,55 @@ import Testing
   static let clock = Date(timeIntervalSince1970: 1_718_452_800)
 
   @Test func `a signed transaction gets the same verdict as the receipt of the same customer`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple(), now: { Self.clock }) { service in
-        // Of a grace period without a date verifyReceipt says nothing.
-        let without: Set<Scenario> = [.empty, .accountGone, .wrongApp, .graceWithoutDate]
-        for (number, scenario) in Scenario.allCases.filter({ !without.contains($0) }).enumerated() {
-          let receipt = try store.simulator.issueReceipt(scenario, subscriber: Int64(number * 2 + 1))
-          let expected = try await service.validate(receipt.receiptData, user: "receipt-\(number)")
-          let signed = try store.simulator.issueTransaction(scenario, subscriber: Int64(number * 2 + 2))
-          let answer = try await service.validate(signed.signedTransaction, user: "signed-\(number)")
-          let comment = Comment(rawValue: "\(scenario.rawValue): \(answer.text)")
-          #expect(answer.status == 200, comment)
-          #expect(answer.verdict == expected.verdict, comment)
-          for member in [
-            "access_until", "expires_at", "product_id", "will_renew", "is_trial", "ownership", "environment",
-          ] {
-            #expect(answer[member] == expected[member], "\(scenario.rawValue): \(member)")
-          }
-          // Of what no catalog names there is nothing that could have a source.
-          #expect(answer["source"] == (scenario == .unknownProduct ? "null" : "server_api"), comment)
+    try await RunningService.besideStore(at: Self.clock, withServerAPI: true) { service, store in
+      // Of a grace period without a date verifyReceipt says nothing.
+      let without: Set<Scenario> = [.empty, .accountGone, .wrongApp, .graceWithoutDate]
+      for (number, scenario) in Scenario.allCases.filter({ !without.contains($0) }).enumerated() {
+        let receipt = try store.simulator.issueReceipt(scenario, subscriber: Int64(number * 2 + 1))
+        let expected = try await service.validate(receipt.receiptData, user: "receipt-\(number)")
+        let signed = try store.simulator.issueTransaction(scenario, subscriber: Int64(number * 2 + 2))
+        let answer = try await service.validate(signed.signedTransaction, user: "signed-\(number)")
+        let comment = Comment(rawValue: "\(scenario.rawValue): \(answer.text)")
+        #expect(answer.status == 200, comment)
+        #expect(answer.verdict == expected.verdict, comment)
+        for member in [
+          "access_until", "expires_at", "product_id", "will_renew", "is_trial", "ownership", "environment",
+        ] {
+          #expect(answer[member] == expected[member], "\(scenario.rawValue): \(member)")
         }
+        // Of what no catalog names there is nothing that could have a source.
+        #expect(answer["source"] == (scenario == .unknownProduct ? "null" : "server_api"), comment)
       }
     }
   }
 
   @Test func `without a key the signature counts, as of the moment when Apple signed`() async throws {
     let clock = MovingClock(Self.clock)
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple, now: { clock.date }) { service in
-        let signed = try store.simulator.issueTransaction(.subscriber)
-        let answer = try await service.validate(signed.signedTransaction)
-        #expect(answer.status == 200)
-        #expect(answer.verdict == "pro active renewing")
-        #expect(answer["source"] == "signature")
-        #expect(answer["stale"] == "false")
-        #expect(store.simulator.callsInAll == 0)
+    try await RunningService.besideStore(at: Self.clock, now: { clock.date }) { service, store in
+      let signed = try store.simulator.issueTransaction(.subscriber)
+      let answer = try await service.validate(signed.signedTransaction)
+      #expect(answer.status == 200)
+      #expect(answer.verdict == "pro active renewing")
+      #expect(answer["source"] == "signature")
+      #expect(answer["stale"] == "false")
+      #expect(store.simulator.callsInAll == 0)
 
-        // After the month nobody has said that it is over: it stands, and then it cannot be told any more.
-        clock.advance(by: 31 * 86_400)
-        let held = try await service.profile()
-        #expect(held.verdict == "pro active renewing" && held["stale"] == "true")
-        clock.advance(by: 7 * 86_400)
-        #expect(try await service.profile().verdict == "free expired unproven")
+      // After the month nobody has said that it is over: it stands, and then it cannot be told any more.
+      clock.advance(by: 31 * 86_400)
+      let held = try await service.profile()
+      #expect(held.verdict == "pro active renewing" && held["stale"] == "true")
+      clock.advance(by: 7 * 86_400)
+      #expect(try await service.profile().verdict == "free expired unproven")
 
-        // The next transaction of the same subscription is news.
-        store.simulator.setClock(clock.date)
-        let renewed = try store.simulator.newestTransaction(ofOriginal: signed.originalTransactionID)
-        #expect(try await service.validate(renewed.signedTransaction).verdict == "pro active renewing")
-        #expect(try await service.profile()["stale"] == "false")
-        // And the old one, posted again, changes nothing.
-        let state = try await service.state()
-        #expect(try await service.validate(signed.signedTransaction).verdict == "pro active renewing")
-        #expect(try await service.state() == state)
-      }
+      // The next transaction of the same subscription is news.
+      store.simulator.setClock(clock.date)
+      let renewed = try store.simulator.newestTransaction(ofOriginal: signed.originalTransactionID)
+      #expect(try await service.validate(renewed.signedTransaction).verdict == "pro active renewing")
+      #expect(try await service.profile()["stale"] == "false")
+      // And the old one, posted again, changes nothing.
+      let state = try await service.state()
+      #expect(try await service.validate(signed.signedTransaction).verdict == "pro active renewing")
+      #expect(try await service.state() == state)
     }
   }
 
@@ -145,19 +141,17 @@ import Testing
   }
 
   @Test func `a key that Apple refuses lowers nobody, and new purchases wait`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple(), now: { Self.clock }) { service in
-        let known = try store.simulator.issueTransaction(.renewing, subscriber: 1)
-        #expect(try await service.validate(known.signedTransaction).status == 200)
-        store.simulator.setTrouble(.serverAPIKeyRejected)
-        #expect(try await service.validate(known.signedTransaction)["stale"] == "true")
-        let new = try store.simulator.issueTransaction(.renewing, subscriber: 2)
-        #expect(try await service.validate(new.signedTransaction, user: "user-2").status == 202)
-        let readiness = try await service.send(.get, "/readyz", key: nil)
-        #expect(readiness["app_store"] == "server_api_key_rejected")
-        #expect(readiness.status == 200)
-        #expect(service.log.text.contains("Apple refuses our key of the App Store Server API"))
-      }
+    try await RunningService.besideStore(at: Self.clock, withServerAPI: true) { service, store in
+      let known = try store.simulator.issueTransaction(.renewing, subscriber: 1)
+      #expect(try await service.validate(known.signedTransaction).status == 200)
+      store.simulator.setTrouble(.serverAPIKeyRejected)
+      #expect(try await service.validate(known.signedTransaction)["stale"] == "true")
+      let new = try store.simulator.issueTransaction(.renewing, subscriber: 2)
+      #expect(try await service.validate(new.signedTransaction, user: "user-2").status == 202)
+      let readiness = try await service.send(.get, "/readyz", key: nil)
+      #expect(readiness["app_store"] == "server_api_key_rejected")
+      #expect(readiness.status == 200)
+      #expect(service.log.text.contains("Apple refuses our key of the App Store Server API"))
     }
   }
 
@@ -207,16 +201,15 @@ import Testing
 
   @Test func `a transaction that is signed ahead of our clock is for later, not refused for ever`() async throws {
     let clock = MovingClock(Self.clock)
-    try await SimulatedStore.run(at: Self.clock.addingTimeInterval(3_600)) { store in
-      try await RunningService.run(apple: store.apple, now: { clock.date }) { service in
-        let signed = try store.simulator.issueTransaction(.renewing).signedTransaction
-        let answer = try await service.validate(signed)
-        #expect(answer.status == 503)
-        #expect(answer["retryable"] == "true")
-        #expect(service.log.text.contains("a transaction is signed ahead of our clock"))
-        clock.advance(by: 3_600)
-        #expect(try await service.validate(signed).verdict == "pro active renewing")
-      }
+    try await RunningService.besideStore(at: Self.clock.addingTimeInterval(3_600), now: { clock.date }) {
+      service, store in
+      let signed = try store.simulator.issueTransaction(.renewing).signedTransaction
+      let answer = try await service.validate(signed)
+      #expect(answer.status == 503)
+      #expect(answer["retryable"] == "true")
+      #expect(service.log.text.contains("a transaction is signed ahead of our clock"))
+      clock.advance(by: 3_600)
+      #expect(try await service.validate(signed).verdict == "pro active renewing")
     }
   }
 }
