@@ -239,6 +239,7 @@ let package = Package(
       dependencies: [
         "CPostgreSQL", "CSQLite", "HTTPTransport",
         .service("Crypto", of: "swift-crypto"),
+        .service("_CryptoExtras", of: "swift-crypto"),
         .service("NIOCore", of: "swift-nio"),
         .service("NIOPosix", of: "swift-nio"),
         .service("NIOSSL", of: "swift-nio-ssl"),
@@ -364,6 +365,15 @@ let package = Package(
         "Access", "AppStore", "AppStoreSimulator", "Entitlements", "HTTPTransport", "Ledger", "Profiles", "Resilience",
         "TestSupport", "Validation", "Webhooks",
         .service("Crypto", of: "swift-crypto"),
+        .service("Logging", of: "swift-log"),
+      ],
+      swiftSettings: settings),
+    .testTarget(
+      name: "TokensTests",
+      dependencies: [
+        "Cryptography", "Entitlements", "HTTPTransport", "Resilience", "TestSupport", "Tokens",
+        .service("Crypto", of: "swift-crypto"),
+        .service("_CryptoExtras", of: "swift-crypto"),
         .service("Logging", of: "swift-log"),
       ],
       swiftSettings: settings),

@@ -1,6 +1,7 @@
 import Foundation
 import HTTPTransport
 import Testing
+import TestSupport
 
 @testable import AppStoreSimulator
 @testable import Countersign

@@ -2,6 +2,7 @@ import Entitlements
 import Foundation
 import HTTPTransport
 import Testing
+import TestSupport
 
 @testable import AppStoreSimulator
 @testable import Countersign

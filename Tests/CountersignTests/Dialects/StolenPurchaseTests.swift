@@ -3,6 +3,7 @@ import Foundation
 import HTTPTransport
 import Ledger
 import Testing
+import TestSupport
 
 @testable import AppStoreSimulator
 @testable import Countersign

@@ -3,6 +3,7 @@ import HTTPTransport
 import NIOCore
 import Synchronization
 import Testing
+import TestSupport
 
 @testable import AppStoreSimulator
 @testable import Countersign

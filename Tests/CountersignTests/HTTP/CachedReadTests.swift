@@ -6,6 +6,7 @@ import NIOEmbedded
 import NIOHTTPTypes
 import Synchronization
 import Testing
+import TestSupport
 
 @testable import Countersign
 @testable import CountersignServer

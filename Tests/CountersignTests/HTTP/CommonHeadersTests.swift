@@ -1,5 +1,6 @@
 import HTTPTransport
 import Testing
+import TestSupport
 
 @testable import Countersign
 

@@ -2,6 +2,7 @@ import Foundation
 import HTTPTransport
 import Ledger
 import Testing
+import TestSupport
 
 @testable import AppStoreSimulator
 @testable import Countersign

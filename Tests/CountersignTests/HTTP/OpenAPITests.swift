@@ -3,6 +3,7 @@ import Foundation
 import HTTPTransport
 import HTTPTypes
 import Testing
+import TestSupport
 
 @testable import Countersign
 @testable import CountersignServer

@@ -6,6 +6,7 @@ import NIOEmbedded
 import Prometheus
 import Synchronization
 import Testing
+import TestSupport
 
 @testable import AppStoreSimulator
 @testable import Countersign

@@ -2,6 +2,7 @@ import Foundation
 import HTTPTransport
 import Synchronization
 import Testing
+import TestSupport
 
 @testable import AppStoreSimulator
 @testable import Countersign

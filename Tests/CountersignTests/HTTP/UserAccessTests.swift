@@ -5,6 +5,7 @@ import HTTPTransport
 import Ledger
 import Synchronization
 import Testing
+import TestSupport
 
 @testable import AppStoreSimulator
 @testable import Countersign

@@ -3,8 +3,23 @@ import Logging
 import Synchronization
 import TestSupport
 
-@testable import Countersign
 @testable import Tokens
+
+/// A log that hands on its messages.
+private struct Log: LogHandler {
+  var metadata: Logger.Metadata = [:]
+  var logLevel = Logger.Level.trace
+  var note: @Sendable (String) -> Void
+
+  init(note: @escaping @Sendable (String) -> Void) { self.note = note }
+
+  subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+    get { metadata[key] }
+    set { metadata[key] = newValue }
+  }
+
+  func log(event: LogEvent) { note("\(event.message)") }
+}
 
 /// A provider whose answers and clock a test sets.
 final class KeySetProvider: Sendable {
@@ -14,7 +29,10 @@ final class KeySetProvider: Sendable {
   }
   private let state = Mutex(State())
   private let box = Mutex<StubTransport?>(nil)
-  let log = CapturedLog()
+  private let messages = Mutex<[String]>([])
+
+  /// The messages that the set logged.
+  var log: String { messages.withLock { $0.joined(separator: "\n") } }
 
   func advance(by duration: Duration) { state.withLock { $0.now = $0.now.advanced(by: duration) } }
   func publish(_ keys: [String]) { say(TokenMint.set(keys)) }
@@ -31,7 +49,10 @@ final class KeySetProvider: Sendable {
     }
     box.withLock { $0 = transport }
     return RemoteKeySet(
-      url: "https://issuer.test/keys", transport: transport, logger: log.logger,
+      url: "https://issuer.test/keys", transport: transport,
+      logger: Logger(label: "test") { [self] _ in
+        Log { [self] message in messages.withLock { $0.append(message) } }
+      },
       clock: { [self] in state.withLock { $0.now } }, jitter: { $0 })
   }
 }

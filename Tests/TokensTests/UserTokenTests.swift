@@ -7,7 +7,6 @@ import TestSupport
 import Testing
 import _CryptoExtras
 
-@testable import Countersign
 @testable import Tokens
 
 /// Which tokens name a user, and why the others do not.

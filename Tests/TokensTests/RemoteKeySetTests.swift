@@ -1,9 +1,9 @@
 import Crypto
 import Foundation
 import Resilience
+import TestSupport
 import Testing
 
-@testable import Countersign
 @testable import Tokens
 
 /// Published keys: fetched, kept, replaced, and not fetched too often.
@@ -107,7 +107,7 @@ import Testing
     await keys.refreshIfDue()
     #expect(keys.health == .ok)
     #expect(await Self.outcome(keys, try Self.token(first, id: "1")) == "signed")
-    #expect(provider.log.text.contains("keys for users' tokens cannot be fetched"))
+    #expect(provider.log.contains("keys for users' tokens cannot be fetched"))
   }
 
   @Test func `a start without the provider is no end, and it is tried again with growing pauses`() async throws {

@@ -1,12 +1,12 @@
-import Crypto
-import Foundation
-import _CryptoExtras
+package import Crypto
+package import Foundation
+package import _CryptoExtras
 
 /// Makes users' tokens, right ones and wrong ones, as a provider of a test's own.
-struct TokenMint: Sendable {
-  static let secret = "a-secret-of-tests-that-is-long-enough"
+package struct TokenMint: Sendable {
+  package static let secret = "a-secret-of-tests-that-is-long-enough"
 
-  enum Signer: Sendable {
+  package enum Signer: Sendable {
     case hs256(Data)
     case es256(P256.Signing.PrivateKey)
     case rs256(_RSA.Signing.PrivateKey)
@@ -14,14 +14,14 @@ struct TokenMint: Sendable {
     case none(String)
   }
 
-  static let shared = Signer.hs256(Data(secret.utf8))
+  package static let shared = Signer.hs256(Data(secret.utf8))
 
   /// A compact JWS.
   ///
   /// - Parameters:
   ///   - header: JSON, as it stands.
   ///   - claims: JSON, as it stands.
-  static func token(header: String, claims: String, by signer: Signer = shared) throws -> String {
+  package static func token(header: String, claims: String, by signer: Signer = shared) throws -> String {
     let signed = base64URL(Data(header.utf8)) + "." + base64URL(Data(claims.utf8))
     let bytes = Data(signed.utf8)
     let signature =
@@ -36,7 +36,7 @@ struct TokenMint: Sendable {
   }
 
   /// A user's token as Supabase's legacy secret signs it.
-  static func user(
+  package static func user(
     _ subject: String, at moment: Date, lifetime: TimeInterval = 3600, role: String = "authenticated"
   ) throws -> String {
     let now = Int(moment.timeIntervalSince1970)
@@ -48,23 +48,23 @@ struct TokenMint: Sendable {
         """)
   }
 
-  static func base64URL(_ data: Data) -> String {
+  package static func base64URL(_ data: Data) -> String {
     data.base64EncodedString().replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
   }
 
   /// A member of a JWK Set.
-  static func jwk(_ key: P256.Signing.PublicKey, id: String?, extra: String = "") -> String {
+  package static func jwk(_ key: P256.Signing.PublicKey, id: String?, extra: String = "") -> String {
     let raw = key.rawRepresentation
     let kid = id.map { #""kid":"\#($0)","# } ?? ""
     return #"{"kty":"EC","crv":"P-256",\#(kid)\#(extra)"x":"\#(base64URL(raw.prefix(32)))","#
       + #""y":"\#(base64URL(raw.suffix(32)))"}"#
   }
 
-  static func jwk(_ key: _RSA.Signing.PublicKey, id: String, extra: String = "") throws -> String {
+  package static func jwk(_ key: _RSA.Signing.PublicKey, id: String, extra: String = "") throws -> String {
     let numbers = try key.getKeyPrimitives()
     return #"{"kty":"RSA","kid":"\#(id)",\#(extra)"n":"\#(base64URL(numbers.modulus))","#
       + #""e":"\#(base64URL(numbers.publicExponent))"}"#
   }
 
-  static func set(_ keys: [String]) -> String { #"{"keys":[\#(keys.joined(separator: ","))]}"# }
+  package static func set(_ keys: [String]) -> String { #"{"keys":[\#(keys.joined(separator: ","))]}"# }
 }

@@ -4,10 +4,10 @@ import Entitlements
 import Foundation
 import HTTPTransport
 import Synchronization
+import TestSupport
 import Testing
 import _CryptoExtras
 
-@testable import Countersign
 @testable import Tokens
 
 /// What a remembered token is spared, and what it is not.
