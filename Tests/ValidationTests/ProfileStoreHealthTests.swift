@@ -41,6 +41,8 @@ import Testing
   func `one row that somebody has locked is not a store that is away`(code: String) {
     let health = ProfileStoreHealth()
     health.note(ProfileStoreCheck.ok)
+    health.note(.refused(Self.trouble("23514")), of: "anna")
+    #expect(health.state == .ok)
     for _ in 1...3 { health.note(Self.away(code), of: "anna") }
     #expect(health.state == .ok)
     health.note(.applied, of: "ben")

@@ -9,11 +9,12 @@ import Testing
 
 @Suite struct ReceiptValidatorTests {
   /// Expects a refusal with this code.
-  private static func expect(
+  @discardableResult private static func expect(
     _ code: String, sourceLocation: SourceLocation = #_sourceLocation, _ body: () async throws -> Void
-  ) async {
+  ) async -> ValidationError? {
     let error = await #expect(throws: ValidationError.self, sourceLocation: sourceLocation) { try await body() }
     #expect(error?.code == code, sourceLocation: sourceLocation)
+    return error
   }
 
   @Test func `a receipt is asked about, evaluated, recorded and written back, in this order`() async throws {
@@ -90,6 +91,73 @@ import Testing
     }
   }
 
+  @Test(
+    arguments: [
+      (.forged, .status21002), (.forged, .status21005), (.forged, .status21009), (.forged, .status21004),
+      (.forged, .status21199),
+      // Apple alone can tell about this kind, so that anybody can make one up.
+      (.ios6, .status21002),
+    ] as [(ReceiptFormat, Trouble)])
+  func `a receipt that nothing proves is not kept once Apple has said anything of it`(
+    format: ReceiptFormat, trouble: Trouble
+  ) async throws {
+    try await UseCase.run(provisional: .seconds(86_400)) { useCase in
+      useCase.upstreams.setTrouble(trouble)
+      let receipt = try useCase.receipt(.renewing, format: format)
+      // Not a verdict either: roots may be out of date here, and a purchase must not be lost by that.
+      await Self.expect("app_store_unavailable") { _ = try await useCase.validate(receipt, of: "eve") }
+      #expect(try await useCase.ledger.backlog(at: UseCase.start).pendingReceipts == 0)
+    }
+  }
+
+  @Test(arguments: [Trouble.http503, .html, .missingReceipt])
+  func `a receipt that is refuted here waits while Apple is silent, and counts for nothing`(trouble: Trouble)
+    async throws
+  {
+    try await UseCase.run(provisional: .seconds(86_400)) { useCase in
+      useCase.upstreams.setTrouble(trouble)
+      let answer = try await useCase.validate(try useCase.receipt(.renewing, format: .forged), of: "eve")
+      #expect(answer.isPending && answer.entitlement.tier == "free" && !answer.entitlement.isProvisional)
+    }
+  }
+
+  @Test func `a receipt that only Apple can prove waits while Apple has trouble`() async throws {
+    try await UseCase.run(provisional: .seconds(86_400)) { useCase in
+      useCase.upstreams.setTrouble(.status21009)
+      let answer = try await useCase.validate(try useCase.receipt(.renewing, format: .ios6), of: "anna")
+      #expect(answer.isPending)
+    }
+  }
+
+  @Test func `a receipt that Apple refuses once, and then is away, is neither kept nor granted`() async throws {
+    try await UseCase.run(provisional: .seconds(86_400)) { useCase in
+      useCase.upstreams.setTrouble(.status21003)
+      useCase.upstreams.setAppleAway(true, after: 1)
+      let receipt = try useCase.receipt(.renewing)
+      let error = await Self.expect("app_store_unavailable") { _ = try await useCase.validate(receipt, of: "eve") }
+      #expect(error?.appleStatus == 21003)
+      #expect(try await useCase.ledger.profile(of: "eve") == nil)
+      #expect(try await useCase.ledger.backlog(at: UseCase.start).pendingReceipts == 0)
+      useCase.upstreams.setAppleAway(false)
+      await Self.expect("not_authentic") { _ = try await useCase.validate(receipt, of: "eve") }
+    }
+  }
+
+  @Test func `a purchase whose receipt Apple calls malformed is reserved for the first who presents it`() async throws {
+    try await UseCase.run(provisional: .seconds(86_400)) { useCase in
+      let receipt = try useCase.receipt(.renewing)
+      useCase.upstreams.setTrouble(.status21002)
+      let reserved = try await useCase.validate(receipt, of: "anna")
+      #expect(reserved.isPending && reserved.entitlement.tier == "free")
+      useCase.upstreams.setAppleAway(true)
+      for (user, isFirst) in [("eve", false), ("anna", true), ("eve", false)] as [(UserID, Bool)] {
+        let answer = try await useCase.validate(receipt, of: user)
+        #expect(answer.isPending && answer.entitlement.isProvisional == isFirst)
+        #expect(answer.entitlement.tier == (isFirst ? "pro" : "free"))
+      }
+    }
+  }
+
   @Test(arguments: [
     (OwnershipPolicy.keep, "anna" as UserID), (.transfer, "ben"), (.transferIfInactive, "anna"),
   ])
@@ -109,8 +177,23 @@ import Testing
     }
   }
 
-  @Test func `an ID proves nothing: it refreshes what its user owns, and moves nothing`() async throws {
-    try await UseCase.run(ownership: .transfer) { useCase in
+  @Test func `a purchase that the catalog does not know has one owner too, an empty receipt none`() async throws {
+    try await UseCase.run { useCase in
+      let unknown = try useCase.receipt(.unknownProduct)
+      let answer = try await useCase.validate(unknown, of: "anna")
+      #expect(answer.entitlement.reason == .noKnownProduct)
+      await Self.expect("owned_by_another_user") { _ = try await useCase.validate(unknown, of: "ben") }
+      _ = try await useCase.validate(unknown, of: "anna")
+      let empty = try useCase.receipt(.empty, subscriber: 2)
+      for user: UserID in ["anna", "ben"] { _ = try await useCase.validate(empty, of: user) }
+    }
+  }
+
+  @Test(arguments: OwnershipPolicy.allCases)
+  func `an ID proves nothing: it refreshes what its user owns, and moves nothing`(ownership: OwnershipPolicy)
+    async throws
+  {
+    try await UseCase.run(ownership: ownership) { useCase in
       let issued = try useCase.upstreams.apple.issue(ReceiptOrder(scenario: .renewing))
       _ = try await useCase.validate(issued.receiptData, of: "anna")
       let id = OriginalTransactionID(try #require(issued.originalTransactionIDs.first))
@@ -120,7 +203,16 @@ import Testing
           logger: UseCase.logger)
       }
       #expect(try await ask("anna").entitlement.tier == "pro")
+      let asked = useCase.upstreams.order
       await Self.expect("owned_by_another_user") { _ = try await ask("ben") }
+      #expect(useCase.upstreams.order == asked)
+      #expect(try await useCase.ledger.profile(of: "anna")?.entitlement.tier == "pro")
+      #expect(try await useCase.ledger.profile(of: "ben") == nil)
+      guard ownership == .transfer else { return }
+      // Nor does it take anything back.
+      _ = try await useCase.validate(issued.receiptData, of: "ben")
+      await Self.expect("owned_by_another_user") { _ = try await ask("anna") }
+      #expect(try await useCase.ledger.profile(of: "ben")?.entitlement.tier == "pro")
     }
   }
 

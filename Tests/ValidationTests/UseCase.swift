@@ -102,7 +102,8 @@ struct UseCase: Sendable {
 final class ScriptedUpstreams: Sendable {
   let apple: SimulatorCore
   private struct State {
-    var isAppleAway = false
+    /// How many calls Apple answers still; `nil`: all.
+    var answersLeft: Int?
     var areRowsAway = false
     var order: [String] = []
     var rows: [String] = []
@@ -115,7 +116,10 @@ final class ScriptedUpstreams: Sendable {
     apple = try SimulatorCore(configuration: configuration, pki: DevelopmentPKI())
   }
 
-  func setAppleAway(_ isAway: Bool) { state.withLock { $0.isAppleAway = isAway } }
+  /// Takes Apple away after so many calls more, or brings Apple back.
+  func setAppleAway(_ isAway: Bool, after calls: Int = 0) {
+    state.withLock { $0.answersLeft = isAway ? calls : nil }
+  }
   func setRowsAway(_ areAway: Bool) { state.withLock { $0.areRowsAway = areAway } }
   func setTrouble(_ trouble: Trouble?) { apple.troubles.set(trouble, count: nil, environment: nil) }
 
@@ -129,7 +133,10 @@ final class ScriptedUpstreams: Sendable {
     let isAway = state.withLock { state in
       state.order.append(isApple ? "apple" : "rows")
       if !isApple, !state.areRowsAway { state.rows.append(String(decoding: request.body, as: UTF8.self)) }
-      return isApple ? state.isAppleAway : state.areRowsAway
+      guard isApple else { return state.areRowsAway }
+      guard let left = state.answersLeft else { return false }
+      state.answersLeft = max(0, left - 1)
+      return left == 0
     }
     guard !isAway else { throw .connect }
     guard isApple else {

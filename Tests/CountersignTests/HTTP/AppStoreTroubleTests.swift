@@ -91,19 +91,6 @@ import Testing
     }
   }
 
-  @Test func `trouble that passes within the deadline is not noticed`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
-        for (number, trouble) in [Trouble.status21005, .status21002, .html, .reset, .status21003].enumerated() {
-          let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number + 1))
-          store.simulator.setTrouble(trouble, count: 1, environment: nil)
-          let answer = try await service.validate(receipt.receiptData, user: "user-\(number)")
-          #expect(answer.verdict == "pro active renewing", "\(trouble.rawValue): \(answer.text)")
-        }
-      }
-    }
-  }
-
   @Test func `a wrong shared secret is an alarm and shows in readiness, and changes nobody's tier`() async throws {
     try await SimulatedStore.run(at: Self.clock) { store in
       var apple = store.apple

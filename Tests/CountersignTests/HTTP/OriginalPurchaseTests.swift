@@ -86,10 +86,8 @@ import Testing
   }
 
   @Test(arguments: [
-    ("before_version: \"7.0.1\"", "pro active original_purchase"),
-    ("before_version: \"7.0\"", "free active no_purchases"),
-    ("before_version: 10", "pro active original_purchase"), ("before: 2024-06-15", "pro active original_purchase"),
-    ("before: 2023-01-01T00:00:00Z", "free active no_purchases"),
+    ("before_version: \"7.0\"", "free active no_purchases"), ("before_version: 10", "pro active original_purchase"),
+    ("before: 2024-06-15", "pro active original_purchase"),
   ])
   func `an app receipt proves it as well, whatever was bought`(before: String, verdict: String) async throws {
     try await Self.run(Self.settings(before: before)) { service, store in
@@ -115,19 +113,11 @@ import Testing
       #expect(try await service.validate(empty, user: "carl").status == 409)
       let another = try store.simulator.issueReceipt(.empty, subscriber: 3).receiptData
       #expect(try await service.validate(another, user: "carl").verdict == "pro active original_purchase")
-    }
-  }
-
-  @Test func `it stays when a subscription ends, and is no income`() async throws {
-    try await Self.run { service, store in
-      #expect(
-        try await service.validate(try store.simulator.issueReceipt(.refunded).receiptData, user: "anna").verdict
-          == "pro active original_purchase")
-      let export = try await service.send(.get, "/v1/profiles/anna/export", key: RunningService.supportKey)
+      let export = try await service.send(.get, "/v1/profiles/bert/export", key: RunningService.supportKey)
       #expect(export.status == 200 && export.text.contains("app-receipt-"), "\(export.text)")
-      let erased = try await service.send(.delete, "/v1/profiles/anna", key: RunningService.supportKey)
+      let erased = try await service.send(.delete, "/v1/profiles/bert", key: RunningService.supportKey)
       #expect(erased.status == 200, "\(erased.text)")
-      #expect(try await service.profile("anna").verdict == "free active no_purchases")
+      #expect(try await service.profile("bert").verdict == "free active no_purchases")
     }
   }
 
