@@ -1,4 +1,5 @@
 import Foundation
+import HTTPTransport
 import TestSupport
 import Testing
 
@@ -18,6 +19,8 @@ import Testing
           let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number)).receiptData
           #expect(try await service.validate(receipt, user: "user-\(number)")["profile_write"] == "none")
         }
+        #expect(try await service.profile("user-1")["profile_write"] == "none")
+        #expect(try await service.send(.get, "/readyz", key: nil)["profile_store"] == "none")
       }
       try await ProfileStoreDouble.running { profiles in
         let settings = Settings(profileStore: .store(profiles.url))
@@ -41,35 +44,6 @@ import Testing
 
   private static func expectPro(_ profiles: ProfileStoreDouble) {
     #expect(profiles.row("user-1")?["subscription_tier"] == .text("pro"))
-  }
-
-  @Test func `a write without an answer that is carried out after a newer one does not stay`() async throws {
-    let clock = MovingClock(Self.start)
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await ProfileStoreDouble.running { profiles in
-        let settings = Settings(profileStore: Self.withoutVersion(profiles.url))
-        try await RunningService.run(apple: store.apple, settings: settings, now: { clock.date }) { service in
-          profiles.set(.hang)
-          let expired = try store.simulator.issueReceipt(.expiredVoluntary, subscriber: 1).receiptData
-          #expect(try await service.validate(expired)["profile_write"] == "queued")
-          profiles.set(.ok)
-          let pro = try store.simulator.issueReceipt(.renewing, subscriber: 2).receiptData
-          #expect(try await service.validate(pro)["profile_write"] == "committed")
-          Self.expectPro(profiles)
-          // The first write gets its lock at last.
-          profiles.overwrite("user-1", with: ["subscription_tier": .text("free")])
-          #expect(try await service.profile()["profile_write"] == "committed", "it is, as far as anybody knows")
-          try await eventually(clock, step: 5) { profiles.row("user-1")?["subscription_tier"] == .text("pro") }
-          // Written once more, and then no more.
-          let applied = profiles.applied.count
-          for _ in 0..<5 {
-            clock.advance(by: 60)
-            try await Task.sleep(for: .milliseconds(30))
-          }
-          #expect(profiles.applied.count == applied)
-        }
-      }
-    }
   }
 
   @Test func `a write that was under way when the process ended is delivered too, and once more`() async throws {
@@ -98,35 +72,6 @@ import Testing
           Self.expectPro(profiles)
           profiles.overwrite("user-1", with: ["subscription_tier": .text("free")])
           try await eventually(clock, step: 5) { profiles.row("user-1")?["subscription_tier"] == .text("pro") }
-        }
-      }
-    }
-  }
-
-  @Test func `a write that waited at the end of a process is delivered by the next`() async throws {
-    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
-    defer { try? FileManager.default.removeItem(at: directory) }
-    let clock = MovingClock(Self.start)
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await ProfileStoreDouble.running { profiles in
-        let settings = Settings(profileStore: .store(profiles.url))
-        profiles.set(.http503)
-        try await RunningService.run(
-          apple: store.apple, settings: settings, directory: directory, now: { clock.date }
-        ) { service in
-          let receipt = try store.simulator.issueReceipt(.renewing).receiptData
-          #expect(try await service.validate(receipt)["profile_write"] == "queued")
-        }
-        profiles.set(.ok)
-        // The clock stands still: what was put off is due at once after a start. A replica leaves what another one
-        // claimed alone until its lease ends.
-        try await RunningService.run(
-          apple: store.apple, settings: settings, directory: directory, now: { clock.date }
-        ) { service in
-          try await eventually(clock, step: TestEngine.isPostgreSQL ? 5 : 0) {
-            try await service.profile()["profile_write"] == "committed"
-          }
-          #expect(profiles.row("user-1")?["subscription_tier"] == .text("pro"))
         }
       }
     }

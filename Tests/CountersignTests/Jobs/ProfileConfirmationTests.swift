@@ -99,4 +99,46 @@ import Testing
       #expect(await deliverer.sweep(limit: 10) == 0)
     }
   }
+
+  @Test func `a user ID that no row can have is missing, does not wait, and is told with its cause`() async throws {
+    let trouble = ProfileStoreTrouble(code: "22P02", sentence: "The user ID cannot be one of the profile store's")
+    let store = Store(.impossibleUserID(trouble))
+    try await run(store) { bench, _, _, _ async throws in
+      #expect(store.versions.count == 1)
+      #expect(try await bench.ledger.profile(of: Self.user)?.write == .missing)
+      #expect(try await bench.ledger.backlog(at: .distantFuture).updates == 0)
+      let told = bench.log.lines.filter { $0.contains("there is no such profile") }
+      #expect(told.count == 1 && told.first?.contains("cannot be one of the profile store's") == true, "\(told)")
+    }
+  }
+
+  private static let trouble = ProfileStoreTrouble(code: "23514", sentence: "No")
+
+  @Test(arguments: [(ProfileWriteOutcome.refused(trouble), "error"), (.misconfigured(trouble), "critical")])
+  func `an update that the store refuses is told, and tried again until it is taken`(
+    outcome: ProfileWriteOutcome, level: String
+  ) async throws {
+    let store = Store(outcome, outcome, .applied)
+    try await run(store) { bench, _, deliverer, clock in
+      #expect(store.versions.count == 1)
+      #expect(bench.log.lines.contains { $0.contains(#""level":"\#(level)""#) && $0.contains("23514") })
+      for attempt in 2...3 {
+        let backlog = try await bench.ledger.backlog(at: clock.date)
+        #expect(backlog.updates == 1 && backlog.lastProblem == "23514")
+        clock.advance(by: 86_400)
+        _ = await deliverer.sweep(limit: 10)
+        #expect(store.versions.count == attempt)
+      }
+      #expect(try await bench.ledger.profile(of: Self.user)?.write == .written)
+    }
+  }
+
+  @Test func `a row whose version lies in the future is written all the same, and so it goes on`() async throws {
+    let store = Store(.superseded(by: 9_999_999_999_999_999), .applied)
+    try await run(store) { bench, _, _, _ async throws in
+      #expect(store.versions.last == 10_000_000_000_000_000 && store.versions.count == 2)
+      #expect(try await bench.ledger.profile(of: Self.user)?.write == .written)
+      #expect(bench.log.lines.count { $0.contains("the profile's version is in the future") } == 1)
+    }
+  }
 }
