@@ -45,57 +45,32 @@ import TestSupport
     return try JSONDecoder.countersign.decode(ExperimentsResponse.self, from: Data(answer.body))
   }
 
-  @Test func `a change of the weights moves nobody who saw a variant, over restarts`() async throws {
+  @Test func `without the experiment the figures stay`() async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     defer { try? FileManager.default.removeItem(at: directory) }
-    func run<Result: Sendable>(
-      _ experiments: String, body: @Sendable (RunningService) async throws -> Result
-    ) async throws -> Result {
+    func run(_ experiments: String, body: @Sendable (RunningService) async throws -> Void) async throws {
       try await RunningService.run(
         apple: .unreachable, settings: Self.settings(experiments), directory: directory, now: { Self.start }, body: body
       )
     }
-    let users = (0..<20).map { "user-\($0)" }
-    let shown = try await run(Self.halves) { service async throws in
-      var shown: [String: String] = [:]
-      for user in users {
+    try await run(Self.halves) { service async throws in
+      for user in ["anna", "ben"] {
         let variant = try #require(try await variant(service, user).variant)
-        shown[user] = variant
-        // Some do not see it.
-        if user.hasSuffix("0") || user.hasSuffix("5") { continue }
         #expect(try await report(service, user, variant).text == #"{"recorded":1,"unknown_variants":0}"# + "\n")
       }
-      #expect(Set(shown.values) == ["control", "family"])
-      return shown
     }
-    // Nobody new is shown "control", and everybody a new one.
-    try await run("{ headline: { variants: { control: 0, family: 1, savings: 99 }, salt: other } }") {
-      service async throws in
-      for user in users {
-        let now = try await variant(service, user).variant
-        if user.hasSuffix("0") || user.hasSuffix("5") {
-          #expect(now != "control")
-        } else {
-          #expect(now == shown[user])
-        }
-      }
-    }
-    // A variant that is gone is shown to nobody, and is theirs again when it is back.
-    try await run("{ headline: { variants: { savings: 1 } } }") { service async throws in
-      #expect(try await variant(service, "user-1").variant == "savings")
-      _ = try await report(service, "user-1", "savings")
-    }
-    try await run(Self.halves) { service async throws in
-      #expect(try await variant(service, "user-1").variant == shown["user-1"])
-    }
-    // Without the experiment the figures stay.
     try await run("{ other: { variants: { a: 1 } } }") { service async throws in
       try await eventually { try await experiments(service).pending == 0 }
       let known = try await experiments(service).experiments
       #expect(known.map(\.name) == ["other", "headline"] && known.map(\.isRunning) == [true, false])
-      #expect(known.last?.variants.reduce(0) { $0 + $1.exposed } == 16)
+      #expect(known.last?.variants.reduce(0) { $0 + $1.exposed } == 2)
       #expect(known.last?.variants.allSatisfy { $0.weight == nil } == true)
       #expect(known.first?.variants.first?.conversion == nil)
+    }
+    // The variant that somebody saw is theirs again when it is back, whatever its weight.
+    try await run("{ headline: { variants: { control: 1, family: 1, savings: 98 }, salt: other } }") {
+      service async throws in
+      for user in ["anna", "ben"] { #expect(try await variant(service, user).variant != "savings") }
     }
   }
 
@@ -182,17 +157,6 @@ import TestSupport
         let april = try #require(try await experiments(service, "?to=2024-04-30").experiments.first)
         #expect(april.variants.map(\.exposed) == [2, 0])
       }
-    }
-  }
-
-  @Test(arguments: [
-    ("from=never", "'from' has to be a day"), ("from=2024-06-02&to=2024-06-01", "'from' is later than 'to'."),
-  ])
-  func `a span that is none is a 400 that says so`(query: String, sentence: String) async throws {
-    try await RunningService.run(apple: .unreachable, now: { Self.start }) { service async throws in
-      let answer = try await service.send(.get, "/v1/experiments?\(query)")
-      #expect(answer.status == 400)
-      #expect(answer.text.contains(sentence), "\(answer.text)")
     }
   }
 }
