@@ -28,7 +28,10 @@ import Testing
     }
   }
 
-  @Test func `the public address has liveness and the API, and the operators' address has no API`() async throws {
+  @Test
+  func `the public address has liveness and the API, and the operators' address has no API, under its own names alone`()
+    async throws
+  {
     try await RunningService.run(apple: .unreachable, settings: Settings(server: ["admin": "{ port: 0 }"])) { service in
       let admin = try #require(service.adminPort)
       #expect(admin != service.port)
@@ -42,13 +45,15 @@ import Testing
         #expect(privately == operators, "\(path)")
       }
       #expect(try await service.profile().status == 200)
-    }
-  }
+      // Requests at both are counted.
+      let text = try await service.client.send(
+        TransportRequest(method: .get, url: "http://127.0.0.1:\(admin)/metrics", responseBodyLimit: 1 << 20),
+        deadline: .now.advanced(by: .seconds(60))
+      ).body
+      let line = #"countersign_http_requests_total{route="/livez",method="GET",code="200"} 2"#
+      #expect(String(decoding: text, as: UTF8.self).contains(line))
 
-  /// A page of another name is led here by DNS, and its browser sends that name.
-  @Test func `the operators' address answers under its own names alone`() async throws {
-    try await RunningService.run(apple: .unreachable, settings: Settings(server: ["admin": "{ port: 0 }"])) { service in
-      let admin = try #require(service.adminPort)
+      // A page of another name is led to the operators' address by DNS, and its browser sends that name.
       func answer(_ host: String, port: Int) async throws -> String {
         try await RawClient.exchange(
           port: port, ["GET /livez HTTP/1.1\r\nHost: \(host)\r\nConnection: close\r\n\r\n"])
@@ -79,20 +84,6 @@ import Testing
       var isRefused = false
       do throws(Problem) { try check.check(request, &context) } catch { isRefused = error.code == .misdirectedRequest }
       #expect(isRefused != isOwn, "\(authority)")
-    }
-  }
-
-  @Test func `requests at both addresses are counted`() async throws {
-    try await RunningService.run(apple: .unreachable, settings: Settings(server: ["admin": "{ port: 0 }"])) { service in
-      let admin = try #require(service.adminPort)
-      #expect(try await status(service, port: service.port, "/livez") == 200)
-      #expect(try await status(service, port: admin, "/livez") == 200)
-      let text = try await service.client.send(
-        TransportRequest(method: .get, url: "http://127.0.0.1:\(admin)/metrics", responseBodyLimit: 1 << 20),
-        deadline: .now.advanced(by: .seconds(60))
-      ).body
-      let line = #"countersign_http_requests_total{route="/livez",method="GET",code="200"} 2"#
-      #expect(String(decoding: text, as: UTF8.self).contains(line))
     }
   }
 

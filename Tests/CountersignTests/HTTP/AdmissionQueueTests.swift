@@ -10,7 +10,7 @@ import Testing
 @testable import CountersignServer
 
 /// So many validations at once; the others wait in line.
-@Suite struct AdmissionQueueTests {
+@Suite(.timeLimit(.minutes(10))) struct AdmissionQueueTests {
   /// A clock that stands until it is told.
   private final class Clock: Sendable {
     private let moment = Mutex(ContinuousClock.now)
@@ -63,8 +63,7 @@ import Testing
     return task
   }
 
-  @Test(.timeLimit(.minutes(10)))
-  func `as many requests as slots are worked on at once, the others in order of arrival`() async throws {
+  @Test func `as many requests as slots are worked on at once, the others in order of arrival`() async throws {
     let line = line(slots: 2)
     var tasks: [Task<Bool, any Error>] = []
     for number in 0..<5 { tasks.append(await post(number, line, waiting: max(0, number - 1))) }
@@ -80,8 +79,7 @@ import Testing
     #expect(line.waiting == 0)
   }
 
-  @Test(.timeLimit(.minutes(10)))
-  func `a request whose turn comes too late is refused, and the next one has the turn`() async throws {
+  @Test func `a request whose turn comes too late is refused, and the next one has the turn`() async throws {
     let line = line(slots: 1, patience: .seconds(3))
     let held = await post(0, line, waiting: 0)
     let late = await post(1, line, waiting: 1)
@@ -101,8 +99,7 @@ import Testing
     #expect(try await next.value)
   }
 
-  @Test(.timeLimit(.minutes(10)))
-  func `a request that would have to wait too long is refused at once`() async throws {
+  @Test func `a request that would have to wait too long is refused at once`() async throws {
     let line = line(slots: 1, patience: .seconds(3))
     // One that took two seconds: from now on the line takes that as usual.
     let first = await post(0, line, waiting: 0)
@@ -124,8 +121,7 @@ import Testing
   }
 
   /// Its connection is closed by then: to begin would be in vain, and keep others waiting.
-  @Test(.timeLimit(.minutes(10)))
-  func `a request that took long to arrive waits no longer than a request may take`() async throws {
+  @Test func `a request that took long to arrive waits no longer than a request may take`() async throws {
     let line = line(slots: 1, patience: .seconds(3))
     let held = await post(0, line, waiting: 0)
     let slow = await post(1, line, since: clock.now - .seconds(13), waiting: 1)
@@ -145,8 +141,7 @@ import Testing
     #expect(work.begun == [0, 2, 3])
   }
 
-  @Test(.timeLimit(.minutes(10)))
-  func `a cancelled request leaves the line`() async throws {
+  @Test func `a cancelled request leaves the line`() async throws {
     let line = line(slots: 1)
     let held = await post(0, line, waiting: 0)
     let gone = await post(1, line, waiting: 1)
@@ -162,8 +157,7 @@ import Testing
     #expect(work.begun == [0, 2])
   }
 
-  @Test(.timeLimit(.minutes(10)))
-  func `a place that was left early is another's, and is not given twice`() async throws {
+  @Test func `a place that was left early is another's, and is not given twice`() async throws {
     let line = line(slots: 1)
     try await line.run(since: clock.now) { (place) async throws -> Void in
       place.leave()
@@ -182,8 +176,7 @@ import Testing
     #expect(free)
   }
 
-  @Test(.timeLimit(.minutes(10)))
-  func `work that fails gives its place back`() async throws {
+  @Test func `work that fails gives its place back`() async throws {
     struct Broken: Error {}
     let line = line(slots: 1)
     for _ in 0..<3 {
@@ -223,8 +216,7 @@ import Testing
   }
 
   /// As users see it: Apple holds its answers back, every place is taken, more have arrived.
-  @Test(.timeLimit(.minutes(10)))
-  func `reads do not stand in the line of validations`() async throws {
+  @Test func `reads do not stand in the line of validations`() async throws {
     let authority = try TestCertificateAuthority()
     let apple = Event()
     let clock = ReplayedAppleTests.clock
@@ -267,8 +259,7 @@ import Testing
   }
 
   /// Whoever announces a body and holds it back would otherwise keep all others out, without any work done for them.
-  @Test(.timeLimit(.minutes(10)))
-  func `bodies that are held back keep no place`() async throws {
+  @Test func `bodies that are held back keep no place`() async throws {
     let settings = Settings(appStore: ["concurrency": "1"])
     try await RunningService.run(apple: .unreachable, settings: settings, bodyPatience: .minutes(10)) { service in
       let head = [

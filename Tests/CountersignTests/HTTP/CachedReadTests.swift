@@ -259,7 +259,7 @@ import TestSupport
         port: service.port,
         [
           paths.enumerated().map { get($1, "X-Request-Id: number-\($0)\r\n") }.joined()
-            + get("/livez", "Connection: close\r\n")
+            + get("/livez", "Connection: close, TE\r\n")
         ])
       let order = text.matches(of: /(?i)x-request-id: number-(\d)/).map { Int($0.1) }
       #expect(order == Array(0..<paths.count), "\(text)")
