@@ -10,7 +10,7 @@ extension AdmissionQueue {
   ) async throws -> Value {
     do {
       return try await run(since: context.arrival) { place in
-        try await context.validating { () throws(ValidationError) in try await work(place) }
+        try await context.validating(await work(place))
       }
     } catch is Refusal {
       throw Problem(ValidationError.overloaded)
@@ -32,8 +32,10 @@ extension ReceiptValidator {
 
 extension ServiceRequestContext {
   /// The answer of a use case, or its error as a problem, whose cause is in the log.
-  func validating<Value>(_ operation: () async throws(ValidationError) -> Value) async throws(Problem) -> Value {
-    do { return try await operation() } catch {
+  func validating<Value>(
+    _ answer: @autoclosure () async throws(ValidationError) -> Value
+  ) async throws(Problem) -> Value {
+    do { return try await answer() } catch {
       if case .ledgerUnavailable(let cause) = error { logLedgerTrouble(cause) }
       if case .clockBehind = error { logClockBehind() }
       if case .keyOfAnotherApp = error { logKeyOfAnotherApp() }

@@ -71,7 +71,7 @@ extension DialectParts {
 
   /// The known purchases of a user, at the stores that count for the user.
   func evidence(of user: UserID, _ context: ServiceRequestContext) async throws -> [SubscriptionEvidence] {
-    let profile = try await context.reading { () throws(LedgerError) in try await useCases.ledger.profile(of: user) }
+    let profile = try await context.reading(await useCases.ledger.profile(of: user))
     return (profile?.evidence ?? []).filter { useCases.reader.rules.accepts($0.key.environment, for: user) }
   }
 

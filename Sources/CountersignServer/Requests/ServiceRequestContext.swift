@@ -33,8 +33,10 @@ package struct ServiceRequestContext: RequestContext {
   }
 
   /// The ledger's answer, or a 503 problem: a guess in its place could let through, or lock out, anybody.
-  func reading<Value>(_ operation: () async throws(LedgerError) -> Value) async throws(Problem) -> Value {
-    do { return try await operation() } catch { throw unavailable(error) }
+  func reading<Value>(
+    _ answer: @autoclosure () async throws(LedgerError) -> Value
+  ) async throws(Problem) -> Value {
+    do { return try await answer() } catch { throw unavailable(error) }
   }
 
   /// The problem of a ledger that failed. Its cause is in the log.

@@ -37,10 +37,8 @@ struct AccessController: Sendable {
     let now = now()
     let zone = try request.timeZone()
     if zone == nil, let known = known(user, at: now) { return known.response(to: request) }
-    let overview = try await context.reading { () throws(LedgerError) in
-      try await usage.overview(of: user, in: zone, at: now)
-    }
-    let variants = try await context.reading { () throws(LedgerError) in try await usage.variants(of: user) }
+    let overview = try await context.reading(await usage.overview(of: user, in: zone, at: now))
+    let variants = try await context.reading(await usage.variants(of: user))
     let standing = overview.standing
     let body = JSONBody.encode(
       AccessResponse(
@@ -75,9 +73,8 @@ struct AccessController: Sendable {
     }
     let zone = try request.timeZone()
     let now = now()
-    return try await context.reading { () throws(LedgerError) in
-      try await usage.access(to: feature, of: user, amount: amount, count: count, in: zone, at: now)
-    }
+    return try await context.reading(
+      await usage.access(to: feature, of: user, amount: amount, count: count, in: zone, at: now))
   }
 }
 

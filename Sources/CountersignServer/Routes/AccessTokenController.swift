@@ -30,9 +30,7 @@ struct AccessTokenController: Sendable {
     let user = try context.requireUserInPath()
     guard case .user = context.caller else { throw Problem(.forbidden, "This route is for a user's own token.") }
     let now = now()
-    let overview = try await context.reading { () throws(LedgerError) in
-      try await usage.overview(of: user, in: nil, at: now)
-    }
+    let overview = try await context.reading(await usage.overview(of: user, in: nil, at: now))
     let entitlement = overview.standing.entitlement
     var token = AccessToken(
       user: user.rawValue, tier: entitlement.tier.rawValue, status: entitlement.status.rawValue,

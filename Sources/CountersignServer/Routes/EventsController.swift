@@ -44,9 +44,7 @@ struct EventsController: Sendable {
     var events: [ChangeEvent] = []
     while true {
       let rings = ledger.bell.rings
-      events = try await context.reading { () throws(LedgerError) in
-        try await ledger.changeEvents(after: after, limit: limit)
-      }
+      events = try await context.reading(await ledger.changeEvents(after: after, limit: limit))
       guard events.isEmpty, !Task.isShuttingDownGracefully, !Task.isCancelled else { break }
       let left = ContinuousClock.now.duration(to: end)
       guard left > .zero else { break }
@@ -91,9 +89,7 @@ struct EventsController: Sendable {
     for (index, one) in posted.value.events.enumerated() {
       events.append(try checked(one, "events[\(index)]", by: caller, at: now))
     }
-    let refused = try await context.reading { [events] () throws(LedgerError) in
-      try await ledger.record(events, at: now)
-    }
+    let refused = try await context.reading(await ledger.record(events, at: now))
     // Others' events of a server are kept beside those of a user who has too many.
     guard refused < events.count else {
       throw Problem(

@@ -20,9 +20,7 @@ struct ExperimentsController: Sendable {
     let (first, last) = (from ?? .min, to ?? Int(Int32.max))
     guard first <= last else { throw Problem(.malformedRequest, "'from' is later than 'to'.") }
     let days = from == nil && to == nil ? nil : first..<last + 1
-    let figures = try await context.reading { () throws(LedgerError) in
-      try await ledger.readLong(ReadExperimentFigures(exposedIn: days))
-    }
+    let figures = try await context.reading(await ledger.readLong(ReadExperimentFigures(exposedIn: days)))
     let known = experiments.map { ExperimentsResponse.Experiment($0, figures.counts[$0.name] ?? [:]) }
     // Experiments that the catalog lacks: nobody is shown a variant of them any more.
     let names = Set(experiments.map(\.name))

@@ -21,9 +21,7 @@ struct FiguresController: Sendable {
   func figures(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.service, .support)
     let span = try span(of: request)
-    let report = try await context.reading { () throws(LedgerError) in
-      try await ledger.readLong(ReadFigures(over: span))
-    }
+    let report = try await context.reading(await ledger.readLong(ReadFigures(over: span)))
     return JSONBody.response(FiguresResponse(report))
   }
 

@@ -33,11 +33,10 @@ struct GrantsController: Sendable {
     let endsAt = try Self.end(posted, from: now)
     let note = try posted.note.map(NoteText.checked)
     guard note != nil || caller.role == .service else { throw NoteText.missing }
-    let outcome = try await context.validating { () throws(ValidationError) in
-      try await grants.give(
+    let outcome = try await context.validating(
+      await grants.give(
         kind, tier, to: user, from: now, until: endsAt, author: caller.name, note: note,
-        requestID: context.requestID, idempotencyKey: key, logger: context.logger)
-    }
+        requestID: context.requestID, idempotencyKey: key, logger: context.logger))
     switch outcome {
     case .given(let record), .repeated(let record):
       var response = JSONBody.uncached(GrantResponse(record), status: .created)
@@ -51,7 +50,7 @@ struct GrantsController: Sendable {
   func list(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.support, .service)
     let user = try context.checkedUserInPath()
-    let records = try await context.validating { () throws(ValidationError) in try await grants.list(of: user) }
+    let records = try await context.validating(await grants.list(of: user))
     return JSONBody.uncached(GrantsResponse(grants: records.map(GrantResponse.init)))
   }
 
@@ -69,9 +68,7 @@ struct GrantsController: Sendable {
     guard why != nil || caller.role == .service else { throw NoteText.missing }
     let note = Note(
       author: caller.name, text: why ?? "A grant was ended.", requestID: context.requestID, recordedAt: now())
-    let outcome = try await context.validating { () throws(ValidationError) in
-      try await grants.end(id, of: user, note: note, logger: context.logger)
-    }
+    let outcome = try await context.validating(await grants.end(id, of: user, note: note, logger: context.logger))
     switch outcome {
     case .ended(let record), .over(let record): return JSONBody.uncached(GrantResponse(record))
     case .unknown: throw Self.unknown

@@ -28,9 +28,7 @@ struct PrivacyController: Sendable {
   func erase(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireCaller(.support, .service)
     let user = try Self.user(context)
-    let outcome = try await context.reading { () throws(LedgerError) in
-      try await erasure.erase(user, author: caller.name, logger: context.logger)
-    }
+    let outcome = try await context.reading(await erasure.erase(user, author: caller.name, logger: context.logger))
     return JSONBody.uncached(ErasureResponse(user, outcome))
   }
 
@@ -49,12 +47,11 @@ struct PrivacyController: Sendable {
     _ = try context.requireCaller(.support, .service)
     let user = try Self.user(context)
     let now = now()
-    let (record, keys, standing) = try await context.reading { () throws(LedgerError) in
+    let (record, keys, standing) = try await context.reading(
       (
-        try await ledger.record(of: user), try await ledger.accountKeys(of: user),
-        try await reader.standing(of: user, at: now)
-      )
-    }
+        await ledger.record(of: user), await ledger.accountKeys(of: user),
+        await reader.standing(of: user, at: now)
+      ))
     let head = ExportDocument(record, standing, at: now)
     let headers: HTTPFields = [
       .contentType: "application/json", .cacheControl: "no-store",

@@ -30,9 +30,7 @@ struct ProfilesController: Sendable {
     let user = try context.requireUserInPath()
     let now = now()
     if let known = known(user, at: now) { return known.response(to: request) }
-    let standing = try await context.reading { () throws(LedgerError) in
-      try await reader.standing(of: user, at: now)
-    }
+    let standing = try await context.reading(await reader.standing(of: user, at: now))
     let body = JSONBody.write(
       EntitlementResponse(user: user, entitlement: standing.entitlement, isFromLedger: true, write: standing.write))
     let answer = CachedAnswer(body, standing.validity)

@@ -34,12 +34,10 @@ package struct RevalidationsController: Sendable {
     let posted = try await body.decode(RevalidationRequestBody.self, from: request, budget.loan()).value
     let order = try posted.order()
     if posted.request.isDryRun == true {
-      let due = try await context.reading { () throws(LedgerError) in try await ledger.countDue(order, at: now()) }
+      let due = try await context.reading(await ledger.countDue(order, at: now()))
       return JSONBody.response(RunReport(counting: due, order))
     }
-    let start = try await context.reading { () throws(LedgerError) in
-      try await ledger.startRun(order, key: key, at: now())
-    }
+    let start = try await context.reading(await ledger.startRun(order, key: key, at: now()))
     switch start {
     case .started(let run):
       context.logger.notice("a re-validation run begins", metadata: run.metadata)
@@ -55,14 +53,14 @@ package struct RevalidationsController: Sendable {
 
   func list(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.service, .support)
-    let runs = try await context.reading { () throws(LedgerError) in try await ledger.runs(limit: Self.listed) }
+    let runs = try await context.reading(await ledger.runs(limit: Self.listed))
     return JSONBody.uncached(RunsResponse(runs: runs.map { RunReport($0, progress) }))
   }
 
   func run(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.service, .support)
     guard let id = context.parameters.get("run_id").flatMap(RunID.init(text:)) else { throw Self.unknown }
-    guard let run = try await context.reading({ () throws(LedgerError) in try await ledger.run(id) }) else {
+    guard let run = try await context.reading(await ledger.run(id)) else {
       throw Self.unknown
     }
     return JSONBody.uncached(RunReport(run, progress))

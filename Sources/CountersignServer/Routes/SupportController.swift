@@ -59,12 +59,11 @@ struct SupportController: Sendable {
       }
       return position
     }
-    let (page, profile) = try await context.reading { () throws(LedgerError) in
+    let (page, profile) = try await context.reading(
       (
-        try await ledger.timeline(of: user, before: position, limit: limit),
-        try await ledger.profile(of: user)
-      )
-    }
+        await ledger.timeline(of: user, before: position, limit: limit),
+        await ledger.profile(of: user)
+      ))
     let evidence = profile?.evidence ?? []
     let now = now()
     return JSONBody.uncached(
@@ -89,9 +88,8 @@ struct SupportController: Sendable {
     let text = try posted?.value.note.map(NoteText.checked)
     guard text != nil || caller.role == .service else { throw NoteText.missing }
     let said = text.map { note(of: caller, $0, context) }
-    let answer = try await context.validating { () throws(ValidationError) in
-      try await revalidation.revalidate(user, note: said, requestID: context.requestID, logger: context.logger)
-    }
+    let answer = try await context.validating(
+      await revalidation.revalidate(user, note: said, requestID: context.requestID, logger: context.logger))
     return JSONBody.uncached(EntitlementResponse(answer))
   }
 
@@ -100,9 +98,7 @@ struct SupportController: Sendable {
   /// Answers the newest fifty of each kind, proven and unproven; the ledger keeps a thousand.
   func refusedNotifications(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.support, .service)
-    let refused = try await context.reading { () throws(LedgerError) in
-      try await ledger.refusedNotifications(limit: 50)
-    }
+    let refused = try await context.reading(await ledger.refusedNotifications(limit: 50))
     return JSONBody.uncached(
       RefusedNotifications(
         notifications: refused.map { one in
@@ -116,7 +112,7 @@ struct SupportController: Sendable {
   func transaction(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.support)
     let id = try context.originalTransactionIDInPath()
-    let purchases = try await context.reading { () throws(LedgerError) in try await ledger.ownedPurchases(id) }
+    let purchases = try await context.reading(await ledger.ownedPurchases(id))
     guard !purchases.isEmpty else { throw Self.neverSeen }
     return JSONBody.uncached(
       TransactionResponse(originalTransactionID: id.rawValue, purchases: try await bodies(of: purchases, context)))
@@ -128,7 +124,7 @@ struct SupportController: Sendable {
   ) async throws(Problem) -> [PurchaseResponse] {
     var bodies: [PurchaseResponse] = []
     for purchase in purchases {
-      let owner = try await context.reading { () throws(LedgerError) in try await ledger.profile(of: purchase.owner) }
+      let owner = try await context.reading(await ledger.profile(of: purchase.owner))
       bodies.append(body(of: purchase, recorded: owner?.entitlement))
     }
     return bodies
@@ -147,13 +143,15 @@ struct SupportController: Sendable {
     let creates = posted.value.create ?? false
     let purchase: OwnedPurchase?
     do throws(Problem) {
-      purchase = try await context.validating { () throws(ValidationError) in
-        guard let key else {
-          return try await transfer.claim(
-            id, in: environment, for: user, creates: creates, note: note, logger: context.logger)
+      purchase =
+        if let key {
+          try await context.validating(
+            await transfer.transfer(key, to: user, creates: creates, note: note, logger: context.logger))
+        } else {
+          try await context.validating(
+            await transfer.claim(
+              id, in: environment, for: user, creates: creates, note: note, logger: context.logger))
         }
-        return try await transfer.transfer(key, to: user, creates: creates, note: note, logger: context.logger)
-      }
     } catch {
       // Support cannot post the purchase, which the usual sentence asks for.
       throw error.code == .unknownTransaction ? Self.neverSeen : error
@@ -178,7 +176,7 @@ struct SupportController: Sendable {
   private func key(
     of id: OriginalTransactionID, in environment: StoreEnvironment?, _ context: ServiceRequestContext
   ) async throws(Problem) -> SubscriptionKey? {
-    let keys = try await context.reading { () throws(LedgerError) in try await ledger.ownedPurchases(id) }
+    let keys = try await context.reading(await ledger.ownedPurchases(id))
       .map(\.evidence.key).filter { environment == nil || $0.environment == environment }
     guard keys.count <= 1 else {
       throw Problem(

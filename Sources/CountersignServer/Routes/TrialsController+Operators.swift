@@ -22,9 +22,7 @@ extension TrialsController {
     }
     let limit = try request.wholeNumber("limit", in: 1...Self.largestLimit) ?? Self.defaultLimit
     let after = try request.eventPosition()
-    let page = try await context.reading { () throws(LedgerError) in
-      try await trials.page(after: after, isRunning: state != nil, limit: limit)
-    }
+    let page = try await context.reading(await trials.page(after: after, isRunning: state != nil, limit: limit))
     return Self.response(
       TrialPageResponse(trials: page.trials.map(TrialResponse.init), next: page.next.map(String.init)))
   }
@@ -56,13 +54,12 @@ extension TrialsController {
       throw Problem(
         .malformedRequest, "'sessions_total' has to be a whole number from 1 to \(TrialTerms.mostSessions).")
     }
-    let amended = try await context.reading { () throws(LedgerError) in
-      try await trials.amend(
+    let amended = try await context.reading(
+      await trials.amend(
         on: device, of: user, endsAt: endsAt, sessionsTotal: posted.sessionsTotal,
         note: Note(
           author: caller.name, text: note ?? "A trial was changed.", requestID: context.requestID, recordedAt: now),
-        logger: context.logger)
-    }
+        logger: context.logger))
     guard let amended else { throw Self.unknown }
     return Self.response(TrialResponse(await trials.recorded(amended)))
   }
@@ -121,9 +118,8 @@ extension TrialsController {
       throw Problem(
         .trialOver, "The sessions of the trial are used up, or 'sessions_used' is no whole number from 0 on.")
     }
-    let outcome = try await context.reading { () throws(LedgerError) in
-      try await trials.take(former, terms, of: user, on: device, author: caller.name, requestID: context.requestID)
-    }
+    let outcome = try await context.reading(
+      await trials.take(former, terms, of: user, on: device, author: caller.name, requestID: context.requestID))
     switch outcome {
     case .started(let record): return (record, true)
     case .known(let record), .taken(let record): return (record, false)

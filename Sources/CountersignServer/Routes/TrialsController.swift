@@ -85,9 +85,7 @@ struct TrialsController: Sendable {
 
   /// Counts a device that is not known yet for its address.
   private func admit(_ device: Device, of user: UserID, _ context: ServiceRequestContext) async throws(Problem) {
-    let isKnown = try await context.reading { () throws(LedgerError) in
-      try await trials.knows(device.id, of: user)
-    }
+    let isKnown = try await context.reading(await trials.knows(device.id, of: user))
     guard !isKnown, let caller = context.caller else { return }
     try limits.admitNewcomer(by: caller, from: context.clientAddress)
   }
@@ -139,7 +137,7 @@ struct TrialsController: Sendable {
       if case .server = caller { try named.map { name throws(Problem) in try UserID(checking: name) } } else {
         try self.user(on: device, by: caller, naming: named, context)
       }
-    let seen = try await context.reading { () throws(LedgerError) in try await trials.trial(on: device, of: user) }
+    let seen = try await context.reading(await trials.trial(on: device, of: user))
     guard let seen else { throw Self.unknown }
     return Self.response(Self.shown(TrialResponse(seen), to: caller, on: device))
   }
@@ -150,8 +148,7 @@ struct TrialsController: Sendable {
   func list(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.support, .service)
     let user = try context.checkedUserInPath()
-    let seen = try await context.reading { () throws(LedgerError) in try await trials.list(of: user, limit: Self.listed)
-    }
+    let seen = try await context.reading(await trials.list(of: user, limit: Self.listed))
     return Self.response(TrialsResponse(trials: seen.map(TrialResponse.init)))
   }
 
@@ -161,7 +158,7 @@ struct TrialsController: Sendable {
     let named = try request.parameter("user_id")
     let user: UserID
     if case .server = caller {
-      let begun = try await context.reading { () throws(LedgerError) in try await trials.user(on: device) }
+      let begun = try await context.reading(await trials.user(on: device))
       let name = try named.map { name throws(Problem) in try UserID(checking: name) }
       guard let found = name ?? begun else { throw Self.unknown }
       user = found
@@ -182,10 +179,10 @@ struct TrialsController: Sendable {
     of user: UserID, on device: DeviceID, idempotencyKey key: String?, tokens: Trials.DeviceTokens?,
     _ context: ServiceRequestContext
   ) async throws(Problem) -> TrialRecord {
-    let outcome = try await context.reading { () throws(LedgerError) in
-      try await trials.countSession(
+    let outcome = try await context.reading(
+      await trials.countSession(
         of: user, on: device, idempotencyKey: key, tokens: tokens, requestID: context.requestID, logger: context.logger)
-    }
+    )
     switch outcome {
     case .counted(let record): return record
     case .over: throw Problem(.trialOver, "The trial is over; nothing was counted.")
@@ -203,10 +200,9 @@ struct TrialsController: Sendable {
       try Self.checked(pushToken: posted.pushToken))
     let tokens = try Self.tokens(posted.deviceToken, posted.secondDeviceToken, posted.isDevelopment)
     try await admit(device, of: user, context)
-    let seen = try await context.reading { () throws(LedgerError) in
-      try await trials.keep(device, of: user, tokens: tokens, requestID: context.requestID, logger: context.logger)
-      return try await trials.trial(on: id, of: user)
-    }
+    try await context.reading(
+      await trials.keep(device, of: user, tokens: tokens, requestID: context.requestID, logger: context.logger))
+    let seen = try await context.reading(await trials.trial(on: id, of: user))
     return Self.response(
       DeviceResponse(
         deviceID: id.rawValue, trial: seen.map { Self.shown(TrialResponse($0), to: caller, on: id) }))

@@ -45,11 +45,10 @@ struct UsageController: Sendable {
       named: try posted.timeZone.map { text throws(Problem) in try Zone(checking: text) },
       isTrusted: context.isServer)
     let now = now()
-    let (outcome, tier) = try await context.reading { () throws(LedgerError) in
-      try await usage.consume(
+    let (outcome, tier) = try await context.reading(
+      await usage.consume(
         amount, of: feature, by: user, in: zone, idempotencyKey: key,
-        request: "\(amount) \(posted.timeZone ?? "")", at: now)
-    }
+        request: "\(amount) \(posted.timeZone ?? "")", at: now))
     switch outcome {
     case .consumed(let answer):
       metrics.note(feature.name, .consumed)
@@ -69,9 +68,8 @@ struct UsageController: Sendable {
     guard let key = context.parameters.get("key").flatMap(UserID.percentDecoded), HTTPFields.isIdempotencyKey(key)
     else { throw Self.unknownKey }
     let now = now()
-    let (outcome, tier) = try await context.reading { () throws(LedgerError) in
-      try await usage.giveBack(key, of: feature, by: user, isByUser: !context.isServer, at: now)
-    }
+    let (outcome, tier) = try await context.reading(
+      await usage.giveBack(key, of: feature, by: user, isByUser: !context.isServer, at: now))
     switch outcome {
     case .returned(let access):
       metrics.note(feature.name, .returned)
@@ -95,9 +93,7 @@ struct UsageController: Sendable {
       throw Problem(.malformedRequest, "'count' has to be a whole number from 0 to 1000000000.")
     }
     let now = now()
-    let one = try await context.reading { () throws(LedgerError) in
-      try await usage.setCount(count, of: feature, by: user, at: now)
-    }
+    let one = try await context.reading(await usage.setCount(count, of: feature, by: user, at: now))
     return Self.response(FeatureResponse(one, of: feature))
   }
 

@@ -25,9 +25,7 @@ struct WebhooksController: Sendable {
     _ = try context.requireCaller(.support, .service)
     var webhooks: [WebhookResponse] = []
     for endpoint in endpoints {
-      let status = try await context.reading { () throws(LedgerError) in
-        try await ledger.webhookStatus(endpoint.name, taking: endpoint.takes)
-      }
+      let status = try await context.reading(await ledger.webhookStatus(endpoint.name, taking: endpoint.takes))
       webhooks.append(WebhookResponse(endpoint, status ?? WebhookStatus()))
     }
     return JSONBody.uncached(WebhooksResponse(webhooks: webhooks))
@@ -37,9 +35,8 @@ struct WebhooksController: Sendable {
     _ = try context.requireCaller(.support, .service)
     let endpoint = try endpoint(named: try request.parameter("webhook"))
     let after = try request.eventPosition()
-    let letters = try await context.reading { () throws(LedgerError) in
-      try await ledger.deadLetters(of: endpoint.name, after: after, limit: Self.limit)
-    }
+    let letters = try await context.reading(
+      await ledger.deadLetters(of: endpoint.name, after: after, limit: Self.limit))
     let next = letters.count == Self.limit ? letters.last?.event.sequence : nil
     return JSONBody.uncached(
       DeadLettersResponse(
@@ -60,9 +57,7 @@ struct WebhooksController: Sendable {
       redelivery = .event(sequence)
     case (.some, true): throw Problem(.malformedRequest, "Give either 'event_id' or 'dead'.")
     }
-    let count = try await context.reading { () throws(LedgerError) in
-      try await ledger.redeliver(redelivery, to: endpoint.name)
-    }
+    let count = try await context.reading(await ledger.redeliver(redelivery, to: endpoint.name))
     guard let count else { throw Self.unknownEvent }
     context.logger.notice(
       "events are redelivered",

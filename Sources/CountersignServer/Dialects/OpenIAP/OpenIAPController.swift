@@ -73,14 +73,10 @@ struct OpenIAPController: DialectController {
     of transaction: Purchase, in jws: String, _ context: ServiceRequestContext
   ) async throws -> UserID? {
     if case .user(let user) = context.caller { return user }
-    let named = try await context.validating { () throws(ValidationError) in
-      try await common.useCases.inspector.userNamed(by: transaction)
-    }
+    let named = try await context.validating(await common.useCases.inspector.userNamed(by: transaction))
     if let named, case .app = context.caller {
       // Anybody can write a user into what nobody signed, which counts for nobody.
-      try await context.validating { () throws(ValidationError) in
-        try await common.useCases.inspector.requireProof(of: jws)
-      }
+      try await context.validating(await common.useCases.inspector.requireProof(of: jws))
       try common.limits.admit(namedByApp: named, context)
     }
     return named

@@ -17,11 +17,8 @@ struct OpenIAPUserState {
 
   /// - Throws: a problem where the ledger is away.
   init(of user: UserID, _ common: DialectParts, _ context: ServiceRequestContext) async throws(Problem) {
-    let owner = try await context.reading { () throws(LedgerError) in try await common.useCases.ledger.user(named: user)
-    }
-    let profile = try await context.reading { () throws(LedgerError) in
-      try await common.useCases.ledger.profile(of: owner)
-    }
+    let owner = try await context.reading(await common.useCases.ledger.user(named: user))
+    let profile = try await context.reading(await common.useCases.ledger.profile(of: owner))
     let (rules, now, evidence) = (common.useCases.reader.rules, common.now(), profile?.evidence ?? [])
     let verdict = rules.standing(of: owner, profile, at: now)
     var verdicts = rules.running(owner, evidence, at: now)

@@ -101,9 +101,8 @@ struct RevenueCatSDKController: DialectController {
   ) async throws -> Bool {
     try await admitNewcomer(id, caller, context)
     let isNew = try await admitNewcomer(user, caller, context)
-    let outcome = try await context.reading { () throws(LedgerError) in
-      try await common.useCases.validator.join(id, to: user, requestID: context.requestID)
-    }
+    let outcome = try await context.reading(
+      await common.useCases.validator.join(id, to: user, requestID: context.requestID))
     if outcome == .joined { context.logger.info("an anonymous customer signed in", metadata: ["user_id": "\(user)"]) }
     return isNew
   }
@@ -133,9 +132,7 @@ struct RevenueCatSDKController: DialectController {
     _ attributes: [String: PostedAttribute], of id: UserID, _ context: ServiceRequestContext
   ) async throws -> [String] {
     let sound = attributes.filter { PostedAttribute.problem($0.key, $0.value) == nil }.mapValues(\.kept)
-    return try await context.reading { () throws(LedgerError) in
-      try await common.useCases.ledger.keep(sound, of: id, at: common.now())
-    }
+    return try await context.reading(await common.useCases.ledger.keep(sound, of: id, at: common.now()))
   }
 
   // MARK: Purchases
@@ -203,9 +200,7 @@ struct RevenueCatSDKController: DialectController {
     var isAnothers = false
     if let token = body.value.fetchToken {
       let user = try await user(named: id, context)
-      isAnothers = try await context.validating { () throws(ValidationError) in
-        try await common.useCases.validator.isAnothers(token, than: user)
-      }
+      isAnothers = try await context.validating(await common.useCases.validator.isAnothers(token, than: user))
     }
     return Self.response(JSONBody.encode(["is_purchase_allowed_by_restore_behavior": !isAnothers]))
   }
@@ -215,8 +210,7 @@ struct RevenueCatSDKController: DialectController {
   private func introEligibility(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let (id, _) = try await customer(in: context)
     let body = try await receipt.decode(PostedProducts.self, from: request, common.loan(for: context))
-    let profile = try await context.reading { () throws(LedgerError) in try await common.useCases.ledger.profile(of: id)
-    }
+    let profile = try await context.reading(await common.useCases.ledger.profile(of: id))
     let purchases = (profile?.evidence ?? []).flatMap(\.purchases)
     let groups = Set(purchases.filter { $0.isTrial || $0.isIntroductoryOffer }.compactMap(\.subscriptionGroupID))
     let used = Set(
@@ -275,13 +269,13 @@ struct RevenueCatSDKController: DialectController {
   private func admitNewcomer(
     _ id: UserID, _ caller: Caller, _ context: ServiceRequestContext
   ) async throws(Problem) -> Bool {
-    let isKnown = try await context.reading { () throws(LedgerError) in try await common.useCases.ledger.knows(id) }
+    let isKnown = try await context.reading(await common.useCases.ledger.knows(id))
     if !isKnown { try common.limits.admitNewcomer(by: caller, from: context.clientAddress) }
     return !isKnown
   }
 
   private func user(named id: UserID, _ context: ServiceRequestContext) async throws(Problem) -> UserID {
-    try await context.reading { () throws(LedgerError) in try await common.useCases.ledger.user(named: id) }
+    try await context.reading(await common.useCases.ledger.user(named: id))
   }
 
   /// - Parameters:
@@ -290,16 +284,13 @@ struct RevenueCatSDKController: DialectController {
   private func customerInfo(
     of id: UserID, _ context: ServiceRequestContext, status: HTTPResponse.Status? = nil, at moment: Date? = nil
   ) async throws -> Response {
-    let (customer, isNew) = try await context.reading { () throws(LedgerError) in
-      try await common.useCases.ledger.meet(id, at: common.now())
-    }
+    let (customer, isNew) = try await context.reading(await common.useCases.ledger.meet(id, at: common.now()))
     let now = moment ?? common.now()
-    let (profile, troubles) = try await context.reading { () throws(LedgerError) in
+    let (profile, troubles) = try await context.reading(
       (
-        try await common.useCases.ledger.profile(of: customer.user),
-        try await common.useCases.ledger.troubles(of: customer.user)
-      )
-    }
+        await common.useCases.ledger.profile(of: customer.user),
+        await common.useCases.ledger.troubles(of: customer.user)
+      ))
     let info = CustomerInfo(
       customer, profile, troubles, rules: common.useCases.reader.rules, scope: common.useCases.plans.entitlements,
       at: now)

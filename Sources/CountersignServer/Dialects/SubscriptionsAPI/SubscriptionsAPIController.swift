@@ -68,9 +68,7 @@ struct SubscriptionsAPIController: DialectController {
   private func current(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let user = try context.requireUser()
     let now = common.now()
-    let overview = try await context.reading { () throws(LedgerError) in
-      try await common.access.usage.overview(of: user, in: nil, at: now)
-    }
+    let overview = try await context.reading(await common.access.usage.overview(of: user, in: nil, at: now))
     var answer = try await answer(about: user, overview.standing.entitlement, context)
     answer.usage = names.usage(overview.features)
     return Self.response(answer)
@@ -115,9 +113,7 @@ struct SubscriptionsAPIController: DialectController {
   }
 
   private func tier(of user: UserID, _ context: ServiceRequestContext) async throws(Problem) -> Tier {
-    try await context.reading { () throws(LedgerError) in
-      try await common.access.usage.tier(of: user, at: common.now())
-    }
+    try await context.reading(await common.access.usage.tier(of: user, at: common.now()))
   }
 
   // MARK: Purchases
@@ -172,9 +168,7 @@ struct SubscriptionsAPIController: DialectController {
   }
 
   private func standing(of user: UserID, _ context: ServiceRequestContext) async throws(Problem) -> Entitlement {
-    try await context.reading { () throws(LedgerError) in
-      try await common.useCases.reader.standing(of: user, at: common.now()).entitlement
-    }
+    try await context.reading(await common.useCases.reader.standing(of: user, at: common.now()).entitlement)
   }
 
   private static let unproven = Problem(
@@ -223,7 +217,7 @@ struct SubscriptionsAPIController: DialectController {
     guard terms.oncePer.contains(.user) else {
       throw Problem(.malformedRequest, "'deviceId' is missing: this trial is once per device.")
     }
-    let own = try await context.reading { () throws(LedgerError) in try await common.useCases.ledger.trial(of: user) }
+    let own = try await context.reading(await common.useCases.ledger.trial(of: user))
     return own?.device ?? DeviceID(UUID().uuidString)
   }
 
@@ -232,9 +226,7 @@ struct SubscriptionsAPIController: DialectController {
   private func answer(
     about user: UserID, _ entitlement: Entitlement, _ context: ServiceRequestContext, message: String? = nil
   ) async throws(Problem) -> SubscriptionsAPIAnswer {
-    let profile = try await context.reading { () throws(LedgerError) in
-      try await common.useCases.ledger.profile(of: user)
-    }
+    let profile = try await context.reading(await common.useCases.ledger.profile(of: user))
     return SubscriptionsAPIAnswer(
       message: message, subscription: SubscriptionsAPISubscription(entitlement, profile, common.useCases.plans),
       plan: planBodies[entitlement.tier] ?? SubscriptionsAPIPlan(unlisted: entitlement.tier),

@@ -47,10 +47,9 @@ struct TrialAPIController: DialectController {
         .malformedRequest,
         "'trial_data.sessions_used' has to be a whole number from 0 to \(TrialTerms.mostSessions).")
     }
-    let record = try await context.reading { () throws(LedgerError) in
-      try await trials.trials.verify(
-        of: user, on: device, sessionsUsed: sessions, requestID: context.requestID, logger: context.logger)
-    }
+    let record = try await context.reading(
+      await trials.trials.verify(
+        of: user, on: device, sessionsUsed: sessions, requestID: context.requestID, logger: context.logger))
     return JSONBody.uncached(
       TrialAPIVerification(
         valid: record.map { now() < $0.endsAt } ?? false, record.map(TrialAPIVerification.State.init)))
