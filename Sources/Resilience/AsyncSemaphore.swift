@@ -61,9 +61,9 @@ package final class AsyncSemaphore: Sendable {
     next?.continuation.resume(returning: true)
   }
 
-  /// How many tasks wait now.
+  /// The number of tasks that wait now.
   package var waiting: Int { state.withLock { $0.waiters.count } }
 
-  /// How many permits nobody holds now.
+  /// The number of free permits.
   package var free: Int { state.withLock { $0.free } }
 }

@@ -47,7 +47,7 @@ struct Circuit {
   private var failuresInARow = 0
   private var reporters: Reporters
   private var failedProbes = 0
-  /// When the service asked to be left alone until.
+  /// The end of the pause that the service asked for by `Retry-After`.
   private var notBefore: Instant?
   private(set) var counts = CircuitBreaker.Counts()
 
@@ -71,7 +71,7 @@ struct Circuit {
     }
   }
 
-  /// How long it stays open.
+  /// The rest of the time for which it is open.
   func pause(at now: Instant) -> Duration? {
     guard case .open(let until) = phase, now < until else { return nil }
     return until - now
@@ -170,7 +170,7 @@ struct Circuit {
   }
 }
 
-/// How many calls succeeded and failed in a sliding window, in tenths of it: ten pairs of numbers under any load. What is
+/// The numbers of calls that succeeded and failed in a sliding window, in tenths of it: ten pairs of numbers under any load. What is
 /// counted is between 9 and 10 tenths of the window old at most.
 private struct RecentOutcomes {
   private struct Slice {

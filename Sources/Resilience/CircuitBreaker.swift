@@ -12,15 +12,15 @@ import Synchronization
 package final class CircuitBreaker: Sendable {
   /// The limits of a breaker: when it opens, and how long it stays open.
   package struct Configuration: Hashable, Sendable {
-    /// How far back calls are counted.
+    /// The period over which calls are counted.
     package var window = Duration.seconds(10)
-    /// How many failures open it at least.
+    /// The least number of failures that opens it.
     package var failures = 5
     /// The nominal pause when it opens, by failed probes.
     package var pause = Backoff(base: .seconds(1), cap: .seconds(30))
-    /// When a probe that never reported counts as lost. Longer than any call takes.
+    /// The time after which a probe without a report counts as lost. Longer than any call takes.
     package var probeTimeout = Duration.seconds(15)
-    /// The most that is waited at the service's own wish.
+    /// The longest pause that the service's `Retry-After` can ask for.
     package var longestRetryAfter = Duration.seconds(60)
 
     package init() {}
@@ -37,7 +37,7 @@ package final class CircuitBreaker: Sendable {
   package enum Outcome: Hashable, Sendable {
     case success
     /// - Parameters:
-    ///   - retryAfter: how long the service asked to be left alone.
+    ///   - retryAfter: the service's `Retry-After`.
     ///   - reporter: the caller, if their bytes may be the cause of a failure. One reporter is heard once and not again
     ///     soon, so that nobody opens it alone. `nil`: it counts for any caller.
     case failure(retryAfter: Duration? = nil, reporter: String? = nil)
@@ -66,7 +66,7 @@ package final class CircuitBreaker: Sendable {
   /// Counts since the start, for metrics.
   package struct Counts: Hashable, Sendable {
     package var refused = 0
-    /// How often it opened, by a failed probe too.
+    /// Openings, those by a failed probe included.
     package var opened = 0
     package var probes = 0
 
@@ -77,7 +77,7 @@ package final class CircuitBreaker: Sendable {
   package struct Change: Hashable, Sendable {
     package var from: State
     package var to: State
-    /// How long it will be open.
+    /// The time for which it will be open.
     package var pause: Duration?
   }
 

@@ -61,7 +61,7 @@ package final class KeyedLock<Key: Hashable & Sendable>: Sendable {
   /// Whether the key is held now.
   package func isLocked(_ key: Key) -> Bool { state.withLock { $0.waiting[key] != nil } }
 
-  /// How many wait now.
+  /// The number of tasks that wait now.
   package func waiting(for key: Key) -> Int { state.withLock { $0.waiting[key]?.count ?? 0 } }
 
   private func wait(for key: Key, _ number: UInt64, until deadline: ContinuousClock.Instant) async -> Bool {

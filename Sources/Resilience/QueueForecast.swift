@@ -6,9 +6,9 @@
 ///     slots all taken, calls take 300 ms         64 slots, 100 waiting: a slot in 470 ms, an answer in 770 ms
 ///     slots all taken, none was freed for 4 s    a slot in 4 s or later, whatever calls took before
 package struct QueueForecast: Sendable {
-  /// How long calls took lately: each weighs an eighth, those before it the rest.
+  /// The recent duration of calls: each weighs an eighth, those before it the rest.
   package private(set) var typicalDuration: Duration?
-  /// When a slot was last taken or given back: until then one was free.
+  /// The last time a slot was taken or given back: until then one was free.
   private var lastTurnover: ContinuousClock.Instant?
   private let slots: Int
 
@@ -28,7 +28,7 @@ package struct QueueForecast: Sendable {
     now + wait(at: now, ahead: ahead) + (typicalDuration ?? .zero)
   }
 
-  /// How long such a request is expected to wait for its slot.
+  /// The expected wait of such a request for its slot.
   package func wait(at now: ContinuousClock.Instant, ahead: Int) -> Duration {
     // With nothing known yet, everything is possible.
     guard let typicalDuration, let lastTurnover else { return .zero }

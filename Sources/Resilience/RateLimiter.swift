@@ -1,6 +1,6 @@
 import Synchronization
 
-/// How often each caller may ask: a token bucket per caller, which holds a period's worth, usually a second's.
+/// A limit on the requests of each caller: a token bucket per caller, which holds a period's worth, usually a second's.
 ///
 ///     rate 10:                 ten requests at once, then one every 100 ms
 ///     rate 10, per a minute:   ten requests at once, then one every 6 s
@@ -51,7 +51,7 @@ package final class RateLimiter: Sendable {
     state = Mutex(State(turnedAt: clock()))
   }
 
-  /// How many buckets there are.
+  /// The number of buckets.
   var count: Int { state.withLock { $0.young.count + $0.old.count } }
 
   /// Takes a request of this caller's.

@@ -5,7 +5,7 @@ import Synchronization
 package final class RecentValue<Value: Sendable>: Sendable {
   private struct State {
     var look: Task<Value, Never>?
-    /// When that look ended; `nil` while it goes on.
+    /// The end of that look; `nil` while it goes on.
     var endedAt: ContinuousClock.Instant?
   }
 

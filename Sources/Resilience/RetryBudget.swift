@@ -1,6 +1,6 @@
 import Synchronization
 
-/// How many calls may be repeated, over all callers together.
+/// A limit on repeated calls, over all callers together.
 ///
 /// Retries help against a fault here and there. When everything fails they multiply the load on a service that has
 /// trouble enough: three attempts each would triple it. So a repeated call costs a token, and every call made for the

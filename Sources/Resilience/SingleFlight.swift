@@ -49,7 +49,7 @@ package final class SingleFlight<Key: Hashable & Sendable, Value: Sendable>: Sen
     return value
   }
 
-  /// How many wait for the flight of a key.
+  /// The number of tasks that wait for the flight of a key.
   func waiting(for key: Key) -> Int { state.withLock { $0.flights[key]?.waiting ?? 0 } }
 
   private func leave(_ key: Key, _ number: Int) {

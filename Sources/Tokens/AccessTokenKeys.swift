@@ -5,7 +5,7 @@ import Synchronization
 /// The keys that sign access tokens: one, or two while one takes the place of the other. The first signs; both are
 /// published.
 package struct AccessTokenKeys: Sendable {
-  /// Why a text holds no such keys. `description` is a sentence for the operator; it quotes nothing of the text.
+  /// The reason why a text holds no such keys. `description` is a sentence for the operator; it quotes nothing of the text.
   package enum Invalid: Error, Hashable, Sendable, CustomStringConvertible {
     case key(ES256PrivateKey.Invalid)
     case tooMany

@@ -1,6 +1,6 @@
 import Resilience
 
-/// When a key set is fetched, and how long fetched keys are valid. Pure.
+/// The times at which a key set is fetched, and the validity of fetched keys. Pure.
 ///
 ///     fetched ──5 min──▶ fetched again ──5 min──▶ fails ─5 s─▶ fails ─10 s─▶ … at most every minute
 ///        └ valid for 24 h after the last success ┘

@@ -28,7 +28,7 @@ package final class RemoteKeySet: Service {
   private struct State {
     var schedule: KeySetSchedule
     var keys: [TokenKey] = []
-    /// Why the last fetch failed.
+    /// The cause of the last failure.
     var cause: String?
     var flight: Task<Void, Never>?
   }
@@ -166,7 +166,7 @@ package final class RemoteKeySet: Service {
     }
   }
 
-  /// Why a fetch failed, for operators.
+  /// The cause of a failed fetch, for operators.
   private struct Trouble: Error {
     var cause: String
   }

@@ -1,7 +1,7 @@
 import FoundationEssentials
 import JSON
 
-/// Why a token names no user of ours. For the log only: a caller gets the same answer for all of them.
+/// The reason why a token names no user of ours. For the log only: a caller gets the same answer for all of them.
 package enum TokenRefusal: String, Error, Hashable, Sendable {
   case notConfigured = "no user tokens are configured"
   case malformed = "not a signed token in three parts of base64url"

@@ -2,7 +2,7 @@ package import Entitlements
 
 package import struct FoundationEssentials.Date
 
-/// Why a token gives no user.
+/// The reason why a token gives no user.
 package enum TokenError: Error, Hashable, Sendable {
   /// The token is not a user's.
   case refused(TokenRefusal)
