@@ -28,29 +28,16 @@ package struct ServiceRoute: Hashable, Sendable {
 ///
 /// Reads that are in memory are answered before all that, by the same checks (`CachedReads`).
 package struct ServiceRouter {
-  let validations: ValidationsController
+  /// The routes that ask for no credential, and those that do.
+  private let open: [any Controller]
+  private let authenticated: [any Controller]
   let profiles: ProfilesController
-  let revalidations: RevalidationsController
-  let support: SupportController
-  let notifications: NotificationsController
-  /// `nil`: nothing proves who sends its events, and there is no such route.
-  let revenueCat: RevenueCatWebhookController?
-  let grants: GrantsController
   let privacy: PrivacyController
-  let plans: PlansController
   let access: AccessController
-  let usage: UsageController
-  let trials: TrialsController
-  let events: EventsController
-  let figures: FiguresController
-  let experiments: ExperimentsController
-  let webhooks: WebhooksController
   /// `nil`: no key signs tokens, and there are no such routes.
   let accessTokens: AccessTokenController?
-  let brake: BrakeController
   let health: HealthController
   let metrics: MetricsController
-  let contract = OpenAPIController()
   let credentials: Credentials
   let limits: RequestLimits
   /// The checks that a request to the public address has to pass.
@@ -76,35 +63,42 @@ package struct ServiceRouter {
     let budgets = BodyBudgets(settings)
     self.credentials = credentials
     limits = RequestLimits(settings, status.reserve, registry)
-    validations = ValidationsController(
-      validator: useCases.validator, body: JSONRequestBody(limit: settings.maxBody), budgets: budgets, line: line)
     profiles = ProfilesController(reader: useCases.reader, now: now)
-    self.plans = PlansController(plans, rules.catalog)
+    privacy = PrivacyController(erasure: useCases.erasure, ledger: ledger, reader: useCases.reader, now: now)
     access = AccessController(usage: useCases.usage, now: now)
     accessTokens = credentials.accessTokens.map {
       AccessTokenController(settings: $0, usage: useCases.usage, rules: rules, now: now)
     }
-    usage = UsageController(usage: useCases.usage, budgets: budgets, metrics: UsageMetrics(registry), now: now)
-    revalidations = RevalidationsController(
-      ledger: ledger, progress: useCases.progress, budget: budgets.runs, now: now)
-    support = SupportController(
-      ledger: ledger, revalidation: useCases.revalidation, transfer: useCases.transfer, lookUp: useCases.lookUp,
-      rules: rules, budget: budgets.support, now: now)
-    notifications = NotificationsController(receiver: useCases.notifications, budgets: budgets)
-    revenueCat = useCases.revenueCat.map { RevenueCatWebhookController(receiver: $0, budgets: budgets) }
-    grants = GrantsController(grants: useCases.grants, catalog: rules.catalog, budget: budgets.support, now: now)
-    privacy = PrivacyController(erasure: useCases.erasure, ledger: ledger, reader: useCases.reader, now: now)
-    trials = TrialsController(
-      trials: useCases.trials, budgets: budgets, limits: limits, metrics: TrialMetrics(registry), now: now)
-    events = EventsController(
-      ledger: ledger, experiments: plans.experiments, budgets: budgets, takesTelemetry: dialects.contains(.revenuecat),
-      reserve: status.reserve,
-      // The answer needs a moment, too.
-      longestWait: max(.zero, settings.requestDeadline - .seconds(1)), now: now)
-    figures = FiguresController(ledger: ledger, now: now)
-    experiments = ExperimentsController(ledger: ledger, experiments: plans.experiments)
-    self.webhooks = WebhooksController(endpoints: webhooks, ledger: ledger, budget: budgets.runs)
-    brake = BrakeController(brake: useCases.brake, review: useCases.review)
+    let trials = TrialsController(
+      trials: useCases.trials, budgets: budgets, limits: limits, starts: LabelledCounter(.trials, in: registry),
+      now: now)
+    authenticated = [
+      privacy, access, trials,
+      ValidationsController(
+        validator: useCases.validator, body: JSONRequestBody(limit: settings.maxBody), budgets: budgets, line: line),
+      UsageController(
+        usage: useCases.usage, budgets: budgets, consumptions: LabelledCounter(.usage, in: registry), now: now),
+      EventsController(
+        ledger: ledger, experiments: plans.experiments, budgets: budgets,
+        takesTelemetry: dialects.contains(.revenuecat), reserve: status.reserve,
+        // The answer needs a moment, too.
+        longestWait: max(.zero, settings.requestDeadline - .seconds(1)), now: now),
+      FiguresController(ledger: ledger, now: now),
+      ExperimentsController(ledger: ledger, experiments: plans.experiments),
+      WebhooksController(endpoints: webhooks, ledger: ledger, budget: budgets.runs),
+      RevalidationsController(ledger: ledger, progress: useCases.progress, budget: budgets.runs, now: now),
+      SupportController(
+        ledger: ledger, revalidation: useCases.revalidation, transfer: useCases.transfer, lookUp: useCases.lookUp,
+        rules: rules, budget: budgets.support, now: now),
+      GrantsController(grants: useCases.grants, catalog: rules.catalog, budget: budgets.support, now: now),
+      BrakeController(brake: useCases.brake, review: useCases.review),
+    ]
+    let unauthenticated: [(any Controller)?] = [
+      OpenAPIController(), WelcomePage(), SupportPage(), PlansController(plans, rules.catalog),
+      NotificationsController(receiver: useCases.notifications, budgets: budgets),
+      useCases.revenueCat.map { RevenueCatWebhookController(receiver: $0, budgets: budgets) },
+    ]
+    open = unauthenticated.compactMap(\.self)
     let check = LedgerCheck(ledger: ledger, lifetime: readinessLifetime, now: now)
     health = HealthController(ledger: check, operations: status, now: now)
     metrics = MetricsController(
@@ -133,32 +127,13 @@ package struct ServiceRouter {
     let router = base(speaksTLS: speaksTLS, checks: checks)
     health.addRoutes(to: router)
     if servesOperators { addOperatorRoutes(to: router) }
-    contract.addRoutes(to: router)
-    WelcomePage().addRoutes(to: router)
-    SupportPage().addRoutes(to: router)
-    plans.addRoutes(to: router)
-    notifications.addRoutes(to: router)
-    revenueCat?.addRoutes(to: router)
-
-    let authenticated = router.group()
-      .add(middleware: authentication)
-    accessTokens?.addRoutes(to: router, authenticated: authenticated)
-    validations.addRoutes(to: authenticated)
-    authenticated.serve("/v1/profiles/{user_id}", [.get: profiles.profile, .delete: privacy.erase])
-    privacy.addRoutes(to: authenticated)
-    access.addRoutes(to: authenticated)
-    usage.addRoutes(to: authenticated)
-    trials.addRoutes(to: authenticated)
-    events.addRoutes(to: authenticated)
-    figures.addRoutes(to: authenticated)
-    experiments.addRoutes(to: authenticated)
-    webhooks.addRoutes(to: authenticated)
-    revalidations.addRoutes(to: authenticated)
-    support.addRoutes(to: authenticated)
-    grants.addRoutes(to: authenticated)
-    brake.addRoutes(to: authenticated)
-    health.addStatus(to: authenticated)
-    for dialect in dialects { dialect.addRoutes(to: router, authenticated: authenticated) }
+    for controller in open { controller.addRoutes(to: router) }
+    let group = router.group().add(middleware: authentication)
+    accessTokens?.addRoutes(to: router, authenticated: group)
+    group.serve("/v1/profiles/{user_id}", [.get: profiles.profile, .delete: privacy.erase])
+    for controller in authenticated { controller.addRoutes(to: group) }
+    health.addStatus(to: group)
+    for dialect in dialects { dialect.addRoutes(to: router, authenticated: group) }
     return router
   }
 

@@ -70,19 +70,12 @@ extension PostgRESTFailure {
     let pause: Duration?
 
     /// - Parameters:
-    ///   - code: the prefix of the code; the first two characters of an SQLSTATE are its class.
+    ///   - code: the prefix of the code; the first two characters of an SQLSTATE are its class. `nil`: any code, or none.
     ///   - pause: how long to wait if the response does not say.
-    init(code: String, status: ClosedRange<Int> = 0...999, _ kind: Kind, _ sentence: String, pause: Duration? = nil) {
+    init(
+      code: String? = nil, status: ClosedRange<Int> = 0...999, _ kind: Kind, _ sentence: String, pause: Duration? = nil
+    ) {
       self.code = code
-      self.status = status
-      self.kind = kind
-      self.sentence = sentence
-      self.pause = pause
-    }
-
-    /// For responses without a code, or with one that no line above has.
-    init(status: ClosedRange<Int>, _ kind: Kind, _ sentence: String, pause: Duration? = nil) {
-      code = nil
       self.status = status
       self.kind = kind
       self.sentence = sentence
@@ -284,7 +277,7 @@ extension PostgRESTFailure.Signs {
     let error = try? await JSONReader.shared.read(response.body) { body throws(JSONError) -> Error in
       Error(code: text(body, "code"), isLocked: text(body, "hint") == "subscription_is_read_only")
     }
-    // Of an error with a lost body only the header remains: `PostgREST; error=PGRST116`.
+    // An error whose body was lost leaves its header alone: `PostgREST; error=PGRST116`.
     let header = response.header("Proxy-Status")?.split(separator: "error=", maxSplits: 1).last.map(String.init)
     let pause = response.retryAfter().map { min(max($0, retryAfterRange.lowerBound), retryAfterRange.upperBound) }
     return PostgRESTFailure.Signs(

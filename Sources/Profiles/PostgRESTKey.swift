@@ -1,3 +1,4 @@
+import FoundationEssentials
 import HTTPTransport
 import JSON
 
@@ -37,29 +38,10 @@ enum PostgRESTKey: Hashable {
     }
   }
 
-  /// RFC 4648, section 5, without padding, as RFC 7515 requires.
-  private static func decode(base64URL text: Substring.UTF8View.SubSequence) -> [UInt8]? {
-    var bytes: [UInt8] = []
-    var bits: UInt32 = 0
-    var count = 0
-    for character in text {
-      let value: UInt8
-      switch character {
-      case UInt8(ascii: "A")...UInt8(ascii: "Z"): value = character - UInt8(ascii: "A")
-      case UInt8(ascii: "a")...UInt8(ascii: "z"): value = character - UInt8(ascii: "a") + 26
-      case UInt8(ascii: "0")...UInt8(ascii: "9"): value = character - UInt8(ascii: "0") + 52
-      case UInt8(ascii: "-"): value = 62
-      case UInt8(ascii: "_"): value = 63
-      default: return nil
-      }
-      bits = bits << 6 | UInt32(value)
-      count += 6
-      if count >= 8 {
-        count -= 8
-        bytes.append(UInt8(truncatingIfNeeded: bits >> UInt32(count)))
-        bits &= 1 << UInt32(count) - 1
-      }
-    }
-    return bytes
+  /// base64url without padding (RFC 7515, section 2).
+  private static func decode(base64URL text: some Collection<UInt8>) -> [UInt8]? {
+    let digits = String(decoding: text, as: UTF8.self).replacing("-", with: "+").replacing("_", with: "/")
+    let padding = String(repeating: "=", count: (4 - digits.utf8.count % 4) % 4)
+    return Data(base64Encoded: digits + padding).map { [UInt8]($0) }
   }
 }

@@ -17,13 +17,13 @@ import Synchronization
 ///
 /// Only codes of the store's responses are passed on: its messages quote rows.
 package final class PostgRESTProfileStore: ProfileStore {
-  /// How long PostgREST may serve its cached schema after a migration. Supabase reloads within seconds.
+  /// The time for which PostgREST may serve its cached schema after a migration. Supabase reloads within seconds.
   static let schemaCacheGrace = Duration.seconds(60)
 
   private let requests: PostgRESTRequests
   private let transport: any Transport
   private let now: @Sendable () -> ContinuousClock.Instant
-  /// When the unbroken series of responses with an unknown table or column began.
+  /// The beginning of the unbroken series of responses with an unknown table or column.
   private let schemaUnknownSince = Mutex<ContinuousClock.Instant?>(nil)
 
   /// - Parameter transport: sends to `configuration.url` only, and has to allow `http` for a store without TLS.

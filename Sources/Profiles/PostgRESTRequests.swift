@@ -45,7 +45,7 @@ struct PostgRESTRequests {
   /// The only place where a value becomes part of a query. Everything after the operator is the value; quotes have a
   /// meaning only inside `in.(…)` and `or=(…)`.
   private func filter(_ column: PostgRESTName, _ comparison: StaticString, _ value: String) -> String {
-    "\(column)=\(comparison).\(PercentEncoding.encode(value))"
+    "\(column)=\(comparison).\(value.percentEncoded)"
   }
 
   private var columnsShown: String {
@@ -92,27 +92,5 @@ struct PostgRESTRequests {
     var base = configuration.url[...]
     while base.last == "/" { base.removeLast() }
     return "\(base)/\(configuration.table)?\(query.joined(separator: "&"))"
-  }
-}
-
-/// Percent-encoding of query values.
-enum PercentEncoding {
-  private static let digits = Array("0123456789ABCDEF".utf8)
-
-  /// Encodes everything but the unreserved characters of RFC 3986, section 2.3, as `%XX`: `+` would be read as a blank,
-  /// `&` as the next condition.
-  static func encode(_ text: String) -> String {
-    var bytes: [UInt8] = []
-    for byte in text.utf8 {
-      switch byte {
-      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-        UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
-        UInt8(ascii: "~"):
-        bytes.append(byte)
-      default:
-        bytes += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
-      }
-    }
-    return String(decoding: bytes, as: UTF8.self)
   }
 }

@@ -9,7 +9,7 @@ package struct ProfileUpdate: Hashable, Sendable {
   package var version: Int64
   package var tier: Tier
   package var status: SubscriptionStatus
-  /// When access ends as far as known, or when it ended; `nil` for lifetime and for a user without purchases.
+  /// The end of access, past or future, as far as known; `nil` for lifetime and for a user without purchases.
   package var expiresAt: Date?
   package var originalTransactionID: OriginalTransactionID?
 

@@ -33,14 +33,14 @@ extension UseCases {
       RulesReviewer(
         review: review, rules: rules, ledger: ledger, brake: brake, logger: logger, now: now,
         pause: pause),
-      Pruner(of: "notifications", olderThan: Pruner.notificationAge, logger: logger, now: now) {
+      Pruner(name: "notifications", age: Pruner.notificationAge, logger: logger, now: now) {
         (moment, limit) async throws(LedgerError) in
         try await ledger.pruneNotifications(before: moment, limit: limit)
       },
-      Pruner(of: "events", olderThan: eventAge, logger: logger, now: now) { (moment, limit) async throws(LedgerError) in
+      Pruner(name: "events", age: eventAge, logger: logger, now: now) { (moment, limit) async throws(LedgerError) in
         try await ledger.pruneChangeEvents(before: moment, limit: limit)
       },
-      Pruner(of: "customers", olderThan: Customer.bareAge, logger: logger, now: now) {
+      Pruner(name: "customers", age: Customer.bareAge, logger: logger, now: now) {
         (moment, limit) async throws(LedgerError) in try await ledger.pruneCustomers(before: moment, limit: limit)
       },
       RevenueCatFollower(check: check, ledger: ledger, logger: logger, now: now, pacer: pacer, pause: pause),
@@ -51,7 +51,7 @@ extension UseCases {
     if let historyAge {
       // The batch limits the rows examined: examining is what takes time.
       jobs.append(
-        Pruner(of: "history", olderThan: historyAge, batch: 100, logger: logger, now: now) {
+        Pruner(name: "history", age: historyAge, batch: 100, logger: logger, now: now) {
           (moment, limit) async throws(LedgerError) in
           let thinned = try await ledger.thinHistory(before: moment, limit: limit)
           if thinned.removed > 0 {

@@ -15,27 +15,15 @@ struct Pruner: Service {
   static let notificationAge: Duration = .seconds(180 * 86_400)
 
   /// The name of the rows, for the log.
-  private let name: String
-  private let age: Duration
+  let name: String
+  let age: Duration
   /// The most rows of one transaction.
-  private let batch: Int
-  private let logger: Logger
-  private let now: @Sendable () -> Date
+  var batch = 500
+  let logger: Logger
+  let now: @Sendable () -> Date
   private let pause: Duration = .seconds(3600)
-  private let prune: @Sendable (_ before: Date, _ limit: Int) async throws(LedgerError) -> Int
-
-  /// - Parameter prune: deletes some of the rows from before a moment, and returns their number.
-  init(
-    of name: String, olderThan age: Duration, batch: Int = 500, logger: Logger, now: @escaping @Sendable () -> Date,
-    prune: @escaping @Sendable (_ before: Date, _ limit: Int) async throws(LedgerError) -> Int
-  ) {
-    self.name = name
-    self.age = age
-    self.batch = batch
-    self.logger = logger
-    self.now = now
-    self.prune = prune
-  }
+  /// Deletes some of the rows from before a moment, and returns their number.
+  let prune: @Sendable (_ before: Date, _ limit: Int) async throws(LedgerError) -> Int
 
   func run() async throws {
     await cancelWhenGracefulShutdown {

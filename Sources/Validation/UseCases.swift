@@ -1,4 +1,5 @@
 package import Access
+package import AppStore
 package import Entitlements
 package import Ledger
 
@@ -29,25 +30,36 @@ package struct UseCases: Sendable {
   package var plans: Plans { usage.plans }
   package var now: @Sendable () -> Date { { [clock] in clock.now } }
 
+  /// - Parameters:
+  ///   - isOurPassword: whether the password of a notification of version 1 is our shared secret, in constant time.
+  ///   - revenueCat: `nil` where RevenueCat's webhooks are not taken.
   package init(
-    validator: ReceiptValidator, notifications: NotificationReceiver, revenueCat: RevenueCatReceiver?,
-    lookUp: SupportLookUp, plans: Plans, trials: Trials.Settings, brake: DowngradeBrakeService, review: RulesReview,
-    clock: ServiceClock
+    validator: ReceiptValidator, plans: Plans, trials: Trials.Settings, brake: DowngradeBrakeService,
+    review: RulesReview, clock: ServiceClock, isOurPassword: @escaping @Sendable (NotificationV1) -> Bool,
+    onNotification: @escaping @Sendable (_ version: Int, NotificationReceiver.Outcome) -> Void,
+    revenueCat: (keyring: RevenueCatKeyring, onOutcome: @Sendable (RevenueCatReceiver.Outcome) -> Void)?
   ) {
-    let (ledger, verdicts) = (validator.ledger, validator.verdicts)
+    let (ledger, verdicts, gateway) = (validator.ledger, validator.verdicts, validator.gateway)
     self.ledger = ledger
     rules = verdicts.rules
     self.clock = clock
     self.validator = validator
     inspector = PurchaseInspector(validator: validator, ledger: ledger)
-    self.notifications = notifications
-    self.revenueCat = revenueCat
+    notifications = NotificationReceiver(
+      signedData: gateway.signedData, ledger: ledger, validator: validator, isOurPassword: isOurPassword,
+      onOutcome: onNotification)
+    self.revenueCat = revenueCat.map {
+      RevenueCatReceiver(
+        keyring: $0.keyring, ledger: ledger, validator: validator, terms: plans.terms, onOutcome: $0.onOutcome)
+    }
     reader = StandingReader(ledger: ledger, rules: rules, hasProfileStore: verdicts.writeBack != nil)
     usage = FeatureUsage(plans: plans, reader: reader)
-    self.trials = Trials(trials, verdicts: verdicts, ledger: ledger)
+    self.trials = Trials(settings: trials, verdicts: verdicts, ledger: ledger)
     grants = AccessGrants(verdicts: verdicts, ledger: ledger)
     erasure = UserErasure(verdicts: verdicts, ledger: ledger)
-    self.lookUp = lookUp
+    lookUp = SupportLookUp(
+      ledger: ledger, serverAPI: gateway.serverAPI, appStoreHealth: gateway.appStoreHealth,
+      bundleIDs: gateway.apps.bundleIDs, deadline: gateway.deadline)
     revalidation = UserRevalidation(validator: validator, ledger: ledger)
     transfer = PurchaseTransfer(validator: validator, ledger: ledger)
     self.brake = brake

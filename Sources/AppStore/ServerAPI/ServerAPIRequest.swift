@@ -42,7 +42,7 @@ struct ServerAPIRequest: Sendable {
     case .history:
       // Subscriptions are in the statuses, and consumables are used up.
       "/inApps/v2/history/\(id)?sort=ASCENDING&productType=NON_CONSUMABLE&productType=NON_RENEWABLE"
-        + (revision.map { "&revision=\(Self.percentEncoded($0))" } ?? "")
+        + (revision.map { "&revision=\($0.percentEncoded)" } ?? "")
     }
   }
 
@@ -57,19 +57,5 @@ struct ServerAPIRequest: Sendable {
         TransportHeader("Authorization", "Bearer \(token.text.exposed)"),
       ],
       responseBodyLimit: answerLimit)
-  }
-
-  /// The text with everything encoded but the unreserved characters of RFC 3986, section 2.3.
-  private static func percentEncoded(_ text: String) -> String {
-    let digits = Array("0123456789ABCDEF".utf8)
-    var bytes: [UInt8] = []
-    for byte in text.utf8 {
-      if byte.isDigit || byte.isLetter || "-._~".utf8.contains(byte) {
-        bytes.append(byte)
-      } else {
-        bytes += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
-      }
-    }
-    return String(decoding: bytes, as: UTF8.self)
   }
 }

@@ -71,10 +71,7 @@ extension ServiceConfiguration.AppStore {
     do { serverAPIKey = try serverAPI?.checkedKey() } catch {
       throw StartError(description: "app_store.server_api: \(error)")
     }
-    let transport: CurlTransport
-    do { transport = try environment.makeTransport(transportConfiguration) } catch {
-      throw StartError(description: "The HTTP client cannot start: \(error)")
-    }
+    let transport = try environment.transport(transportConfiguration)
     var timing = CallTiming.live
     timing.date = { environment.clock.now }
     let signedData = SignedDataVerifier(roots: trustedRoots, acceptsXcode: acceptsXcode)

@@ -64,7 +64,7 @@ struct CatalogComparison: Hashable, Sendable {
     return "; did you mean \(candidates[place - 1])?"
   }
 
-  /// Why a service must not start with the catalog; `nil` where it may.
+  /// The reason why a service must not start with the catalog; `nil` where it may.
   /// - Parameters:
   ///   - accepted: products whose loss somebody means.
   ///   - percent: of those who have more than the lowest tier, how many may lose it. A tier that the catalog lacks is never

@@ -9,7 +9,7 @@ import Webhooks
 /// Reads the configuration again on SIGHUP and takes up the API keys, the secrets of webhooks in and out, and the keys of access
 /// tokens. Other changes count from the next start on, and are logged. A configuration that is wrong changes nothing.
 struct ConfigurationReload: Service {
-  /// When to read again, and how.
+  /// The signals to read again, and the function that reads.
   struct Source: Sendable {
     var signals: any AsyncSequence<UnixSignal, Never> & Sendable
     /// Whether a signal comes from a terminal that has closed. Nobody asked to read anything then.

@@ -69,21 +69,8 @@ private func build(
   closers.add(appStore.transport.shutdown)
   await appStore.storeClock?.begin()
   let ledgerMetrics = LedgerMetrics(environment.metrics)
-  let ledger: Ledger
-  do {
-    ledger = try await Ledger.open(
-      at: configuration.ledger.place, onFatal: environment.ledgerFailed, onCommit: ledgerMetrics.note)
-  } catch { throw StartError(description: error.description) }
+  let ledger = try await openLedger(at: configuration.ledger.place, environment, ledgerMetrics)
   closers.add(ledger.close)
-  if !ledger.exposures.isEmpty {
-    logger.warning(
-      "other users of this machine could read the ledger",
-      metadata: [
-        "files": "\(ledger.exposures.map { "\($0.path) (mode \($0.modeText))" }.joined(separator: ", "))",
-        "finding": ledger.exposures.allSatisfy(\.isRepaired)
-          ? "their mode is 600 now" : "chmod 600 keeps them to their owner",
-      ])
-  }
   let now: @Sendable () -> Date = { environment.clock.now }
   let rules = EntitlementRules(configuration)
   let brake: DowngradeBrakeService
@@ -96,12 +83,7 @@ private func build(
   if review.isChanged { try await configuration.compareCatalog(with: ledger, logger) }
   let profileStore = try configuration.profileStore?.services(environment: environment)
   if let profileStore { closers.add(profileStore.transport.shutdown) }
-  let writeBack = profileStore.map { services in
-    ProfileWriteBack(
-      store: MeteredProfileStore(services.store, environment.metrics), ledger: ledger, deadline: services.deadline,
-      now: now, startedAt: now(),
-      jitter: environment.jitter, health: ProfileStoreHealth())
-  }
+  let writeBack = profileStore.map { $0.writeBack(of: ledger, environment) }
   let userTokens = try configuration.auth.jwt?.services(environment: environment)
   if let transport = userTokens?.transport { closers.add(transport.shutdown) }
   let trials = try configuration.trialSettings(environment: environment, &closers)
@@ -116,25 +98,16 @@ private func build(
     ownership: configuration.policy.ownership,
     provisional: configuration.policy.provisional,
     onVerdict: verdictMetrics.note)
-  let notificationMetrics = NotificationMetrics(environment.metrics)
-  let receiver = NotificationReceiver(
-    signedData: appStore.signedData, ledger: ledger, validator: validator,
+  let revenueCatKeyring = configuration.revenueCat.map { RevenueCatKeyring($0.secrets) }
+  let notifications = LabelledCounter(.notifications, in: environment.metrics)
+  let useCases = UseCases(
+    validator: validator, plans: configuration.plans, trials: trials, brake: brake, review: review,
+    clock: environment.clock,
     isOurPassword: { [secret = configuration.appStore.sharedSecret] notification in
       secret.map(notification.hasPassword) ?? false
     },
-    onOutcome: notificationMetrics.note)
-  let revenueCatKeyring = configuration.revenueCat.map { RevenueCatKeyring($0.secrets) }
-  let useCases = UseCases(
-    validator: validator, notifications: receiver,
-    revenueCat: revenueCatKeyring.map {
-      RevenueCatReceiver(
-        keyring: $0, ledger: ledger, validator: validator, terms: configuration.plans.terms,
-        onOutcome: RevenueCatMetrics(environment.metrics).note)
-    },
-    lookUp: SupportLookUp(
-      ledger: ledger, serverAPI: appStore.serverAPI, appStoreHealth: appStore.health,
-      bundleIDs: configuration.appStore.orderedBundleIDs, deadline: configuration.appStore.deadline),
-    plans: configuration.plans, trials: trials, brake: brake, review: review, clock: environment.clock)
+    onNotification: { version, outcome in notifications.increment("\(version)", outcome.rawValue) },
+    revenueCat: revenueCatKeyring.map { ($0, RevenueCatMetrics(environment.metrics).note) })
   let status = OperationalStatus(
     appStore: appStore.health, profileStore: writeBack?.health,
     breakers: appStore.allBreakers
@@ -207,6 +180,26 @@ private func build(
   return CountersignApplication(
     application: application, ledger: ledger,
     routes: publicRouter.routes.map { ServiceRoute(path: "\($0.path)", method: $0.method.rawValue) }, reads: reads)
+}
+
+/// Opens the ledger, and warns about files of it that others may read.
+private func openLedger(
+  at place: LedgerPlace, _ environment: ServiceEnvironment, _ metrics: LedgerMetrics
+) async throws(StartError) -> Ledger {
+  let ledger: Ledger
+  do {
+    ledger = try await Ledger.open(at: place, onFatal: environment.ledgerFailed, onCommit: metrics.note)
+  } catch { throw StartError(description: error.description) }
+  if !ledger.exposures.isEmpty {
+    environment.logger.warning(
+      "other users of this machine could read the ledger",
+      metadata: [
+        "files": "\(ledger.exposures.map { "\($0.path) (mode \($0.modeText))" }.joined(separator: ", "))",
+        "finding": ledger.exposures.allSatisfy(\.isRepaired)
+          ? "their mode is 600 now" : "chmod 600 keeps them to their owner",
+      ])
+  }
+  return ledger
 }
 
 extension Logger {

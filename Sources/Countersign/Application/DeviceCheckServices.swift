@@ -17,10 +17,7 @@ extension ServiceConfiguration {
     do { configuration = try section.checkedConfiguration() } catch {
       throw StartError(description: "device_check.\(error.name): \(error.sentence)")
     }
-    let transport: CurlTransport
-    do { transport = try environment.makeTransport(CurlTransport.Configuration(caFile: section.caFile)) } catch {
-      throw StartError(description: "The HTTP client cannot start: \(error)")
-    }
+    let transport = try environment.transport(CurlTransport.Configuration(caFile: section.caFile))
     closers.add(transport.shutdown)
     var timing = CallTiming.live
     timing.date = { environment.clock.now }

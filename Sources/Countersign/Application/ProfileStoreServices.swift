@@ -1,6 +1,9 @@
+import CountersignServer
 import HTTPTransport
+import Ledger
 import Profiles
 import Resilience
+import Validation
 
 /// The clients for the app's profile rows.
 struct ProfileStoreServices: Sendable {
@@ -16,13 +19,20 @@ extension ServiceConfiguration.ProfileStoreConfiguration {
     configuration.allowedSchemes = isPlain ? [.http] : [.https]
     configuration.http2 = false
     configuration.threadName = "profile-store"
-    let transport: CurlTransport
-    do { transport = try environment.makeTransport(configuration) } catch {
-      throw StartError(description: "The HTTP client for the profile store cannot start: \(error)")
-    }
+    let transport = try environment.transport(configuration, for: "the profile store")
     let breaker = CircuitBreaker.logging("profile_store", environment.logger)
     return ProfileStoreServices(
       store: GuardedProfileStore(PostgRESTProfileStore(postgREST, transport: transport), breaker: breaker),
       breaker: breaker, deadline: deadline, transport: transport)
+  }
+}
+
+extension ProfileStoreServices {
+  /// Writes a ledger's verdicts to the store, counted and timed.
+  func writeBack(of ledger: Ledger, _ environment: ServiceEnvironment) -> ProfileWriteBack {
+    ProfileWriteBack(
+      store: MeteredProfileStore(store, environment.metrics), ledger: ledger, deadline: deadline,
+      now: { environment.clock.now }, startedAt: environment.clock.now, jitter: environment.jitter,
+      health: ProfileStoreHealth())
   }
 }

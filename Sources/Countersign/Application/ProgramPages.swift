@@ -18,7 +18,7 @@ enum ProgramPages {
     }
   }
 
-  /// Where a program's code is mapped, which nobody writes to.
+  /// The mappings of a program's code, which is never written to.
   ///
   /// - Parameter mappings: lines of proc(5): `START-END r-xp OFFSET DEVICE INODE PATH`.
   static func code(of program: String, in mappings: String) -> [Range<UInt>] {

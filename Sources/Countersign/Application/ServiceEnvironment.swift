@@ -11,7 +11,7 @@ struct ServiceEnvironment: Sendable {
   var clock = ServiceClock.system()
   /// The ledger's disk failed: the process has to stop, and to recover at its next start.
   var ledgerFailed: @Sendable (String) -> Void
-  /// How long the jobs rest between two looks at what is due.
+  /// The pause of the jobs between two polls.
   var jobPause: Duration = .seconds(1)
   /// Chance, for pauses: a duration between zero and its argument.
   var jitter: @Sendable (Duration) -> Duration = { $0 * Double.random(in: 0...1) }
@@ -25,12 +25,23 @@ struct ServiceEnvironment: Sendable {
   var onAdminListening: @Sendable (SocketAddress) async -> Void = { _ in }
   /// The metrics of this service; swift-metrics' global system gets none.
   var metrics: PrometheusRegistry = ServiceMetric.registry()
-  /// How long nothing of a request's body may come.
+  /// The longest pause within a request's body.
   var bodyPatience = BodyPace.usualPatience
-  /// How long what readiness found out stands.
+  /// The lifetime of a check of readiness.
   var readinessLifetime: Duration = .seconds(1)
-  /// How long between two looks whether the server's certificate was renewed.
+  /// The pause between two checks for a renewed certificate.
   var certificatePause: Duration = .seconds(30)
-  /// Tells when to read the configuration again; `nil`: never.
+  /// The signals to read the configuration again, if any.
   var reload: ConfigurationReload.Source?
+}
+
+extension ServiceEnvironment {
+  /// A client for outgoing HTTP, or the reason why it cannot start.
+  func transport(
+    _ configuration: CurlTransport.Configuration, for part: String? = nil
+  ) throws(StartError) -> CurlTransport {
+    do { return try makeTransport(configuration) } catch {
+      throw StartError(description: "The HTTP client\(part.map { " for \($0)" } ?? "") cannot start: \(error)")
+    }
+  }
 }

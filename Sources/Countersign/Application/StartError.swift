@@ -1,6 +1,6 @@
-/// Why the service cannot be put together: one sentence for an operator.
+/// The reason why the service cannot start: one sentence for an operator.
 struct StartError: Error, CustomStringConvertible {
   var description: String
-  /// To start again is of no use before somebody has mended the configuration.
+  /// Whether the configuration has to be mended before another start.
   var isConfiguration = false
 }

@@ -14,7 +14,7 @@ struct StoreClock: Sendable {
   let clock: ServiceClock
   let logger: Logger
 
-  /// How long the start waits for the first answer: both programs may have been started together.
+  /// The longest wait of the start for the first answer: both programs may have been started together.
   static let patience: Duration = .seconds(5)
 
   /// Asks for the time, and goes by it.

@@ -22,10 +22,7 @@ extension ServiceConfiguration.Auth.JWT {
     var configuration = CurlTransport.Configuration()
     configuration.allowedSchemes = keySetURL.lowercased().hasPrefix("http://") ? [.http] : [.https]
     configuration.threadName = "user-keys"
-    let transport: CurlTransport
-    do { transport = try environment.makeTransport(configuration) } catch {
-      throw StartError(description: "The HTTP client for auth.jwt.jwks_url cannot start: \(error)")
-    }
+    let transport = try environment.transport(configuration, for: "auth.jwt.jwks_url")
     verifier.keySet = RemoteKeySet(
       url: keySetURL, transport: transport, logger: environment.logger, jitter: environment.jitter,
       pause: environment.jobPause)

@@ -42,10 +42,7 @@ extension ServiceConfiguration {
     configuration.refusesPrivateAddresses = !isPrivate
     configuration.http2 = false
     configuration.threadName = isPrivate ? "webhooks-priv" : "webhooks"
-    let transport: CurlTransport
-    do { transport = try environment.makeTransport(configuration) } catch {
-      throw StartError(description: "The HTTP client for webhooks cannot start: \(error)")
-    }
+    let transport = try environment.transport(configuration, for: "webhooks")
     closers.add(transport.shutdown)
     return transport
   }

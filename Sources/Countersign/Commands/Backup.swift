@@ -41,13 +41,8 @@ struct Backup: AsyncParsableCommand {
       CommandOutput.error("The ledger is in PostgreSQL: back it up with pg_dump, or as the database is.")
       throw ExitCode.failure
     }
-    let backup: LedgerBackup
-    do throws(LedgerBackup.Failure) {
-      backup = try await LedgerBackup.make(of: configuration.ledger.path, to: file)
-    } catch {
-      CommandOutput.error(error.description)
-      throw ExitCode.failure
-    }
+    let backup = try await CommandOutput.reporting(
+      await LedgerBackup.make(of: configuration.ledger.path, to: file))
     print(json ? String(buffer: JSONBody.encode(Report(backup))) : Self.text(backup), terminator: "")
   }
 

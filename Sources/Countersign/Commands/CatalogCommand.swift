@@ -42,16 +42,9 @@ struct CatalogCommand: AsyncParsableCommand {
         settings = try ServiceConfiguration.loadCatalog(
           file: options.config, environment: ProcessInfo.processInfo.environment)
       } catch {
-        show(CheckupReport(error))
-        throw ExitCode.configuration
+        return try CheckupReport(error).finish(json: json)
       }
-      let report = CheckupReport(await settings.findings())
-      show(report)
-      if report.status != .ok { throw ExitCode.failure }
-    }
-
-    private func show(_ report: CheckupReport) {
-      print(json ? String(buffer: JSONBody.encode(report)) : report.text + "\n", terminator: "")
+      try CheckupReport(await settings.findings()).finish(json: json)
     }
   }
 }

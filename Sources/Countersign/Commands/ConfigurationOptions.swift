@@ -28,6 +28,14 @@ enum CommandOutput {
   static func error(_ line: String) { LogOutput.standardError.write("countersign: \(line)\n") }
   /// A line of progress, which the next one overwrites.
   static func status(_ text: String) { LogOutput.standardError.write(text) }
+  /// The result of a step. Its error is reported, and ends the command with exit code 1.
+  static func reporting<Value>(_ step: @autoclosure () async throws -> Value) async throws -> Value {
+    do { return try await step() } catch {
+      Self.error("\(error)")
+      throw ExitCode.failure
+    }
+  }
+
   /// Prints a text for people, or the service's answer as it came.
   static func show(_ text: String, or answer: [UInt8]?) {
     let shown = answer.map { String(decoding: $0, as: UTF8.self) } ?? text

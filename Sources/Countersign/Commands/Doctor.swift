@@ -41,8 +41,7 @@ struct Doctor: AsyncParsableCommand {
       configuration = try ServiceConfiguration.load(
         file: options.config, environment: ProcessInfo.processInfo.environment)
     } catch {
-      show(CheckupReport(error))
-      throw ExitCode.configuration
+      return try CheckupReport(error).finish(json: json)
     }
     var submitted: String?
     if let receipt {
@@ -64,12 +63,6 @@ struct Doctor: AsyncParsableCommand {
     }
     let checkup = Checkup(
       configuration: configuration, receipt: submitted, openFileLimit: ProcessStatistics.current().maxFiles)
-    let report = CheckupReport(await checkup.run())
-    show(report)
-    if report.status != .ok { throw ExitCode.failure }
-  }
-
-  private func show(_ report: CheckupReport) {
-    print(json ? String(buffer: JSONBody.encode(report)) : report.text + "\n", terminator: "")
+    try CheckupReport(await checkup.run()).finish(json: json)
   }
 }

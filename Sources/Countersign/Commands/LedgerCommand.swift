@@ -41,13 +41,8 @@ struct LedgerCommand: AsyncParsableCommand {
 
     func run() async throws {
       let configuration = try options.load(requiresCredential: false)
-      let verification: LedgerVerification
-      do throws(LedgerOpenError) {
-        verification = try await LedgerVerification.verify(at: configuration.ledger.place, against: against)
-      } catch {
-        CommandOutput.error(error.description)
-        throw ExitCode.failure
-      }
+      let verification = try await CommandOutput.reporting(
+        await LedgerVerification.verify(at: configuration.ledger.place, against: against))
       for finding in verification.findings { print(finding) }
       let more = verification.findingCount - verification.findings.count
       if more > 0 { print("\(RunText.grouped(more)) more findings of this kind are not shown.") }
@@ -94,14 +89,9 @@ struct LedgerCommand: AsyncParsableCommand {
     func run() async throws {
       let configuration = try options.load(requiresCredential: false)
       let span = try history.map(Self.span) ?? configuration.retention.history
-      let report: RetentionReport
-      do throws(LedgerOpenError) {
-        report = try await RetentionReport.read(
-          at: configuration.ledger.place, before: span.map { Date.now.advanced(by: .zero - $0) })
-      } catch {
-        CommandOutput.error(error.description)
-        throw ExitCode.failure
-      }
+      let report = try await CommandOutput.reporting(
+        await RetentionReport.read(
+          at: configuration.ledger.place, before: span.map { Date.now.advanced(by: .zero - $0) }))
       print(Self.text(of: report, span))
     }
 
@@ -206,11 +196,7 @@ struct LedgerCommand: AsyncParsableCommand {
       let rows = counts.values.reduce(0, +)
       print("\(RunText.grouped(rows)) rows of \(counts.count) tables were copied, and are the same.")
       guard verify else { return }
-      let verification: LedgerVerification
-      do throws(LedgerOpenError) { verification = try await LedgerVerification.verify(at: target) } catch {
-        CommandOutput.error(error.description)
-        throw ExitCode.failure
-      }
+      let verification = try await CommandOutput.reporting(await LedgerVerification.verify(at: target))
       for finding in verification.findings { print(finding) }
       guard verification.isSound else { throw ExitCode.failure }
       print("The copy is sound: \(RunText.grouped(verification.users)) users.")

@@ -124,17 +124,3 @@ extension ServiceOptions {
     }
   }
 }
-
-extension String {
-  /// The text as a part of a path or a query (RFC 3986, section 2.3).
-  var percentEncoded: String { percentEncoded(keeping: "-._~") }
-
-  /// The text with `%XX` for each byte but ASCII letters, digits and some marks.
-  func percentEncoded(keeping marks: String) -> String {
-    utf8.map { byte in
-      let character = Character(Unicode.Scalar(byte))
-      let isKept = character.isASCII && (character.isLetter || character.isNumber || marks.contains(character))
-      return isKept ? String(character) : (byte < 0x10 ? "%0" : "%") + String(byte, radix: 16, uppercase: true)
-    }.joined()
-  }
-}

@@ -15,7 +15,7 @@ enum Terminal {
     return true
   }
 
-  /// As wide as it is just now; 80 where it does not say.
+  /// The present width; 80 where the terminal does not say.
   static var columns: Int {
     var size = winsize()
     guard ioctl(STDERR_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }

@@ -14,10 +14,7 @@ extension CatalogSection {
     return rows.compactMap { nameNode, node in
       let line = nameNode.line
       let origin = reader.file.origin(of: key, line: line)
-      guard let name = nameNode.plainKey, reader.isName(name) else {
-        reader.reportBadName("a feature's name", origin: origin)
-        return nil
-      }
+      guard let name = reader.name(nameNode, "a feature's name", origin: origin) else { return nil }
       let what = "feature \(Quotation.of(name))"
       guard let mapping = node.mapping else {
         reader.findings.problem(origin, "\(what) must be a mapping from tier to value")

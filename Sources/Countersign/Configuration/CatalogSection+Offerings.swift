@@ -14,10 +14,7 @@ extension CatalogSection {
     var offerings: [Offering] = []
     for (nameNode, node) in rows {
       let origin = reader.file.origin(of: key, line: nameNode.line)
-      guard let name = nameNode.plainKey, reader.isName(name) else {
-        reader.reportBadName("an offering's name", origin: origin)
-        continue
-      }
+      guard let name = reader.name(nameNode, "an offering's name", origin: origin) else { continue }
       let what = "offering \(Quotation.of(name))"
       guard
         let members = reader.members(
@@ -47,10 +44,7 @@ extension CatalogSection {
     }
     return mapping.compactMap { nameNode, productNode in
       let origin = reader.file.origin(of: key, line: nameNode.line)
-      guard let name = nameNode.plainKey, reader.isName(name) else {
-        reader.reportBadName("\(what): a package's name", origin: origin)
-        return nil
-      }
+      guard let name = reader.name(nameNode, "\(what): a package's name", origin: origin) else { return nil }
       guard let product = reader.single(productNode, "\(what): package \(Quotation.of(name))", origin: origin) else {
         return nil
       }
@@ -86,10 +80,7 @@ extension CatalogSection {
         + "new one reassigns users who have seen no variant")
     return rows.compactMap { nameNode, node in
       let origin = reader.file.origin(of: key, line: nameNode.line)
-      guard let name = nameNode.plainKey, reader.isName(name) else {
-        reader.reportBadName("an experiment's name", origin: origin)
-        return nil
-      }
+      guard let name = reader.name(nameNode, "an experiment's name", origin: origin) else { return nil }
       let what = "experiment \(Quotation.of(name))"
       guard
         let members = reader.members(
@@ -101,10 +92,7 @@ extension CatalogSection {
         return nil
       }
       let variants = mapping.compactMap { nameNode, weight -> Experiment.Variant? in
-        guard let variant = nameNode.plainKey, reader.isName(variant) else {
-          reader.reportBadName("\(what): a variant's name", origin: origin)
-          return nil
-        }
+        guard let variant = reader.name(nameNode, "\(what): a variant's name", origin: origin) else { return nil }
         let text = weight.scalar?.string ?? ""
         guard text.wholeMatch(of: /[0-9]{1,9}(\.[0-9]{1,9})?/) != nil, let weight = Double(text) else {
           reader.findings.problem(

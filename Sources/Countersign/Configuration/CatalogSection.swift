@@ -206,14 +206,13 @@ struct CatalogSection {
 // MARK: - Parts of a catalog
 
 extension ConfigurationReader {
-  /// A name that can stand in a URL.
-  func isName(_ text: String?) -> Bool {
-    text?.wholeMatch(of: /[A-Za-z0-9_$][A-Za-z0-9_.$-]{0,63}/) != nil
-  }
-
-  /// Reports what should have been a name.
-  mutating func reportBadName(_ what: String, origin: String) {
-    findings.problem(origin, "\(what) must be 1 to 64 letters, digits or _ - . $, and not begin with - or .")
+  /// The name in a key; a key that cannot stand in a URL is reported.
+  mutating func name(_ node: Node, _ what: String, origin: String) -> String? {
+    guard let name = node.plainKey, name.wholeMatch(of: /[A-Za-z0-9_$][A-Za-z0-9_.$-]{0,63}/) != nil else {
+      findings.problem(origin, "\(what) must be 1 to 64 letters, digits or _ - . $, and not begin with - or .")
+      return nil
+    }
+    return name
   }
 
   mutating func reportUnlisted(tier: String, among tiers: [String], _ what: String, origin: String) {

@@ -5,7 +5,7 @@ import CountersignServer
 /// There is no other list of keys: `all` is what an empty reader was asked for. The check of the file and of the
 /// environment, the help and the reference page are made from it. To add a key, read it in its section.
 struct ConfigurationKey: Sendable {
-  /// Where a value may be given.
+  /// The places in which a value may be given.
   enum Place: Sendable {
     case anywhere
     /// Anywhere, and in a file of its own, which the key with the suffix `_file` names: a secret.

@@ -172,7 +172,7 @@ extension ServiceConfiguration.AppStore {
 }
 
 extension ServerAPIKey {
-  /// Why a key, its ID or its issuer is invalid.
+  /// The reason why a key, its ID or its issuer is invalid.
   enum Unusable: Error, Hashable, CustomStringConvertible {
     case key(ES256PrivateKey.Invalid)
     case parts(Fault)

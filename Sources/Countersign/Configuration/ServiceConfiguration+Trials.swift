@@ -17,10 +17,7 @@ extension ServiceConfiguration {
         + "who may have one only: a list of `device`, `user` and `store_account` (default: all)")
     return rows.compactMap { nameNode, node in
       let origin = reader.file.origin(of: "trials", line: nameNode.line)
-      guard let name = nameNode.plainKey, reader.isName(name) else {
-        reader.reportBadName("a trial's name", origin: origin)
-        return nil
-      }
+      guard let name = reader.name(nameNode, "a trial's name", origin: origin) else { return nil }
       let what = "trial \(Quotation.of(name))"
       let known = ["tier", "length", "sessions", "once_per"]
       guard

@@ -219,7 +219,7 @@ struct ServiceConfiguration: Sendable {
     }
   }
 
-  /// How long what nobody needs is kept.
+  /// The periods for which old data is kept.
   struct Retention: Hashable, Sendable {
     /// `nil`: for ever.
     let history: Duration?

@@ -182,7 +182,7 @@ extension ValueForm<String> {
     }
   }
 
-  /// Where events are posted: over http only where the receiver may be at a private address.
+  /// The URL of a receiver of events: http only where the receiver may be at a private address.
   static func webhookURL(isPrivate: Bool) -> Self {
     Self(name: "https URL") { text throws(BadValue) in
       if let rest = text.dropping(prefix: "https://") {

@@ -4,7 +4,7 @@ import Entitlements
 import FoundationEssentials
 import HTTPTransport
 
-/// Asks the service that runs on this machine how it fares. It knows what only requests show, such as a shared secret that
+/// Asks the service that runs on this machine for its state. It knows what only requests show, such as a shared secret that
 /// Apple refuses.
 extension Checkup {
   private static let answerLimit = 64 * 1024
@@ -36,7 +36,7 @@ extension Checkup {
     return [status] + Self.findings(of: found)
   }
 
-  /// Where the service says how it fares; `nil` for one that speaks TLS there: its certificate names another address.
+  /// The URL of the service's readiness; `nil` for one that speaks TLS there: its certificate names another address.
   private var readinessURL: String? {
     let server = configuration.server
     let (host, port) = server.admin.map { ($0.host, $0.port) } ?? (server.host, server.port)

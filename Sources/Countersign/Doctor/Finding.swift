@@ -1,3 +1,7 @@
+import ArgumentParser
+import CountersignServer
+import NIOCore
+
 /// The result of one check: a sentence that confirms it, or says what to do.
 struct Finding: Hashable, Sendable, Encodable {
   enum Verdict: String, Hashable, Sendable, Encodable, CaseIterable {
@@ -41,6 +45,16 @@ struct CheckupReport: Encodable, Sendable {
   init(_ error: ConfigurationError) {
     status = .configuration
     findings = error.problems.map { Finding("configuration", .fail, $0.description) }
+  }
+
+  /// Prints the report, for people or as JSON; a finding to fix ends the command with exit code 1 or 78.
+  func finish(json: Bool) throws {
+    print(json ? String(buffer: JSONBody.encode(self)) : text + "\n", terminator: "")
+    switch status {
+    case .ok: break
+    case .fail: throw ExitCode.failure
+    case .configuration: throw ExitCode.configuration
+    }
   }
 
   /// One line per finding.

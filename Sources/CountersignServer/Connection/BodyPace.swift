@@ -1,6 +1,6 @@
 package import NIOCore
 
-/// How slowly a request's body may come: each byte buys time, and waiting for more spends it.
+/// The slowest pace of a request's body: each byte buys time, and waiting for more spends it.
 ///
 ///     patience   5 s       at first, and at most
 ///     a byte     1/1024 s
@@ -13,9 +13,9 @@ package struct BodyPace: Hashable, Sendable {
   static let rate: Int64 = 1024
 
   private let patience: TimeAmount
-  /// How long nothing may come, counted from when the waiting began.
+  /// The longest pause from here on, counted from the beginning of the wait.
   private var left: TimeAmount
-  /// When the waiting began; `nil` while nothing is waited for.
+  /// The beginning of the wait; `nil` while nothing is waited for.
   private var since: NIODeadline?
 
   init(patience: TimeAmount = Self.usualPatience) {
@@ -23,16 +23,16 @@ package struct BodyPace: Hashable, Sendable {
     left = patience
   }
 
-  /// From now on the peer is waited for.
+  /// Begins to wait for the peer.
   mutating func wait(from now: NIODeadline) { since = since ?? now }
 
-  /// The peer is no longer waited for: what it sent is still to be looked at.
+  /// Ends the wait: what the peer sent is still to be read.
   mutating func pause(at now: NIODeadline) {
     spend(until: now)
     since = nil
   }
 
-  /// Bytes of the body came.
+  /// Counts bytes of the body.
   mutating func note(_ bytes: Int, at now: NIODeadline) {
     spend(until: now)
     // More than this buys no more time.
@@ -40,7 +40,7 @@ package struct BodyPace: Hashable, Sendable {
     left = min(patience, left + .nanoseconds(bytes * 1_000_000_000 / Self.rate))
   }
 
-  /// When the peer will have been too slow; `nil` while it is not waited for.
+  /// The time from which the peer is too slow; `nil` while it is not waited for.
   var deadline: NIODeadline? { since.map { $0 + left } }
 
   func isTooSlow(at now: NIODeadline) -> Bool { deadline.map { $0 <= now } ?? false }

@@ -37,7 +37,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
   /// The counts of the listener; `nil` for a listener that does not count.
   private let counts: ConnectionCounts?
   private var place: ConnectionCounts.Place?
-  /// When the connection is closed.
+  /// The time at which the connection is closed.
   private var deadline: NIODeadline = .distantFuture
   /// The timer that checks the deadline. It fires at the deadline or earlier, and is then set again: moving it with each request
   /// and answer would cost more than everything else here.

@@ -41,7 +41,7 @@ package struct ServerSettings: Hashable, Sendable {
     }
   }
 
-  /// Where operators are served.
+  /// The operators' own address.
   package struct Admin: Hashable, Sendable {
     package let host: String
     package let port: Int

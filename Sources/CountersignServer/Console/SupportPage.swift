@@ -7,7 +7,7 @@ import NIOCore
 ///
 /// Its files are in the binary: the page, a style sheet, and a script of modules, which begins with `page.js`. Every answer limits the browser to these
 /// scripts, this style sheet and this service.
-struct SupportPage: Sendable {
+struct SupportPage: Controller {
   /// https://www.w3.org/TR/CSP3/
   static let contentSecurityPolicy = [
     "default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "base-uri 'none'",

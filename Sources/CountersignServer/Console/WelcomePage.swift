@@ -3,7 +3,7 @@ import Hummingbird
 import NIOCore
 
 /// `GET /` and `GET /problems/{code}`: what this service is, and what each problem means, as text for people.
-struct WelcomePage: Sendable {
+struct WelcomePage: Controller {
   private static let text = """
     Countersign validates App Store receipts and says which subscription tier a user has.
 

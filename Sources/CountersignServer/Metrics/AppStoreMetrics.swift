@@ -52,7 +52,7 @@ extension ServerAPIEndpoint {
   }
 }
 
-/// How a call to Apple ended, as a label: one of some thirty words, whatever Apple answers.
+/// The outcome of a call to Apple as a label: one of some thirty words, whatever Apple answers.
 extension VerifyReceiptAttempt.Outcome {
   var label: String {
     switch self {

@@ -1,5 +1,5 @@
-import CoreMetrics
 import Synchronization
+package import CoreMetrics
 
 /// Cached handles of one metric, by label values. After the first use of a handle no text is built.
 final class Handles<Key: Hashable & Sendable, Handle: Sendable>: Sendable {
@@ -17,6 +17,18 @@ final class Handles<Key: Hashable & Sendable, Handle: Sendable>: Sendable {
       return handle
     }
   }
+}
+
+/// A counter of a metric with labels.
+package struct LabelledCounter: Sendable {
+  private let handles: Handles<[String], Counter>
+
+  package init(_ metric: ServiceMetric, in factory: any MetricsFactory) {
+    handles = Handles { values in Counter(metric, Array(zip(metric.entry.labels, values)), in: factory) }
+  }
+
+  /// - Parameter values: the labels' values, in the order of `ServiceMetric.entry`.
+  package func increment(_ values: String...) { handles[values].increment() }
 }
 
 extension Timer {

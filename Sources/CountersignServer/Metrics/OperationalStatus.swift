@@ -17,7 +17,7 @@ package struct OperationalStatus: Sendable {
   /// `nil` where users' tokens are not checked by published keys.
   package var userKeys: RemoteKeySet?
   package var reserve: DiskReserve
-  /// When the server's certificate ends; `nil` without one.
+  /// The end of the server's certificate; `nil` without one.
   package var certificateEnd: @Sendable () -> Date?
 
   package init(

@@ -1,18 +1,22 @@
 import CountersignAPI
 import Entitlements
-import FoundationEssentials
+package import FoundationEssentials
 import Hummingbird
 import JSON
 package import NIOCore
 import NIOFoundationEssentialsCompat
 
-/// JSON as the service writes it: snake_case keys, dates in RFC 3339 and UTC, slashes as they are, and a newline at the
+/// JSON as the service writes it: dates in RFC 3339 and UTC, slashes as they are, and a newline at the
 /// end, so that a terminal continues on a new line.
 package enum JSONBody {
   private static let lineEnd = UInt8(ascii: "\n")
 
-  package static func encode(_ value: some Encodable) -> ByteBuffer {
+  /// - Parameter keys: `.convertToSnakeCase` for a type that does not name its keys itself.
+  package static func encode(
+    _ value: some Encodable, keys: JSONEncoder.KeyEncodingStrategy = .useDefaultKeys
+  ) -> ByteBuffer {
     let encoder = JSONEncoder.countersign
+    encoder.keyEncodingStrategy = keys
     // Foundation counts the days before 1582 in the Julian calendar; RFC 3339 does not.
     encoder.dateEncodingStrategy = .custom { date, encoder in
       var container = encoder.singleValueContainer()
@@ -40,8 +44,11 @@ package enum JSONBody {
   }
 
   /// An answer that no cache may keep.
-  static func uncached(_ value: some Encodable, status: HTTPResponse.Status = .ok) -> Response {
-    var response = response(value, status: status)
+  static func uncached(
+    _ value: some Encodable, keys: JSONEncoder.KeyEncodingStrategy = .useDefaultKeys,
+    status: HTTPResponse.Status = .ok
+  ) -> Response {
+    var response = response(encode(value, keys: keys), status)
     response.headers[.cacheControl] = "no-store"
     return response
   }

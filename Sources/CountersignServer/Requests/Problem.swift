@@ -103,7 +103,7 @@ package struct Problem: Error, Hashable {
     /// Whether the same request may succeed later.
     var isRetryable: Bool { status.kind == .serverError || self == .rateLimited || self == .requestTimeout }
 
-    /// How long a caller should wait where nothing better is known, in seconds.
+    /// The usual `Retry-After`, in seconds.
     fileprivate var retryAfter: Int? {
       switch self {
       case .overloaded, .requestTimeout: 1
@@ -120,7 +120,7 @@ package struct Problem: Error, Hashable {
   var appleStatus: Int?
   /// The methods that the resource knows, for a 405.
   var allow: [HTTPRequest.Method]
-  /// How long the caller should wait, in seconds.
+  /// `Retry-After`, in seconds.
   var retryAfter: Int?
   /// The feature whose limit is reached.
   var feature: FeatureResponse?

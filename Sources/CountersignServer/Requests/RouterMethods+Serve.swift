@@ -1,6 +1,11 @@
 import HTTPTypes
 import Hummingbird
 
+/// The routes of one subject.
+protocol Controller: Sendable {
+  func addRoutes(to router: some RouterMethods<ServiceRequestContext>)
+}
+
 /// The handler of a route.
 typealias Handler = @Sendable (Request, ServiceRequestContext) async throws -> Response
 

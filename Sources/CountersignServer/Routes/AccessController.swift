@@ -9,16 +9,11 @@ import Validation
 import struct FoundationEssentials.Date
 
 /// `GET /v1/profiles/{user_id}/access` and `…/features/{feature}`: what a user may do. Reads change nothing.
-struct AccessController: Sendable {
+struct AccessController: Controller {
   var usage: FeatureUsage
   var now: @Sendable () -> Date
   /// Answers as sent before.
   private let answers = LRUCache<UserID, CachedAnswer>(limit: 10_000)
-
-  init(usage: FeatureUsage, now: @escaping @Sendable () -> Date) {
-    self.usage = usage
-    self.now = now
-  }
 
   /// The answer in the user's own zone, if it is in memory.
   func known(_ user: UserID) -> CachedAnswer? { known(user, at: now()) }
@@ -50,7 +45,7 @@ struct AccessController: Sendable {
           }),
         experiments: variants, timeZone: overview.zone.name))
     let answer = CachedAnswer(body, overview.validity)
-    // Of unknown users there are as many as somebody cares to make up.
+    // Anybody can make up unknown users, as many as they like: those stay out of the cache.
     if zone == nil, standing.isKnown { answers.insert(answer, for: user) }
     return answer.response(to: request)
   }

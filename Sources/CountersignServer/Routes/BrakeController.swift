@@ -3,7 +3,7 @@ import Hummingbird
 import Validation
 
 /// `/v1/brake`: why the service lowers nobody by itself, and the word of a person that it may.
-struct BrakeController: Sendable {
+struct BrakeController: Controller {
   var brake: DowngradeBrakeService
   var review: RulesReview
 

@@ -9,7 +9,7 @@ import ServiceLifecycle
 import Validation
 
 /// `/v1/events`: the list of the service's events, and the intake of an app's own.
-struct EventsController: Sendable {
+struct EventsController: Controller {
   var ledger: Ledger
   /// The experiments of the catalog.
   var experiments: [Experiment]

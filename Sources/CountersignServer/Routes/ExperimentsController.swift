@@ -5,7 +5,7 @@ import Hummingbird
 import Ledger
 
 /// `/v1/experiments`: what became of the users who saw the variants of experiments.
-struct ExperimentsController: Sendable {
+struct ExperimentsController: Controller {
   var ledger: Ledger
   /// The experiments of the catalog.
   var experiments: [Experiment]

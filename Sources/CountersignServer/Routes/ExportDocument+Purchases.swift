@@ -13,30 +13,15 @@ extension ExportDocument {
       @Nullable var purchasedAt: Date?
       @Nullable var expiresAt: Date?
       @Nullable var cancelledAt: Date?
-      var isUpgraded: Bool
+      var upgraded: Bool
       var isTrial: Bool
       var isIntroductoryOffer: Bool
       var ownership: String
-      @Nullable var orderLineID: String?
-      @Nullable var accountToken: String?
+      @Nullable var webOrderLineItemID: String?
+      @Nullable var appAccountToken: String?
       @Nullable var price: Int64?
       @Nullable var currency: String?
       @Nullable var storefront: String?
-
-      enum CodingKeys: String, CodingKey {
-        case transactionID = "transaction_id"
-        case productID = "product_id"
-        case purchasedAt = "purchased_at"
-        case expiresAt = "expires_at"
-        case cancelledAt = "cancelled_at"
-        case isUpgraded = "upgraded"
-        case isTrial = "is_trial"
-        case isIntroductoryOffer = "is_introductory_offer"
-        case ownership
-        case orderLineID = "web_order_line_item_id"
-        case accountToken = "app_account_token"
-        case price, currency, storefront
-      }
 
       init(_ purchase: Purchase) {
         transactionID = purchase.transactionID.rawValue
@@ -44,12 +29,12 @@ extension ExportDocument {
         _purchasedAt = Nullable(wrappedValue: purchase.purchaseDate)
         _expiresAt = Nullable(wrappedValue: purchase.expiresDate)
         _cancelledAt = Nullable(wrappedValue: purchase.cancellationDate)
-        isUpgraded = purchase.isUpgraded
+        upgraded = purchase.isUpgraded
         isTrial = purchase.isTrial
         isIntroductoryOffer = purchase.isIntroductoryOffer
         ownership = purchase.ownership.rawValue
-        _orderLineID = Nullable(wrappedValue: purchase.webOrderLineItemID)
-        _accountToken = Nullable(wrappedValue: purchase.appAccountToken)
+        _webOrderLineItemID = Nullable(wrappedValue: purchase.webOrderLineItemID)
+        _appAccountToken = Nullable(wrappedValue: purchase.appAccountToken)
         _price = Nullable(wrappedValue: purchase.sale?.price)
         _currency = Nullable(wrappedValue: purchase.sale?.currency)
         _storefront = Nullable(wrappedValue: purchase.sale?.storefront)
@@ -58,16 +43,9 @@ extension ExportDocument {
 
     struct Renewal: Encodable {
       @Nullable var autoRenews: Bool?
-      @Nullable var productID: String?
-      @Nullable var isInBillingRetry: Bool?
+      @Nullable var autoRenewProductID: String?
+      @Nullable var inBillingRetry: Bool?
       @Nullable var gracePeriodExpiresAt: Date?
-
-      enum CodingKeys: String, CodingKey {
-        case autoRenews = "auto_renews"
-        case productID = "auto_renew_product_id"
-        case isInBillingRetry = "in_billing_retry"
-        case gracePeriodExpiresAt = "grace_period_expires_at"
-      }
     }
 
     /// The receipt or signed transaction that proved the purchase.
@@ -76,12 +54,6 @@ extension ExportDocument {
       var sha256: String
       var bundleID: String
       var receiptData: String
-
-      enum CodingKeys: String, CodingKey {
-        case sha256
-        case bundleID = "bundle_id"
-        case receiptData = "receipt_data"
-      }
     }
 
     struct Notification: Encodable {
@@ -91,13 +63,6 @@ extension ExportDocument {
       @Nullable var signedAt: Date?
       var receivedAt: Date
       var outcome: String
-
-      enum CodingKeys: String, CodingKey {
-        case id, type, subtype
-        case signedAt = "signed_at"
-        case receivedAt = "received_at"
-        case outcome
-      }
     }
 
     var originalTransactionID: String
@@ -111,15 +76,6 @@ extension ExportDocument {
     var events: [ReportedEvent]
     @Nullable var receipt: Receipt?
     var notifications: [Notification]
-
-    enum CodingKeys: String, CodingKey {
-      case originalTransactionID = "original_transaction_id"
-      case environment, source
-      case evidenceAt = "evidence_at"
-      case claim
-      case nextCheckAt = "next_check_at"
-      case transactions, renewals, events, receipt, notifications
-    }
   }
 }
 
@@ -133,8 +89,8 @@ extension ExportDocument.KeptPurchase {
       nextCheckAt: purchase.scheduledAt, transactions: evidence.purchases.map(Transaction.init),
       renewals: evidence.renewals.map { renewal in
         Renewal(
-          autoRenews: renewal.autoRenews, productID: renewal.autoRenewProductID?.rawValue,
-          isInBillingRetry: renewal.isInBillingRetry, gracePeriodExpiresAt: renewal.gracePeriodExpiresDate)
+          autoRenews: renewal.autoRenews, autoRenewProductID: renewal.autoRenewProductID?.rawValue,
+          inBillingRetry: renewal.isInBillingRetry, gracePeriodExpiresAt: renewal.gracePeriodExpiresDate)
       },
       events: purchase.events.map(ExportDocument.ReportedEvent.init),
       receipt: purchase.proof.map { proof in

@@ -16,10 +16,7 @@ struct ExportDocument: Encodable {
     var requestID: String
     var recordedAt: Date
 
-    enum CodingKeys: String, CodingKey {
-      case requestID = "request_id"
-      case recordedAt = "recorded_at"
-    }
+    enum CodingKeys: CodingKey { case requestID, recordedAt }
 
     func encode(to encoder: any Encoder) throws {
       try grant.encode(to: encoder)
@@ -35,20 +32,9 @@ struct ExportDocument: Encodable {
     var tier: String
     var startedAt: Date
     var endsAt: Date
-    var isEndedEarly: Bool
+    var endedEarly: Bool
     @Nullable var sessionsTotal: Int?
     var sessionsUsed: Int
-
-    enum CodingKeys: String, CodingKey {
-      case trial
-      case deviceID = "device_id"
-      case tier
-      case startedAt = "started_at"
-      case endsAt = "ends_at"
-      case isEndedEarly = "ended_early"
-      case sessionsTotal = "sessions_total"
-      case sessionsUsed = "sessions_used"
-    }
   }
 
   struct KeptDevice: Encodable {
@@ -60,16 +46,6 @@ struct ExportDocument: Encodable {
     @Nullable var pushToken: String?
     var firstSeenAt: Date
     var lastSeenAt: Date
-
-    enum CodingKeys: String, CodingKey {
-      case deviceID = "device_id"
-      case app, model
-      case iosVersion = "ios_version"
-      case appVersion = "app_version"
-      case pushToken = "push_token"
-      case firstSeenAt = "first_seen_at"
-      case lastSeenAt = "last_seen_at"
-    }
   }
 
   struct Consumption: Encodable {
@@ -78,13 +54,6 @@ struct ExportDocument: Encodable {
     var amount: Int
     @Nullable var returned: Int?
     @Nullable var idempotencyKey: String?
-
-    enum CodingKeys: String, CodingKey {
-      case feature
-      case consumedAt = "consumed_at"
-      case amount, returned
-      case idempotencyKey = "idempotency_key"
-    }
   }
 
   /// The variant of an experiment that the user saw first.
@@ -92,21 +61,11 @@ struct ExportDocument: Encodable {
     var experiment: String
     var variant: String
     var exposedAt: Date
-
-    enum CodingKeys: String, CodingKey {
-      case experiment, variant
-      case exposedAt = "exposed_at"
-    }
   }
 
   struct Attribute: Encodable {
     @Nullable var value: String?
     var updatedAt: Date
-
-    enum CodingKeys: String, CodingKey {
-      case value
-      case updatedAt = "updated_at"
-    }
   }
 
   struct WaitingReceipt: Encodable {
@@ -114,13 +73,6 @@ struct ExportDocument: Encodable {
     var receivedAt: Date
     var requestID: String
     var attempts: Int
-
-    enum CodingKeys: String, CodingKey {
-      case receiptData = "receipt_data"
-      case receivedAt = "received_at"
-      case requestID = "request_id"
-      case attempts
-    }
   }
 
   /// A write to the app's row that waits.
@@ -129,12 +81,6 @@ struct ExportDocument: Encodable {
     var waitingSince: Date
     var attempts: Int
     @Nullable var problem: String?
-
-    enum CodingKeys: String, CodingKey {
-      case state
-      case waitingSince = "waiting_since"
-      case attempts, problem
-    }
   }
 
   /// An event that RevenueCat reported about a purchase.
@@ -149,15 +95,6 @@ struct ExportDocument: Encodable {
     @Nullable var price: Int64?
     @Nullable var currency: String?
     @Nullable var country: String?
-
-    enum CodingKeys: String, CodingKey {
-      case id, at, change
-      case productID = "product_id"
-      case transactionID = "transaction_id"
-      case purchasedAt = "purchased_at"
-      case expiresAt = "expires_at"
-      case price, currency, country
-    }
   }
 
   /// A report of RevenueCat's that somebody else has to confirm.
@@ -165,24 +102,13 @@ struct ExportDocument: Encodable {
     var originalTransactionID: String
     var environment: String
     var events: [ReportedEvent]
-
-    enum CodingKeys: String, CodingKey {
-      case originalTransactionID = "original_transaction_id"
-      case environment, events
-    }
   }
 
   /// The days by which the user is counted in the figures.
   struct Progress: Codable, Hashable {
     var seenOn: String
-    @Nullable var viewedOn: String?
+    @Nullable var paywallViewedOn: String?
     @Nullable var paidOn: String?
-
-    enum CodingKeys: String, CodingKey {
-      case seenOn = "seen_on"
-      case viewedOn = "paywall_viewed_on"
-      case paidOn = "paid_on"
-    }
   }
 
   var userID: String
@@ -195,28 +121,13 @@ struct ExportDocument: Encodable {
   var grants: [Grant]
   var trials: [Trial]
   var devices: [KeptDevice]
-  var totals: [String: Int]
+  var featureTotals: [String: Int]
   @Nullable var timeZone: String?
   var experiments: [Variant]
   var attributes: [String: Attribute]
   var waitingReceipts: [WaitingReceipt]
-  var reports: [Report]
-  @Nullable var rowUpdate: RowUpdate?
-
-  enum CodingKeys: String, CodingKey {
-    case userID = "user_id"
-    case ids
-    case exportedAt = "exported_at"
-    case firstSeenAt = "first_seen_at"
-    case lastSeenAt = "last_seen_at"
-    case progress, entitlement, grants, trials, devices
-    case totals = "feature_totals"
-    case timeZone = "time_zone"
-    case experiments, attributes
-    case waitingReceipts = "waiting_receipts"
-    case reports = "unconfirmed_reports"
-    case rowUpdate = "profile_update"
-  }
+  var unconfirmedReports: [Report]
+  @Nullable var profileUpdate: RowUpdate?
 
   init(_ record: UserRecord, _ standing: Standing, at now: Date) {
     userID = record.user.rawValue
@@ -227,7 +138,7 @@ struct ExportDocument: Encodable {
     _progress = Nullable(
       wrappedValue: record.progress.map { progress in
         Progress(
-          seenOn: FiguresResponse.day(progress.seen), viewedOn: progress.viewed.map(FiguresResponse.day),
+          seenOn: FiguresResponse.day(progress.seen), paywallViewedOn: progress.viewed.map(FiguresResponse.day),
           paidOn: progress.paid.map(FiguresResponse.day))
       })
     entitlement = EntitlementResponse(
@@ -238,7 +149,7 @@ struct ExportDocument: Encodable {
     trials = record.trials.map { trial in
       Trial(
         trial: trial.name, deviceID: trial.device.rawValue, tier: trial.tier.rawValue, startedAt: trial.startedAt,
-        endsAt: trial.endsAt, isEndedEarly: trial.isEndedEarly, sessionsTotal: trial.sessionsTotal,
+        endsAt: trial.endsAt, endedEarly: trial.isEndedEarly, sessionsTotal: trial.sessionsTotal,
         sessionsUsed: trial.sessionsUsed)
     }
     devices = record.devices.map { kept in
@@ -247,7 +158,7 @@ struct ExportDocument: Encodable {
         iosVersion: kept.device.iosVersion, appVersion: kept.device.appVersion, pushToken: kept.device.pushToken,
         firstSeenAt: kept.firstSeenAt, lastSeenAt: kept.lastSeenAt)
     }
-    totals = record.totals
+    featureTotals = record.totals
     _timeZone = Nullable(wrappedValue: record.timeZone)
     experiments = record.exposures.map { exposure in
       Variant(experiment: exposure.experiment, variant: exposure.variant, exposedAt: exposure.at)
@@ -262,13 +173,15 @@ struct ExportDocument: Encodable {
         receiptData: waiting.base64, receivedAt: waiting.receivedAt, requestID: waiting.requestID,
         attempts: waiting.attempts)
     }
-    reports = record.reports.sorted { $0.key.originalTransactionID.rawValue < $1.key.originalTransactionID.rawValue }
-      .map { key, events in
-        Report(
-          originalTransactionID: key.originalTransactionID.rawValue, environment: key.environment.rawValue,
-          events: events.map(ReportedEvent.init))
-      }
-    _rowUpdate = Nullable(
+    unconfirmedReports = record.reports.sorted {
+      $0.key.originalTransactionID.rawValue < $1.key.originalTransactionID.rawValue
+    }
+    .map { key, events in
+      Report(
+        originalTransactionID: key.originalTransactionID.rawValue, environment: key.environment.rawValue,
+        events: events.map(ReportedEvent.init))
+    }
+    _profileUpdate = Nullable(
       wrappedValue: record.update.map { update in
         RowUpdate(
           state: update.state, waitingSince: update.waitingSince, attempts: update.attempts, problem: update.problem)

@@ -7,7 +7,7 @@ import Hummingbird
 import Ledger
 
 /// `/v1/figures`: how many pay, and how much.
-struct FiguresController: Sendable {
+struct FiguresController: Controller {
   var ledger: Ledger
   var now: @Sendable () -> Date
 

@@ -7,7 +7,7 @@ import Validation
 import struct FoundationEssentials.Date
 
 /// `/v1/profiles/{user_id}/grants`: access that is given and not bought.
-struct GrantsController: Sendable {
+struct GrantsController: Controller {
   var grants: AccessGrants
   var catalog: Catalog
   var body = JSONRequestBody(limit: BodyBudgets.supportLimit)

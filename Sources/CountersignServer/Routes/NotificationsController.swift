@@ -8,7 +8,7 @@ import Validation
 ///
 /// Apple sends no credential: the signature is one. What is signed and was kept is answered with 200, also where it is
 /// refused: Apple sends again what is answered otherwise, and has taken some errors for a final word.
-struct NotificationsController: Sendable {
+struct NotificationsController: Controller {
   var receiver: NotificationReceiver
   private let body = RequestBytes(limit: BodyBudgets.notificationLimit)
   var budgets: BodyBudgets

@@ -3,7 +3,7 @@ import Hummingbird
 import NIOCore
 
 /// `GET /openapi.yaml`: the contract of this version, as it lies in the source beside this file.
-struct OpenAPIController: Sendable {
+struct OpenAPIController: Controller {
   func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
     router.serve("/openapi.yaml", [.get: document])
   }

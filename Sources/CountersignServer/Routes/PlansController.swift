@@ -6,7 +6,7 @@ import Hummingbird
 import NIOCore
 
 /// `GET /v1/plans`: what a paywall shows. The catalog is read at the start, so the answer is made once.
-struct PlansController: Sendable {
+struct PlansController: Controller {
   private let body: ByteBuffer
   private let tag: String
   private let headers: HTTPFields

@@ -13,7 +13,7 @@ import struct FoundationEssentials.Date
 /// 17, 15 and 20; for apps with accounts, App Review Guideline 5.1.1(v)).
 ///
 /// Both are for the app's server and for support, which know who asks. A token can be stolen, and does not know that.
-struct PrivacyController: Sendable {
+struct PrivacyController: Controller {
   var erasure: UserErasure
   var ledger: Ledger
   var reader: StandingReader
@@ -151,7 +151,7 @@ private struct ExportPages: Sendable {
 
   /// - Parameter count: bytes at the end that are left out: the newline, and for an object that goes on its brace.
   private static func bytes(of value: some Encodable, withoutLast count: Int) -> ByteBuffer {
-    var bytes = JSONBody.encode(value)
+    var bytes = JSONBody.encode(value, keys: .convertToSnakeCase)
     return bytes.readSlice(length: max(0, bytes.readableBytes - count)) ?? ByteBuffer()
   }
 }

@@ -14,11 +14,6 @@ struct ProfilesController: Sendable {
   /// Answers as sent before: some 10 MB of them.
   private let answers = LRUCache<UserID, CachedAnswer>(limit: 10_000)
 
-  init(reader: StandingReader, now: @escaping @Sendable () -> Date) {
-    self.reader = reader
-    self.now = now
-  }
-
   /// The answer, if it is in memory.
   func known(_ user: UserID) -> CachedAnswer? { known(user, at: now()) }
 

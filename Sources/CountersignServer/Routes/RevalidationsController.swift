@@ -12,7 +12,7 @@ import struct FoundationEssentials.Date
 /// There is one run at a time. A POST while one is under way is answered 200 with that one: a job that starts twice, or
 /// whose connection ended before the answer, finds its run and doubles no work. So does one that repeats its
 /// `Idempotency-Key`, also after the run has ended.
-package struct RevalidationsController: Sendable {
+package struct RevalidationsController: Controller {
   var ledger: Ledger
   var progress: RunProgress
   var body = JSONRequestBody(limit: BodyBudgets.runLimit)

@@ -8,15 +8,10 @@ import Validation
 /// `POST /v1/notifications/revenuecat`: a thin adapter over `RevenueCatReceiver`.
 ///
 /// Only 200 ends RevenueCat's attempts, so that nothing else is answered before an event is kept.
-struct RevenueCatWebhookController: Sendable {
+struct RevenueCatWebhookController: Controller {
   var receiver: RevenueCatReceiver
   private let body = RequestBytes(limit: BodyBudgets.notificationLimit)
   var budgets: BodyBudgets
-
-  init(receiver: RevenueCatReceiver, budgets: BodyBudgets) {
-    self.receiver = receiver
-    self.budgets = budgets
-  }
 
   private static let signature = HTTPField.Name("X-RevenueCat-Webhook-Signature")
 

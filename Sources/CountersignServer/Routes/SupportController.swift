@@ -1,5 +1,6 @@
 import CountersignAPI
 import Entitlements
+import HTTPTransport
 import HTTPTypes
 import Hummingbird
 import Ledger
@@ -8,7 +9,7 @@ import Validation
 import struct FoundationEssentials.Date
 
 /// The routes for support: find the user behind an ID, read a history, ask Apple again, and move a purchase.
-struct SupportController: Sendable {
+struct SupportController: Controller {
   var ledger: Ledger
   var revalidation: UserRevalidation
   var transfer: PurchaseTransfer
@@ -71,7 +72,9 @@ struct SupportController: Sendable {
         userID: user.rawValue, now: ExplainedEntitlement(rules.standing(of: user, profile, at: now), after: nil),
         periods: PurchasePeriod.all(of: evidence, catalog: rules.catalog, policy: rules.policy),
         entries: page.events.map { HistoryEvent($0, for: user) },
-        next: page.next.map { "/v1/profiles/\(user.percentEncoded)/history?limit=\(limit)&cursor=\($0.cursor)" }))
+        next: page.next.map {
+          "/v1/profiles/\(user.rawValue.percentEncoded)/history?limit=\(limit)&cursor=\($0.cursor)"
+        }))
   }
 
   // MARK: POST /v1/profiles/{user_id}/revalidation
@@ -197,19 +200,5 @@ struct SupportController: Sendable {
 
   private func note(of caller: ServerCaller, _ text: String, _ context: ServiceRequestContext) -> Note {
     Note(author: caller.name, text: text, requestID: context.requestID, recordedAt: now())
-  }
-}
-
-extension UserID {
-  /// For a path: everything but what RFC 3986, section 2.3 calls unreserved is written with percent signs.
-  fileprivate var percentEncoded: String {
-    rawValue.utf8.map { byte in
-      switch byte {
-      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-        UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"):
-        String(Unicode.Scalar(byte))
-      default: "%" + String(byte >> 4, radix: 16, uppercase: true) + String(byte & 15, radix: 16, uppercase: true)
-      }
-    }.joined()
   }
 }

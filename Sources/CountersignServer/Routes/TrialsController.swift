@@ -12,13 +12,14 @@ import struct FoundationEssentials.UUID
 /// `/v1/trials` and `/v1/devices`: trials of the app's own, and the devices that share them.
 ///
 /// Who calls with the public key of an app is the device that the request names.
-struct TrialsController: Sendable {
+struct TrialsController: Controller {
   var trials: Trials
   var body = JSONRequestBody(limit: BodyBudgets.trialLimit)
   var operatorBody = JSONRequestBody(limit: BodyBudgets.supportLimit)
   var budgets: BodyBudgets
   var limits: RequestLimits
-  var metrics: TrialMetrics
+  /// Requests to begin a trial, by trial and outcome.
+  var starts: LabelledCounter
   var now: @Sendable () -> Date
 
   func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
@@ -114,17 +115,17 @@ struct TrialsController: Sendable {
     }
     switch outcome {
     case .started(let record):
-      metrics.note(terms.name, .started)
+      starts.increment(terms.name, "started")
       return (record, true)
     case .known(let record), .taken(let record):
-      metrics.note(terms.name, .known)
+      starts.increment(terms.name, "known")
       return (record, false)
     case .notNeeded:
-      metrics.note(terms.name, .notNeeded)
+      starts.increment(terms.name, "not_needed")
       throw Problem(
         .trialNotNeeded, "This user has a tier that is as high as the trial's, or higher; nothing was used up.")
     case .used(let key):
-      metrics.note(terms.name, .refused)
+      starts.increment(terms.name, "refused")
       throw Problem(.trialUsed, Self.sentence(key))
     }
   }

@@ -9,11 +9,12 @@ import Validation
 import struct FoundationEssentials.Date
 
 /// `/v1/profiles/{user_id}/usage/{feature}`: consuming, giving back, and counts that are kept here.
-struct UsageController: Sendable {
+struct UsageController: Controller {
   var usage: FeatureUsage
   var body = JSONRequestBody(limit: BodyBudgets.runLimit)
   var budgets: BodyBudgets
-  var metrics: UsageMetrics
+  /// Consumptions by feature and outcome. A key that is used again counts again.
+  var consumptions: LabelledCounter
   var now: @Sendable () -> Date
 
   /// The amounts that one request may consume.
@@ -51,10 +52,10 @@ struct UsageController: Sendable {
         request: "\(amount) \(posted.timeZone ?? "")", at: now))
     switch outcome {
     case .consumed(let answer):
-      metrics.note(feature.name, .consumed)
+      consumptions.increment(feature.name.rawValue, "consumed")
       return Self.response(FeatureResponse(answer, of: feature))
     case .refused(let access):
-      metrics.note(feature.name, .refused)
+      consumptions.increment(feature.name.rawValue, "refused")
       throw Problem(
         .limitReached, Self.sentence(feature, access),
         feature: FeatureResponse(FeatureAnswer(tier: tier, access: access), of: feature))
@@ -72,7 +73,7 @@ struct UsageController: Sendable {
       await usage.giveBack(key, of: feature, by: user, isByUser: !context.isServer, at: now))
     switch outcome {
     case .returned(let access):
-      metrics.note(feature.name, .returned)
+      consumptions.increment(feature.name.rawValue, "returned")
       return Self.response(FeatureResponse(FeatureAnswer(tier: tier, access: access), of: feature))
     case .unknown: throw Self.unknownKey
     case .tooLate:

@@ -4,7 +4,7 @@ import Hummingbird
 import Validation
 
 /// `POST /v1/validations`: a thin adapter over `ReceiptValidator`.
-struct ValidationsController: Sendable {
+struct ValidationsController: Controller {
   var validator: ReceiptValidator
   var body: JSONRequestBody
   var budgets: BodyBudgets

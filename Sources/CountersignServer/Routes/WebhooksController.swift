@@ -7,7 +7,7 @@ import Validation
 import Webhooks
 
 /// `/v1/webhooks`: the progress of each receiver of events, dead letters, and redelivery.
-struct WebhooksController: Sendable {
+struct WebhooksController: Controller {
   var endpoints: [WebhookEndpoint]
   var ledger: Ledger
   var body = JSONRequestBody(limit: BodyBudgets.runLimit)

@@ -22,14 +22,9 @@ package struct FeatureUsage: Sendable {
   }
 
   package let plans: Plans
-  private let reader: StandingReader
+  let reader: StandingReader
   /// Tiers as read before: a consumption need not read the evidence again.
   private let tiers = LRUCache<UserID, KnownTier>(limit: 10_000)
-
-  package init(plans: Plans, reader: StandingReader) {
-    self.plans = plans
-    self.reader = reader
-  }
 
   private var ledger: Ledger { reader.ledger }
 

@@ -12,12 +12,12 @@ package struct Standing: Sendable {
   package var isKnown: Bool
   package var validity: Validity
 
-  /// How long what was read may be shown again.
+  /// The conditions under which a read may be shown again.
   package struct Validity: Sendable {
     /// The ledger's number of the user from before it was read.
     package var generation: UInt64
     package var readAt: Date
-    /// When time alone may change it; `nil` for never.
+    /// The time at which it may change by itself; `nil` for never.
     package var until: Date?
 
     package func holds(at now: Date, _ generation: UInt64) -> Bool {
@@ -31,12 +31,6 @@ package struct StandingReader: Sendable {
   package var ledger: Ledger
   package var rules: EntitlementRules
   package var hasProfileStore: Bool
-
-  package init(ledger: Ledger, rules: EntitlementRules, hasProfileStore: Bool) {
-    self.ledger = ledger
-    self.rules = rules
-    self.hasProfileStore = hasProfileStore
-  }
 
   /// Unknown and never bought read the same.
   package func standing(of user: UserID, at now: Date) async throws(LedgerError) -> Standing {

@@ -33,14 +33,8 @@ package struct Trials: Sendable {
   }
 
   package let settings: Settings
-  private let verdicts: VerdictContext
-  private let ledger: Ledger
-
-  package init(_ settings: Settings, verdicts: VerdictContext, ledger: Ledger) {
-    self.settings = settings
-    self.verdicts = verdicts
-    self.ledger = ledger
-  }
+  let verdicts: VerdictContext
+  let ledger: Ledger
 
   package var terms: [TrialTerms] { settings.terms }
   private var deviceCheck: DeviceCheck? { settings.deviceCheck }
@@ -60,7 +54,7 @@ package struct Trials: Sendable {
     }
   }
 
-  /// Why a trial was neither begun nor refused.
+  /// The reason why a trial was neither begun nor refused.
   package enum StartError: Error, Sendable {
     case ledgerUnavailable(LedgerError)
     /// DeviceCheck is required, and the app sent no token.

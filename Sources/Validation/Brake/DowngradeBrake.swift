@@ -28,14 +28,14 @@ package struct DowngradeBrake: Sendable {
       var lowered = 0
     }
 
-    /// How long the brake has run, over all restarts.
+    /// The running time of the brake, over all restarts.
     var runningMilliseconds: Int64 = 0
     /// The hours in which something happened, ascending.
     var hours: [Hour] = []
     var engagement: Engagement?
     /// The end of a release, in running time.
     var releasedUntilMilliseconds: Int64?
-    /// How many releases there were, by which replicas tell a new one from one that is over. `nil`: none was counted.
+    /// The number of releases, by which replicas tell a new one from one that is over. `nil`: none was counted.
     var releases: Int64?
   }
 

@@ -29,7 +29,7 @@ package final class ServiceClock: Sendable {
   static let witnesses = 3
   /// The tolerance between those answers in seconds.
   static let agreement: Double = 60
-  /// How far a simulated store's clock may be ahead of this one in seconds: its answers give whole seconds.
+  /// The seconds that a simulated store's clock may be ahead of this one: its answers give whole seconds.
   static let lag: Double = 2
 
   private struct State {

@@ -1,4 +1,4 @@
-package import AppStore
+import AppStore
 import Entitlements
 package import Ledger
 package import Logging
@@ -67,18 +67,6 @@ package struct NotificationReceiver: Sendable {
   var unproven = Occasional(most: 20, every: .seconds(60))
   /// The limit of wrong passwords that are logged.
   var wrongPasswords = Occasional(most: 20, every: .seconds(60))
-
-  package init(
-    signedData: SignedDataVerifier, ledger: Ledger, validator: ReceiptValidator,
-    isOurPassword: @escaping @Sendable (NotificationV1) -> Bool,
-    onOutcome: @escaping @Sendable (_ version: Int, Outcome) -> Void = { _, _ in }
-  ) {
-    self.signedData = signedData
-    self.ledger = ledger
-    self.validator = validator
-    self.isOurPassword = isOurPassword
-    self.onOutcome = onOutcome
-  }
 
   private var gateway: AppStoreGateway { validator.gateway }
   private var verdicts: VerdictContext { validator.verdicts }

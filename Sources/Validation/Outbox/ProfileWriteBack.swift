@@ -81,14 +81,13 @@ package struct ProfileWriteBack: Sendable {
     switch outcome {
     case .applied:
       return try await settle(update)
-    case .superseded(let version) where !isRaised && update.isReset && version <= WaitingUpdate.highestFloor:
-      // Nothing newer can be proven of an erased user.
-      try await ledger.raiseUpdate(of: update.user, version: update.version, above: version)
-      guard let raised = try await ledger.waitingUpdate(of: update.user) else { return .settled(.written) }
-      return try await send(raised, isRaised: true, deadline: deadline, logger: logger)
-    case .superseded(let version) where !isRaised && isInTheFuture(version) && version <= WaitingUpdate.highestFloor:
-      logger.warning(
-        "the profile's version is in the future: the ledger continues from it", metadata: ["version": "\(version)"])
+    // Nothing newer can be proven of an erased user, and no evidence is of the future.
+    case .superseded(let version)
+    where !isRaised && version <= WaitingUpdate.highestFloor && (update.isReset || isInTheFuture(version)):
+      if !update.isReset {
+        logger.warning(
+          "the profile's version is in the future: the ledger continues from it", metadata: ["version": "\(version)"])
+      }
       try await ledger.raiseUpdate(of: update.user, version: update.version, above: version)
       guard let raised = try await ledger.waitingUpdate(of: update.user) else { return .settled(.written) }
       return try await send(raised, isRaised: true, deadline: deadline, logger: logger)
@@ -149,19 +148,14 @@ package struct ProfileWriteBack: Sendable {
     let again = store.refusesOlder ? nil : now().advanced(by: UpdateSchedule.confirmation)
     // The previous process may have been sending an earlier update when it ended.
     let isDoubtful = update.state == .waiting && update.waitingSince < startedAt
-    if update.isReset {
-      try await ledger.settleUpdate(
-        of: update.user, version: update.version, isDoubtful: isDoubtful, confirmingAt: again)
-      // The ID of an erased user is gone from the outbox, and has to go from the log. It goes with the next one otherwise.
-      try? await ledger.removeTraces()
-      return .settled(.written)
-    }
-    if update.state == .waiting {
+    if update.state == .waiting, !update.isReset {
       ledger.settleLater(update, isDoubtful: isDoubtful, confirmingAt: again)
       return .settled(.written)
     }
     try await ledger.settleUpdate(
       of: update.user, version: update.version, isDoubtful: isDoubtful, confirmingAt: again)
+    // The ID of an erased user is gone from the outbox, and has to go from the log. It goes with the next one otherwise.
+    if update.isReset { try? await ledger.removeTraces() }
     return .settled(.written)
   }
 

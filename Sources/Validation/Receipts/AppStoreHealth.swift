@@ -15,7 +15,7 @@ package final class AppStoreHealth: Sendable {
     case serverAPIKeyRejected = "server_api_key_rejected"
   }
 
-  /// How long a state counts. Readiness keeps callers away, and without calls no better state could follow.
+  /// The time for which a state counts. Readiness keeps callers away, and without calls no better state could follow.
   static let memory: Duration = .seconds(60)
 
   /// Guards the last state and its time.

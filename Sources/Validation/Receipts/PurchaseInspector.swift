@@ -1,6 +1,6 @@
 import AppStore
 package import Entitlements
-package import Ledger
+import Ledger
 package import Logging
 import Resilience
 
@@ -11,13 +11,8 @@ import struct FoundationEssentials.Date
 /// The answer is recorded for the users who have the purchases in it. One without an owner goes to the user whom the app
 /// named at the purchase, if that may be a user's ID; else to nobody, until somebody presents it.
 package struct PurchaseInspector: Sendable {
-  private let validator: ReceiptValidator
-  private let ledger: Ledger
-
-  package init(validator: ReceiptValidator, ledger: Ledger) {
-    self.validator = validator
-    self.ledger = ledger
-  }
+  let validator: ReceiptValidator
+  let ledger: Ledger
 
   private var gateway: AppStoreGateway { validator.gateway }
 

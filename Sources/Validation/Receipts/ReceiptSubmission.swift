@@ -76,7 +76,7 @@ package struct ValidatedEntitlement: Sendable {
   package var isPending = false
   /// The state of the app's own row.
   package var write: ProfileWrite
-  /// When Apple answered, by Apple's clock; `nil` where it was not asked, or could not be.
+  /// The time of Apple's answer by Apple's clock; `nil` where it was not asked, or could not be.
   package var evaluatedAt: Date?
   /// Whether the transaction that the submission names stands in the receipt or in Apple's answer; `nil` where it names
   /// none.

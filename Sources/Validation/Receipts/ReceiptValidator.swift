@@ -13,7 +13,7 @@ package final class ReceiptValidator: Sendable {
   let ledger: Ledger
   let verdicts: VerdictContext
   let ownership: OwnershipPolicy
-  /// How long a new purchase counts on its signature alone while Apple cannot be asked (`policy.provisional`); zero:
+  /// The time for which a new purchase counts on its signature alone while Apple cannot be asked (`policy.provisional`); zero:
   /// not at all.
   let provisional: Duration
   /// The look-ups of unknown IDs. Users can invent IDs, and each costs calls to both stores, of the few that Apple
@@ -367,7 +367,7 @@ package final class ReceiptValidator: Sendable {
   /// catalog may get the product later.
   func contestedKeys(_ evidence: [SubscriptionEvidence]) -> Set<SubscriptionKey> {
     let catalogued = evidence.filter(rules.isCatalogued)
-    // Of the app itself nobody is robbed while it gives nothing.
+    // The app itself is not contested while it gives nothing.
     return Set((catalogued.isEmpty ? evidence.filter { !$0.key.isOfApp } : catalogued).map(\.key))
   }
 

@@ -45,7 +45,7 @@ struct PendingSettler: Service {
   static let longestPause: Duration = .seconds(10)
   /// The pauses before a pending receipt is tried again: 10 s after the first failure, doubling, at most six hours.
   static let retry = Backoff(base: .seconds(10), cap: .seconds(6 * 3600))
-  /// How long a receipt that Apple does not authenticate is asked about, from when it came.
+  /// The time for which Apple is asked again about a receipt that it does not authenticate, from its arrival.
   static let rejectedHold: Duration = .seconds(7 * 86_400)
   /// Receipts read from the ledger at once.
   static let batch = 50

@@ -14,7 +14,7 @@ package import struct FoundationEssentials.Date
 ///
 /// https://www.revenuecat.com/docs/integrations/webhooks/event-types-and-fields
 package struct RevenueCatEvent: Hashable, Sendable {
-  /// Why a body is no event; a constant text.
+  /// The reason why a body is no event; a constant text.
   package struct Unreadable: Error, Hashable {
     package let sentence: String
 

@@ -12,7 +12,7 @@ import struct FoundationEssentials.Date
 struct RevenueCatFollower: Service {
   /// The most of each kind in one sweep.
   static let batch = 100
-  /// When a change that could not be recorded is tried again.
+  /// The pause before a change that could not be recorded is tried again.
   static let retry: Duration = .seconds(600)
 
   var check: SubscriptionCheck

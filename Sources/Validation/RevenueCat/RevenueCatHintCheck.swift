@@ -12,7 +12,7 @@ struct RevenueCatHintCheck: Sendable {
 
   private var verdicts: VerdictContext { validator.verdicts }
 
-  /// How long Apple is asked again and again.
+  /// The time for which Apple is asked again.
   static let patience: Duration = .seconds(30 * 86_400)
 
   /// Asks Apple. Its answer is recorded for the owner of the purchase, or for the user whom RevenueCat names. Until there

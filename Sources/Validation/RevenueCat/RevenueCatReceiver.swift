@@ -1,5 +1,5 @@
-package import Access
-package import Entitlements
+import Access
+import Entitlements
 package import Ledger
 package import Logging
 import Resilience
@@ -51,21 +51,10 @@ package struct RevenueCatReceiver: Sendable {
   var ledger: Ledger
   var validator: ReceiptValidator
   /// The catalog's, for events that name no end.
-  var terms: [ProductID: Plans.Terms]
-  var onOutcome: @Sendable (Outcome) -> Void
+  var terms: [ProductID: Plans.Terms] = [:]
+  var onOutcome: @Sendable (Outcome) -> Void = { _ in }
   /// The limit of events without proof that are logged.
   var unproven = Occasional(most: 20, every: .seconds(60))
-
-  package init(
-    keyring: RevenueCatKeyring, ledger: Ledger, validator: ReceiptValidator, terms: [ProductID: Plans.Terms] = [:],
-    onOutcome: @escaping @Sendable (Outcome) -> Void = { _ in }
-  ) {
-    self.keyring = keyring
-    self.ledger = ledger
-    self.validator = validator
-    self.terms = terms
-    self.onOutcome = onOutcome
-  }
 
   private var verdicts: VerdictContext { validator.verdicts }
 

@@ -17,7 +17,7 @@ package import struct FoundationEssentials.Date
 ///
 /// https://www.revenuecat.com/docs/integrations/webhooks
 package struct RevenueCatSecrets: Sendable {
-  /// How far `t` may be from our clock.
+  /// The largest difference between `t` and our clock.
   static let tolerance: Int64 = 300
   /// A header has one signature, and two while a secret is being replaced.
   private static let mostSignatures = 8

@@ -9,11 +9,6 @@ package struct AccessGrants: Sendable {
   var verdicts: VerdictContext
   var ledger: Ledger
 
-  package init(verdicts: VerdictContext, ledger: Ledger) {
-    self.verdicts = verdicts
-    self.ledger = ledger
-  }
-
   /// The most periods of one user that are listed.
   package static let listLimit = 200
 

@@ -8,11 +8,6 @@ package struct PurchaseTransfer: Sendable {
   var validator: ReceiptValidator
   var ledger: Ledger
 
-  package init(validator: ReceiptValidator, ledger: Ledger) {
-    self.validator = validator
-    self.ledger = ledger
-  }
-
   private var verdicts: VerdictContext { validator.verdicts }
 
   /// Transfers a purchase. If it is this user's already, nothing is written.

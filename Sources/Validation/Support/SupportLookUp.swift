@@ -1,4 +1,4 @@
-package import AppStore
+import AppStore
 package import Entitlements
 package import Ledger
 package import Logging
@@ -31,18 +31,6 @@ package struct SupportLookUp: Sendable {
   /// The look-ups beyond the indexes, one for each ID, limited so that receipts keep the ledger's readers and Apple's
   /// calls.
   var searches = ConcurrencyLimit<UserID>(limit: 2)
-
-  package init(
-    ledger: Ledger, serverAPI: ServerAPIClient? = nil, appStoreHealth: AppStoreHealth, bundleIDs: [BundleID],
-    deadline: Duration, searchTime: Duration = .seconds(3)
-  ) {
-    self.ledger = ledger
-    self.serverAPI = serverAPI
-    self.appStoreHealth = appStoreHealth
-    self.bundleIDs = bundleIDs
-    self.deadline = deadline
-    self.searchTime = searchTime
-  }
 
   /// The kind of an ID that was found.
   package enum Kind: String, Hashable, Sendable, CaseIterable {

@@ -12,11 +12,6 @@ package struct UserErasure: Sendable {
   var verdicts: VerdictContext
   var ledger: Ledger
 
-  package init(verdicts: VerdictContext, ledger: Ledger) {
-    self.verdicts = verdicts
-    self.ledger = ledger
-  }
-
   /// The result of an erasure.
   package struct Outcome: Sendable {
     package var report: ErasureReport

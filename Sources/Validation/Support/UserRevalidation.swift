@@ -8,11 +8,6 @@ package struct UserRevalidation: Sendable {
   var validator: ReceiptValidator
   var ledger: Ledger
 
-  package init(validator: ReceiptValidator, ledger: Ledger) {
-    self.validator = validator
-    self.ledger = ledger
-  }
-
   /// The most receipts in one request, those with the newest evidence first. A customer of many years has a handful, a
   /// sandbox tester may have more.
   static let limit = 50

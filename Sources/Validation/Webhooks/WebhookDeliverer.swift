@@ -37,7 +37,7 @@ package struct WebhookDeliverer: Service {
   var logger: Logger
   var now: @Sendable () -> Date
   var jitter: @Sendable (Duration) -> Duration
-  /// How long a turn without work rests, unless an event comes.
+  /// The pause after a turn without work, unless an event comes.
   var pause: Duration
   var onAttempt: @Sendable (_ webhook: String, Attempt, Duration) -> Void
   let claims: WebhookClaims

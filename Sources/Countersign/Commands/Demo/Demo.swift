@@ -133,7 +133,7 @@ struct Demo: AsyncParsableCommand {
 /// A person, or the system, wants the demonstration to end.
 private struct DemoInterrupted: Error {}
 
-/// Why the demonstration could not go on: a sentence.
+/// The reason why the demonstration ended early: a sentence.
 struct DemoFailure: Error, CustomStringConvertible {
   var description: String
   init(_ description: String) { self.description = description }

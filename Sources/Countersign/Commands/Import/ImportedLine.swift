@@ -24,7 +24,7 @@ struct ImportedLine: Hashable, Sendable {
   /// Purchases at other stores, which Apple knows nothing of.
   var purchasesElsewhere = 0
 
-  /// Why a line cannot be used.
+  /// The reason why a line cannot be used.
   struct Unreadable: Error, Hashable {
     var sentence: String
   }

@@ -84,7 +84,8 @@ struct Importer: Sendable {
   }
 
   private func read(_ user: String) async throws(ServiceClient.Failure) -> EntitlementResponse {
-    let name = user.percentEncoded(keeping: "")
+    // A dot may be a segment of its own, which clients resolve.
+    let name = user.percentEncoded.replacing(".", with: "%2E")
     return try answer(await client.send(.get, "/v1/profiles/\(name)", role: "service"))
   }
 

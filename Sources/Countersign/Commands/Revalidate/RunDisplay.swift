@@ -1,4 +1,4 @@
-/// Where a command shows how a run goes.
+/// The display of a run's progress.
 struct RunDisplay: Sendable {
   enum Style: Hashable, Sendable {
     /// A bar that is drawn over itself, on standard error.
@@ -10,15 +10,15 @@ struct RunDisplay: Sendable {
   }
 
   var style: Style
-  /// As wide as the terminal is just now.
+  /// The present width of the terminal.
   var columns: @Sendable () -> Int
   /// Writes to standard output, and to standard error.
   var output: @Sendable (String) -> Void
   var error: @Sendable (String) -> Void
 
-  /// How long to wait before the service is asked again.
+  /// The pause between two requests for the run.
   var interval: Duration { style == .bar ? .milliseconds(500) : .seconds(2) }
-  /// How long to wait before the next line.
+  /// The pause between two lines.
   static let lineInterval: Duration = .seconds(30)
 
   private static let clearLine = "\r\u{1B}[K"
@@ -31,7 +31,7 @@ struct RunDisplay: Sendable {
     }
   }
 
-  /// Says something beside the progress.
+  /// Writes a sentence beside the progress.
   func note(_ sentence: String) {
     switch style {
     case .bar: error(Self.clearLine + "countersign: \(sentence)\n")

@@ -74,7 +74,7 @@ struct CordovaPurchase: Encodable, Hashable {
   /// The date of the oldest known transaction.
   var purchaseDate: Int64?
   var lastRenewalDate: Int64?
-  /// When access ends: the plugin asks again a minute after it. Absent for life.
+  /// The end of access: the plugin asks again a minute after it. Absent for life.
   var expiryDate: Int64?
   var isExpired: Bool
   /// Absent where Apple did not say, and for what does not renew.

@@ -139,7 +139,7 @@ struct OpenIAPProducts: Encodable {
     var currency: String?
     var priceAmountMicros: Int64?
     var billingPeriod: String?
-    /// When the configuration was read.
+    /// The time at which the configuration was read.
     var updatedAt: Int64
 
     fileprivate static func typeName(of kind: ProductKind) -> String {

@@ -162,7 +162,7 @@ extension CustomerInfo {
     var purchase: Purchase
     var product: Catalog.Product?
     var boughtAt: Date
-    /// When it ended or will end; `nil` for a purchase for life that stands.
+    /// The end, past or future; `nil` for a purchase for life that stands.
     var end: Date?
     var store: String
     var isSandbox: Bool

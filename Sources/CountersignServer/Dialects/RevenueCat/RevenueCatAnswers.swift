@@ -14,32 +14,17 @@ struct RevenueCatOfferings: Encodable {
   struct Package: Encodable {
     var identifier: String
     var platformProductIdentifier: String
-
-    enum CodingKeys: String, CodingKey {
-      case identifier
-      case platformProductIdentifier = "platform_product_identifier"
-    }
   }
 
   struct Placements: Encodable {
     @Nullable var fallbackOfferingID: String?
-    var offeringIDsByPlacement: [String: String] = [:]
-
-    enum CodingKeys: String, CodingKey {
-      case fallbackOfferingID = "fallback_offering_id"
-      case offeringIDsByPlacement = "offering_ids_by_placement"
-    }
+    var offeringIdsByPlacement: [String: String] = [:]
   }
 
   @Nullable var currentOfferingID: String?
   var offerings: [Offering]
   var placements = Placements()
   @Nullable var targeting: String?
-
-  enum CodingKeys: String, CodingKey {
-    case currentOfferingID = "current_offering_id"
-    case offerings, placements, targeting
-  }
 
   init(_ plans: Plans) {
     currentOfferingID = plans.currentOffering?.name
@@ -59,22 +44,12 @@ struct ProductEntitlementMapping: Encodable {
     var productIdentifier: String
     @Nullable var basePlanID: String?
     var entitlements: [String]
-
-    enum CodingKeys: String, CodingKey {
-      case productIdentifier = "product_identifier"
-      case basePlanID = "base_plan_id"
-      case entitlements
-    }
   }
 
-  var products: [String: Product]
-
-  enum CodingKeys: String, CodingKey {
-    case products = "product_entitlement_mapping"
-  }
+  var productEntitlementMapping: [String: Product]
 
   init(_ catalog: Catalog, scope: Plans.EntitlementScope) {
-    products = Dictionary(
+    productEntitlementMapping = Dictionary(
       uniqueKeysWithValues: catalog.products.map { id, product in
         // A consumable's is the lowest tier, which is no entitlement.
         let unlocked = catalog.tiers.dropFirst().filter { tier in
@@ -90,18 +65,9 @@ struct AttributeErrors: Encodable {
   struct One: Encodable {
     var keyName: String
     var message: String
-
-    enum CodingKeys: String, CodingKey {
-      case keyName = "key_name"
-      case message
-    }
   }
 
   var attributeErrors: [One]
-
-  enum CodingKeys: String, CodingKey {
-    case attributeErrors = "attribute_errors"
-  }
 }
 
 /// `GET /rcbilling/…/products`: what a page shows of the products of its offerings, by the catalog.
@@ -113,13 +79,6 @@ struct WebProducts: Encodable {
     @Nullable var description: String?
     var defaultPurchaseOptionID = PurchaseOption.base
     var purchaseOptions: [String: PurchaseOption]
-
-    enum CodingKeys: String, CodingKey {
-      case identifier, title, description
-      case productType = "product_type"
-      case defaultPurchaseOptionID = "default_purchase_option_id"
-      case purchaseOptions = "purchase_options"
-    }
 
     fileprivate static func typeName(of kind: ProductKind) -> String {
       switch kind {
@@ -136,55 +95,33 @@ struct WebProducts: Encodable {
 
     let id = Self.base
     var priceID: String
-    /// Of a subscription.
+    /// For a subscription.
     var base: PricingPhase?
-    /// Of any other product.
+    /// For any other product.
     var basePrice: Price?
     @Nullable var trial: String?
     @Nullable var introPrice: String?
-
-    enum CodingKeys: String, CodingKey {
-      case id, base, trial
-      case priceID = "price_id"
-      case basePrice = "base_price"
-      case introPrice = "intro_price"
-    }
   }
 
   struct PricingPhase: Encodable {
     var periodDuration: String
     let cycleCount = 1
     var price: Price
-
-    enum CodingKeys: String, CodingKey {
-      case price
-      case periodDuration = "period_duration"
-      case cycleCount = "cycle_count"
-    }
   }
 
   /// In millionths of the currency's unit.
   struct Price: Encodable {
     var amountMicros: Int64
     var currency: String
-
-    enum CodingKeys: String, CodingKey {
-      case currency
-      case amountMicros = "amount_micros"
-    }
   }
 
-  var products: [Product]
-
-  enum CodingKeys: String, CodingKey {
-    case products = "product_details"
-  }
+  var productDetails: [Product]
 
   /// Those of these products of which the catalog has what the SDK needs: a price, and of a subscription the period.
   ///
   /// - Parameter currency: in which the page wants the prices.
   init(_ ids: [ProductID], in currency: String?, _ catalog: Catalog, _ plans: Plans) {
-    products = ids.compactMap { id in
+    productDetails = ids.compactMap { id in
       guard let product = catalog.products[id], let price = plans.terms[id]?.price(in: currency) else { return nil }
       var option = PurchaseOption(priceID: id.rawValue)
       let amount = Price(amountMicros: price.micros, currency: price.currency)
@@ -212,14 +149,6 @@ struct UnsignedOffers: Encodable {
     let keyID = ""
     @Nullable var signatureData: String?
     var signatureError: SignatureError
-
-    enum CodingKeys: String, CodingKey {
-      case offerID = "offer_id"
-      case productID = "product_id"
-      case keyID = "key_id"
-      case signatureData = "signature_data"
-      case signatureError = "signature_error"
-    }
   }
 
   struct SignatureError: Encodable {

@@ -45,7 +45,7 @@ struct PostedAttribute: Decodable {
     updatedAtMilliseconds = Int64(exactly: milliseconds.rounded()) ?? 0
   }
 
-  /// Why an attribute is not kept; `nil` for one that is.
+  /// The reason why an attribute is not kept; `nil` for one that is.
   static func problem(_ name: String, _ attribute: PostedAttribute) -> String? {
     let longestName = CustomerAttribute.longestName
     guard (1...longestName).contains(name.utf8.count), name.first?.isLetter == true || name.hasPrefix("$") else {

@@ -29,9 +29,10 @@ struct RevenueCatSDKController: DialectController {
     self.common = common
     self.isEnabled = isEnabled
     receipt = JSONRequestBody(limit: common.maxBody, requiresPlainNames: false)
-    offerings = JSONBody.encode(RevenueCatOfferings(common.useCases.plans))
+    offerings = JSONBody.encode(RevenueCatOfferings(common.useCases.plans), keys: .convertToSnakeCase)
     mapping = JSONBody.encode(
-      ProductEntitlementMapping(common.useCases.reader.rules.catalog, scope: common.useCases.plans.entitlements))
+      ProductEntitlementMapping(common.useCases.reader.rules.catalog, scope: common.useCases.plans.entitlements),
+      keys: .convertToSnakeCase)
   }
 
   func addRoutes(
@@ -124,7 +125,8 @@ struct RevenueCatSDKController: DialectController {
     }
     guard !errors.isEmpty else { return Self.response(Self.emptyObject) }
     return Self.response(
-      JSONBody.encode(AttributeErrors(attributeErrors: errors.sorted { $0.keyName < $1.keyName })))
+      JSONBody.encode(
+        AttributeErrors(attributeErrors: errors.sorted { $0.keyName < $1.keyName }), keys: .convertToSnakeCase))
   }
 
   /// - Returns: the names for which there is no room.
@@ -234,7 +236,7 @@ struct RevenueCatSDKController: DialectController {
             UnsignedOffers.Offer(
               offerID: offer.offerID ?? "", productID: offer.productID ?? "",
               signatureError: UnsignedOffers.SignatureError())
-          })))
+          }), keys: .convertToSnakeCase))
   }
 
   /// The products of an offering, as the SDK for the web shows them.
@@ -243,7 +245,9 @@ struct RevenueCatSDKController: DialectController {
     let products = request.uri.queryParameters[values: "id"].prefix(1_000).map { ProductID(String($0)) }
     let currency = try request.parameter("currency")
     return Self.response(
-      JSONBody.encode(WebProducts(products, in: currency, common.useCases.reader.rules.catalog, common.useCases.plans)))
+      JSONBody.encode(
+        WebProducts(products, in: currency, common.useCases.reader.rules.catalog, common.useCases.plans),
+        keys: .convertToSnakeCase))
   }
 
   // MARK: Parts

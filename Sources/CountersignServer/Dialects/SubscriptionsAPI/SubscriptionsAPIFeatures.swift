@@ -76,7 +76,7 @@ struct SubscriptionsAPIFeatures: Sendable {
     return limits
   }
 
-  /// How many there are of what is counted.
+  /// The present count of each limit and meter.
   func usage(_ access: [FeatureName: FeatureAccess]) -> [String: Nullable<Int>] {
     var usage = Dictionary(Self.usualUsage.map { ($0, Nullable<Int>(wrappedValue: nil)) }) { first, _ in first }
     for feature in features where feature.kind != .flag {

@@ -36,7 +36,7 @@ struct SubscriptionsHealth: Sendable {
         plansConfigured: arePlansConfigured),
       stats: SubscriptionsHealthAnswer.Stats(
         activePremium: counts?.paying, activeTrials: counts?.trials, totalUsers: counts?.users))
-    return JSONBody.uncached(answer, status: answer.healthy ? .ok : .serviceUnavailable)
+    return JSONBody.uncached(answer, keys: .convertToSnakeCase, status: answer.healthy ? .ok : .serviceUnavailable)
   }
 
   /// `last_received_2min_ago`.
@@ -60,13 +60,6 @@ struct SubscriptionsHealthAnswer: Encodable {
     @Nullable var revenuecatWebhook: String?
     @Nullable var appStoreNotifications: String?
     var plansConfigured: Bool
-
-    enum CodingKeys: String, CodingKey {
-      case database
-      case revenuecatWebhook = "revenuecat_webhook"
-      case appStoreNotifications = "app_store_notifications"
-      case plansConfigured = "plans_configured"
-    }
   }
 
   struct Stats: Encodable {
@@ -75,12 +68,6 @@ struct SubscriptionsHealthAnswer: Encodable {
     /// Trials of the app's own that are running.
     @Nullable var activeTrials: Int?
     @Nullable var totalUsers: Int?
-
-    enum CodingKeys: String, CodingKey {
-      case activePremium = "active_premium"
-      case activeTrials = "active_trials"
-      case totalUsers = "total_users"
-    }
   }
 
   var healthy: Bool

@@ -52,14 +52,16 @@ struct TrialAPIController: DialectController {
         of: user, on: device, sessionsUsed: sessions, requestID: context.requestID, logger: context.logger))
     return JSONBody.uncached(
       TrialAPIVerification(
-        valid: record.map { now() < $0.endsAt } ?? false, record.map(TrialAPIVerification.State.init)))
+        valid: record.map { now() < $0.endsAt } ?? false,
+        trialState: record.map(TrialAPIVerification.State.init)),
+      keys: .convertToSnakeCase)
   }
 
   private func start(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let (user, device, posted) = try await posted(request, context)
     let (record, _) = try await trials.begin(
       try trials.terms(posted.trial), for: user, on: device, tokens: try posted.tokens(), context)
-    return JSONBody.uncached(TrialAPIStart(trial: TrialAPIStart.Trial(record)))
+    return JSONBody.uncached(TrialAPIStart(trial: TrialAPIStart.Trial(record)), keys: .convertToSnakeCase)
   }
 
   private func useSession(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
@@ -70,7 +72,7 @@ struct TrialAPIController: DialectController {
     let record = try await trials.countSession(
       of: user, on: device.id, idempotencyKey: try request.headers.idempotencyKey(),
       tokens: try posted.tokens(), context)
-    return JSONBody.uncached(TrialAPISession(sessionsRemaining: record.sessionsRemaining))
+    return JSONBody.uncached(TrialAPISession(sessionsRemaining: record.sessionsRemaining), keys: .convertToSnakeCase)
   }
 
   /// The user, who has not asked too often, the device, and the body.
@@ -159,29 +161,12 @@ struct TrialAPIVerification: Encodable {
       sessionsUsed = record.sessionsUsed
       sessionsRemaining = record.sessionsRemaining
     }
-
-    enum CodingKeys: String, CodingKey {
-      case startedAt = "started_at"
-      case expiresAt = "expires_at"
-      case sessionsUsed = "sessions_used"
-      case sessionsRemaining = "sessions_remaining"
-    }
   }
 
   /// Whether the trial is running.
   var valid: Bool
   /// `nil` for a user without a trial.
-  @Nullable var state: State?
-
-  init(valid: Bool, _ state: State?) {
-    self.valid = valid
-    self.state = state
-  }
-
-  enum CodingKeys: String, CodingKey {
-    case valid
-    case state = "trial_state"
-  }
+  @Nullable var trialState: State?
 }
 
 /// The answer of `start`, also of a repeated one.
@@ -197,12 +182,6 @@ struct TrialAPIStart: Encodable {
       expiresAt = record.endsAt
       sessionsTotal = record.sessionsTotal
     }
-
-    enum CodingKeys: String, CodingKey {
-      case startedAt = "started_at"
-      case expiresAt = "expires_at"
-      case sessionsTotal = "sessions_total"
-    }
   }
 
   let success = true
@@ -213,9 +192,4 @@ struct TrialAPIStart: Encodable {
 struct TrialAPISession: Encodable {
   let success = true
   @Nullable var sessionsRemaining: Int?
-
-  enum CodingKeys: String, CodingKey {
-    case success
-    case sessionsRemaining = "sessions_remaining"
-  }
 }
