@@ -68,7 +68,7 @@ import Testing
       first.reset()
     }
     #expect(try first.step() && first.isNull(0))
-    let insertion: StaticString = "INSERT INTO item (text) VALUES (?)"
+    let insertion: SQL = "INSERT INTO item (text) VALUES (?)"
     #expect(try connection.statement(insertion) === connection.statement(insertion))
     for text in ["a", "b"] { try connection.execute(insertion, text) }
     #expect(try connection.rows(of: "SELECT text FROM item ORDER BY id") { try $0.get(0) } == ["a", "b"])

@@ -70,14 +70,18 @@ extension LedgerTables {
   /// The IDs of a user's purchases at all stores.
   package func purchaseIDs(ofKey key: String) throws -> [Int64] { try account(withKey: key)?.purchases ?? [] }
 
+  /// The columns that change, in the order of their values.
+  private static let accountColumns = """
+    version, newest, verdict, tier, status, product_id, access_until, is_for_life, row_version, purchases, given
+    """
+  private static let accountByKey = SQL("SELECT spelling, \(accountColumns) FROM account WHERE key = ?")
+  private static let upsertAccount = SQL.upsert(
+    "account", key: "key", first: "spelling, first_seen_at", "\(accountColumns), last_seen_at",
+    to: SQL.orLater("account"))
+
   /// The account itself, whomever an anonymous ID means by now.
   func account(withKey key: String) throws -> Account? {
-    try first(
-      """
-      SELECT spelling, version, newest, verdict, tier, status, product_id, access_until, is_for_life, row_version, purchases, given
-      FROM account WHERE key = ?
-      """, key
-    ) { row in
+    try first(Self.accountByKey, key) { row in
       var account = Account(of: try row.get(0, as: UserID?.self) ?? UserID(key))
       account.version = try row.get(1)
       account.newest = try row.get(2)
@@ -94,25 +98,14 @@ extension LedgerTables {
   }
 
   func save(_ account: Account, at now: Int64) throws {
-    let key = account.user.key
+    let (key, access) = (account.user.key, account.access)
     guard let newest = account.newest else { throw StoredForm.Unstorable() }
     changes.invalidate(account.user)
     try execute(
-      """
-      INSERT INTO account
-        (key, spelling, version, newest, verdict, tier, status, product_id, access_until, is_for_life, row_version, purchases,
-         given, first_seen_at, last_seen_at)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-      ON CONFLICT (key) DO UPDATE SET
-        version = excluded.version, newest = excluded.newest, verdict = excluded.verdict, tier = excluded.tier,
-        status = excluded.status, product_id = excluded.product_id, access_until = excluded.access_until,
-        is_for_life = excluded.is_for_life, row_version = excluded.row_version, purchases = excluded.purchases,
-        given = excluded.given,
-        last_seen_at = CASE WHEN account.last_seen_at > excluded.last_seen_at THEN account.last_seen_at ELSE excluded.last_seen_at END
-      """, key, account.user.rawValue == key ? nil : account.user, account.version, newest, account.verdict,
-      account.access?.tier, account.access?.status, account.access?.product, account.access?.until,
-      account.access?.isForLife ?? false, account.rowVersion, StoredForm.text(account.purchases),
-      account.given.isEmpty ? nil : StoredForm.encoded(account.given), now, now)
+      Self.upsertAccount, key, account.user.rawValue == key ? nil : account.user, now, account.version, newest,
+      account.verdict, access?.tier, access?.status, access?.product, access?.until, access?.isForLife ?? false,
+      account.rowVersion, StoredForm.text(account.purchases),
+      account.given.isEmpty ? nil : StoredForm.encoded(account.given), now)
   }
 
   /// The stored spelling of a user's ID, or for an unknown user a fixed one: the first spelling stays, as the app's row
@@ -127,8 +120,8 @@ extension LedgerTables {
 
   /// As `name`, for a key from another table.
   func name(ofKey key: String) throws -> UserID {
-    try first("SELECT coalesce(spelling, key) FROM account WHERE key = ?", key) { try $0.get(0) }
-      ?? first("SELECT coalesce(spelling, key) FROM customer WHERE key = ?", key) { try $0.get(0) } ?? UserID(key)
+    try first("SELECT coalesce(spelling, key) FROM account WHERE key = ?", key)
+      ?? first("SELECT coalesce(spelling, key) FROM customer WHERE key = ?", key) ?? UserID(key)
   }
 
   /// Whether anything is stored about a user. Each query uses an index.
@@ -154,15 +147,14 @@ extension LedgerTables {
 
   func profile(of account: Account) throws -> StoredProfile? {
     guard let verdict = account.verdict else { return nil }
-    let text = try first("SELECT entitlement FROM event WHERE sequence = ?", verdict) { try $0.get(0, as: String.self) }
-    guard let text else { throw StoredForm.Unstorable() }
+    guard let text: String = try first("SELECT entitlement FROM event WHERE sequence = ?", verdict) else {
+      throw StoredForm.Unstorable()
+    }
     return StoredProfile(version: account.version, entitlement: try StoredForm.value(Entitlement.self, text))
   }
 
   /// A user's verdict with all evidence; `nil` for a user without a verdict.
-  func ledgerProfile(of user: UserID) throws -> LedgerProfile? {
-    try account(of: user).flatMap(ledgerProfile)
-  }
+  func ledgerProfile(of user: UserID) throws -> LedgerProfile? { try account(of: user).flatMap(ledgerProfile) }
 
   private func ledgerProfile(of account: Account) throws -> LedgerProfile? {
     guard let profile = try profile(of: account) else { return nil }
@@ -176,8 +168,9 @@ extension LedgerTables {
 
   func profiles(after user: UserID?, limit: Int) throws -> [UserProfile] {
     try all(
-      "SELECT key FROM account WHERE key > ? AND version > 0 ORDER BY key LIMIT ?", user?.key ?? "", max(0, limit)
-    ) { try $0.get(0, as: String.self) }
+      "SELECT key FROM account WHERE key > ? AND version > 0 ORDER BY key LIMIT ?", user?.key ?? "", max(0, limit),
+      as: String.self
+    )
     .compactMap { key in
       guard let account = try account(withKey: key) else { return nil }
       return try ledgerProfile(of: account).map { UserProfile(user: account.user, profile: $0) }
@@ -197,22 +190,19 @@ extension LedgerTables {
         ) overdue JOIN account ON account.key = overdue.user_id
       WHERE account.status <> 'expired' AND account.access_until <= ?
       ORDER BY overdue.scheduled_at LIMIT ?
-      """, moment + Int64(RecheckSchedule.spread), moment, moment, moment, max(0, limit)
-    ) { try $0.get(0) }
+      """, moment + Int64(RecheckSchedule.spread), moment, moment, moment, max(0, limit))
   }
 
   /// The receipt behind the verdict on a user.
   func newestDigest(of account: Account) throws -> ReceiptDigest? {
     guard let verdict = account.verdict else { return nil }
-    return try first("SELECT receipt_sha256 FROM event WHERE sequence = ?", verdict) { row in
-      try row.get(0, as: ReceiptDigest?.self)
-    }.flatMap { $0 }
+    return try first("SELECT receipt_sha256 FROM event WHERE sequence = ?", verdict, as: ReceiptDigest?.self) ?? nil
   }
 
   // MARK: How many have access
 
   func countAccounts(upTo limit: Int) throws -> Int {
-    try first("SELECT count(*) FROM (SELECT 1 FROM account LIMIT ?) AS accounts", limit) { try $0.get(0) } ?? 0
+    try first("SELECT count(*) FROM (SELECT 1 FROM account LIMIT ?) AS accounts", limit) ?? 0
   }
 
   func accessGiven() throws -> [AccessCount] {
@@ -220,10 +210,7 @@ extension LedgerTables {
       """
       SELECT tier, product_id, is_for_life, users FROM access_count WHERE users > 0
       ORDER BY tier, product_id, is_for_life
-      """
-    ) { row in
-      AccessCount(tier: try row.get(0), product: try row.get(1), isForLife: try row.get(2), users: try row.get(3))
-    }
+      """, into: AccessCount.init(tier:product:isForLife:users:))
   }
 
   /// The products of recorded verdicts whose end Apple did not name.

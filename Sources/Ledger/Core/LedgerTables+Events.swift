@@ -69,8 +69,7 @@ extension LedgerTables {
       """
       INSERT INTO event (user_id, previous, kind, recorded_at, request_id, author, text)
       VALUES (?, ?, 'note', ?, ?, ?, ?) RETURNING sequence
-      """, account?.user.key, account?.newest, note.recordedAt, note.requestID, note.author, note.text
-    ) { try $0.get(0, as: Int64.self) }
+      """, account?.user.key, account?.newest, note.recordedAt, note.requestID, note.author, note.text, as: Int64.self)
     guard let sequence else { throw StoredForm.Unstorable() }
     account?.newest = sequence
     return NoteID(sequence: sequence)
@@ -188,9 +187,8 @@ extension LedgerTables {
   }
 
   private func previous(of sequence: Int64, user: String) throws -> Int64? {
-    let kept = try first("SELECT previous FROM event WHERE sequence = ? AND user_id = ?", sequence, user) {
-      try $0.get(0, as: Int64?.self)
-    }
+    let kept = try first(
+      "SELECT previous FROM event WHERE sequence = ? AND user_id = ?", sequence, user, as: Int64?.self)
     // It may have been taken out since the page before.
     return try kept ?? thinned(ofKey: user, with: sequence)?.previous
   }
@@ -215,11 +213,7 @@ extension LedgerTables {
   private func change(
     _ event: StoredEvent, of purchase: Int64, from: UserID?, to: UserID
   ) throws -> OwnershipChange {
-    let key =
-      purchase < 0
-      ? try revenueCatPurchaseKey(purchase)
-      : try first("SELECT environment, original_transaction_id FROM purchase WHERE id = ?", purchase) { try $0.key(0) }
-    guard let key else { throw StoredForm.Unstorable() }
+    guard let key = try key(ofPurchase: purchase) else { throw StoredForm.Unstorable() }
     return OwnershipChange(
       key: key, from: from, to: to, recordedAt: event.recordedAt, requestID: event.requestID, note: try note(event.note)
     )
@@ -228,10 +222,11 @@ extension LedgerTables {
   /// The changes of a purchase's owner, newest first.
   func changes(of purchase: Int64, limit: Int) throws -> [OwnershipChange] {
     try all(
-      "SELECT sequence FROM event WHERE purchase_id = ? AND kind = 'gained' ORDER BY recorded_at DESC, sequence DESC LIMIT ?",
-      purchase,
-      max(0, limit)
-    ) { try $0.get(0, as: Int64.self) }
+      """
+      SELECT sequence FROM event WHERE purchase_id = ? AND kind = 'gained'
+      ORDER BY recorded_at DESC, sequence DESC LIMIT ?
+      """, purchase, max(0, limit), as: Int64.self
+    )
     .compactMap { sequence in
       let event = try event(sequence)
       guard case .change(_, _, let other) = event.content, let owner = event.user else { return nil }
@@ -245,12 +240,12 @@ extension LedgerTables {
     var next = account.newest
     for _ in 0..<Self.verdictsSearched {
       guard let sequence = next else { return false }
-      let event = try first("SELECT previous, receipt_sha256 FROM event WHERE sequence = ?", sequence) { row in
-        (previous: try row.get(0, as: Int64?.self), digest: try row.get(1, as: ReceiptDigest?.self))
-      }
-      guard let event else { return false }
-      if event.digest == digest { return true }
-      next = event.previous
+      let event = try first(
+        "SELECT previous, receipt_sha256 FROM event WHERE sequence = ?", sequence,
+        as: (Int64?, ReceiptDigest?).self)
+      guard let (previous, known) = event else { return false }
+      if known == digest { return true }
+      next = previous
     }
     return false
   }

@@ -19,12 +19,10 @@ extension LedgerTables {
     }
     past.purchases.sort { ($0.purchaseDate ?? .distantPast) > ($1.purchaseDate ?? .distantPast) }
     past.purchases = Array(past.purchases.prefix(SubscriptionEvidence.partLimit))
-    try execute(
-      """
-      INSERT INTO past_evidence (purchase_id, evidence) VALUES (?, ?)
-      ON CONFLICT (purchase_id) DO UPDATE SET evidence = excluded.evidence
-      """, purchase, StoredForm.text(past.withoutAccounts { _ in true }))
+    try execute(Self.upsertPast, purchase, StoredForm.text(past.withoutAccounts { _ in true }))
   }
+
+  private static let upsertPast = SQL.upsert("past_evidence", key: "purchase_id", "evidence")
 
   func pastTransactions(of purchase: Int64) throws -> [Purchase] {
     let key = SubscriptionKey(environment: .production, originalTransactionID: "")

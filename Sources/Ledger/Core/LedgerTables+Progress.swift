@@ -10,13 +10,11 @@ extension LedgerTables {
     let former = try self.progress(ofKey: key)
     let present = former?.merged(with: progress) ?? progress
     guard present != former else { return }
-    try execute(
-      """
-      INSERT INTO user_progress (user_id, seen, viewed, paid) VALUES (?, ?, ?, ?)
-      ON CONFLICT (user_id) DO UPDATE SET seen = excluded.seen, viewed = excluded.viewed, paid = excluded.paid
-      """, key, present.seen, present.viewed, present.paid)
+    try execute(Self.upsertProgress, key, present.seen, present.viewed, present.paid)
     try count(former?.steps ?? [:], replacedBy: present.steps)
   }
+
+  private static let upsertProgress = SQL.upsert("user_progress", key: "user_id", "seen, viewed, paid")
 
   /// Forgets how far a user has come, and takes the user out of the counts.
   func takeProgress(ofKey key: String) throws -> UserProgress? {
@@ -36,9 +34,8 @@ extension LedgerTables {
   }
 
   func progress(ofKey key: String) throws -> UserProgress? {
-    try first("SELECT seen, viewed, paid FROM user_progress WHERE user_id = ?", key) {
-      UserProgress(seen: try $0.get(0), viewed: try $0.get(1), paid: try $0.get(2))
-    }
+    try first(
+      "SELECT seen, viewed, paid FROM user_progress WHERE user_id = ?", key, into: UserProgress.init(seen:viewed:paid:))
   }
 
   private func count(_ former: [UserProgress.Step: Int], replacedBy present: [UserProgress.Step: Int]) throws {
@@ -52,9 +49,8 @@ extension LedgerTables {
 
   /// Notes that a user is near a limit of a tier; `nil`: not any more.
   func noteLimit(_ feature: FeatureName, of user: UserID, near tier: Tier?) throws {
-    let former = try first("SELECT tier FROM near_limit WHERE user_id = ? AND feature = ?", user.key, feature) {
-      try $0.get(0, as: Tier.self)
-    }
+    let former = try first(
+      "SELECT tier FROM near_limit WHERE user_id = ? AND feature = ?", user.key, feature, as: Tier.self)
     guard former != tier else { return }
     if let former { try leaveLimit(feature, near: former, ofKey: user.key) }
     guard let tier else { return }
@@ -64,10 +60,9 @@ extension LedgerTables {
 
   /// Takes a user out of the counts of limits: of another tier they are others.
   func leaveLimits(ofKey key: String) throws {
-    let near = try all("SELECT feature, tier FROM near_limit WHERE user_id = ? ORDER BY feature", key) { row in
-      (feature: try row.get(0, as: FeatureName.self), tier: try row.get(1, as: Tier.self))
-    }
-    for one in near { try leaveLimit(one.feature, near: one.tier, ofKey: key) }
+    let near = try all(
+      "SELECT feature, tier FROM near_limit WHERE user_id = ? ORDER BY feature", key, as: (FeatureName, Tier).self)
+    for (feature, tier) in near { try leaveLimit(feature, near: tier, ofKey: key) }
   }
 
   private func leaveLimit(_ feature: FeatureName, near tier: Tier, ofKey key: String) throws {

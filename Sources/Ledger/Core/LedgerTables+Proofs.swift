@@ -67,10 +67,9 @@ extension LedgerTables {
   }
 
   func digest(ofProof id: Int64) throws -> ReceiptDigest {
-    guard
-      let digest = try first(
-        "SELECT sha256 FROM proof WHERE id = ?", id, read: { try $0.get(0, as: ReceiptDigest.self) })
-    else { throw StoredForm.Unstorable() }
+    guard let digest: ReceiptDigest = try first("SELECT sha256 FROM proof WHERE id = ?", id) else {
+      throw StoredForm.Unstorable()
+    }
     return digest
   }
 
@@ -81,6 +80,11 @@ extension LedgerTables {
       receipt.environment, receipt.bundleID)
   }
 
+  private static let proofColumns =
+    "sha256, environment, bundle_id, is_text, content, recorded_at, frame_id, frame_at"
+  private static let insertProof = SQL.insert("proof", "id, uses, \(proofColumns)")
+  private static let updateProof = SQL.update("proof", proofColumns, "WHERE id = ? AND uses = 1")
+
   /// - Parameter shared: the octets of the receipt that others have too; `nil`: none.
   /// - Returns: the ID of a new row, which one purchase uses.
   func add(
@@ -88,13 +92,8 @@ extension LedgerTables {
   ) throws -> Int64 {
     let stored = try stored(receipt, without: shared)
     return try insert(
-      nextProof(),
-      """
-      INSERT INTO proof
-        (id, sha256, environment, bundle_id, is_text, content, recorded_at, uses, frame_id, frame_at)
-      VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?)
-      """, digest, receipt.environment, receipt.bundleID, stored.isText, stored.content, now, stored.frame?.id,
-      stored.frame?.at)
+      nextProof(), Self.insertProof, 1, digest, receipt.environment, receipt.bundleID, stored.isText, stored.content,
+      now, stored.frame?.id, stored.frame?.at)
   }
 
   /// Puts a receipt in the place of one that only one purchase uses.
@@ -104,12 +103,8 @@ extension LedgerTables {
   ) throws -> Bool {
     let stored = try stored(receipt, without: shared)
     try execute(
-      """
-      UPDATE proof SET sha256 = ?, environment = ?, bundle_id = ?, is_text = ?, content = ?, recorded_at = ?,
-        frame_id = ?, frame_at = ?
-      WHERE id = ? AND uses = 1
-      """, digest, receipt.environment, receipt.bundleID, stored.isText, stored.content, now, stored.frame?.id,
-      stored.frame?.at, id)
+      Self.updateProof, digest, receipt.environment, receipt.bundleID, stored.isText, stored.content, now,
+      stored.frame?.id, stored.frame?.at, id)
     return changesCount == 1
   }
 
@@ -139,12 +134,10 @@ extension LedgerTables {
   /// The row of these octets; `nil` where there are too many rows for a new one.
   private func frame(_ octets: ArraySlice<UInt8>) throws -> Int64? {
     let digest = SHA256Digest(of: octets).bytes
-    let known = try first("SELECT id, content FROM proof_frame WHERE sha256 = ?", digest) {
-      (id: try $0.get(0, as: Int64.self), content: try $0.get(1, as: [UInt8].self))
-    }
+    let known = try first("SELECT id, content FROM proof_frame WHERE sha256 = ?", digest, as: (Int64, [UInt8]).self)
     // A row that was damaged on the disk takes no other receipt along.
-    if let known { return SHA256Digest(of: known.content).bytes == digest ? known.id : nil }
-    let last = try first("SELECT max(id) FROM proof_frame") { try $0.get(0, as: Int64?.self) } ?? nil
+    if let (id, content) = known { return SHA256Digest(of: content).bytes == digest ? id : nil }
+    let last = try first("SELECT max(id) FROM proof_frame", as: Int64?.self) ?? nil
     let id = (last ?? 0) + 1
     guard id <= ProofFrame.limit else { return nil }
     try execute("INSERT INTO proof_frame (id, sha256, content) VALUES (?, ?, ?)", id, digest, Array(octets))

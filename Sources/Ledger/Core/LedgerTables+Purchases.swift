@@ -39,44 +39,36 @@ extension LedgerTables {
 
   // MARK: Purchases
 
+  /// The columns after the owner's, in the order of their values.
+  private static let columns = """
+    claim, proof_id, source, evidence_at, judged_at, account_gone, evidence, renewal_off_at, billing_failed_at,
+    scheduled_at, due_at, attempts
+    """
+  private static let purchaseRow = """
+    SELECT id, environment, original_transaction_id, user_id, account.spelling, \(columns)
+    FROM purchase LEFT JOIN account ON account.key = user_id
+    """
+  private static let purchaseByKey = SQL("\(purchaseRow) WHERE environment = ? AND original_transaction_id = ?")
+  private static let purchaseByID = SQL("\(purchaseRow) WHERE id = ?")
+  private static let updatePurchase = SQL.update("purchase", "user_id, \(columns)", "WHERE id = ?")
+  private static let insertPurchase = SQL.insert(
+    "purchase", "id, environment, original_transaction_id, user_id, \(columns)")
+
   func purchase(_ key: SubscriptionKey) throws -> StoredPurchase? {
-    try first(
-      """
-      SELECT id, environment, original_transaction_id, user_id, account.spelling, claim, proof_id, source, evidence_at,
-        judged_at, account_gone, evidence, renewal_off_at, billing_failed_at, scheduled_at, due_at, attempts
-      FROM purchase LEFT JOIN account ON account.key = user_id
-      WHERE environment = ? AND original_transaction_id = ?
-      """, key.environment, key.originalTransactionID, read: Self.purchase)
+    try first(Self.purchaseByKey, key, read: StoredPurchase.init(_:))
   }
 
   func purchase(id: Int64) throws -> StoredPurchase {
-    let purchase = try first(
-      """
-      SELECT id, environment, original_transaction_id, user_id, account.spelling, claim, proof_id, source, evidence_at,
-        judged_at, account_gone, evidence, renewal_off_at, billing_failed_at, scheduled_at, due_at, attempts
-      FROM purchase LEFT JOIN account ON account.key = user_id
-      WHERE id = ?
-      """, id, read: Self.purchase)
-    guard let purchase else { throw StoredForm.Unstorable() }
+    guard let purchase = try first(Self.purchaseByID, id, read: StoredPurchase.init(_:)) else {
+      throw StoredForm.Unstorable()
+    }
     return purchase
   }
 
-  private static func purchase(_ row: SQLRow) throws -> StoredPurchase {
-    let evidenceAt: Int64 = try row.get(8)
-    let evaluatedAt: Int64 = try row.get(9)
-    let text: String = try row.get(11)
-    var schedule: Schedule?
-    if let scheduledAt: Int64 = try row.get(14) {
-      schedule = Schedule(scheduledAt: scheduledAt, dueAt: try row.get(15), attempts: try row.get(16))
-    }
-    return StoredPurchase(
-      id: try row.get(0),
-      evidence: try StoredForm.evidence(
-        text, of: row.key(1), source: row.get(7), evidenceAt: evidenceAt, evaluatedAt: evaluatedAt,
-        isAccountGone: row.get(10)),
-      owner: try row.get(4, as: UserID?.self) ?? row.get(3), claim: try row.get(5), proof: try row.get(6),
-      evidenceAt: evidenceAt, evaluatedAt: evaluatedAt, rows: text, renewalOffAt: try row.get(12),
-      billingFailedAt: try row.get(13), schedule: schedule)
+  /// The key of a purchase, whichever store it is of.
+  func key(ofPurchase id: Int64) throws -> SubscriptionKey? {
+    guard id < 0 else { return try first("SELECT environment, original_transaction_id FROM purchase WHERE id = ?", id) }
+    return try first("SELECT environment, original_transaction_id FROM revenuecat_purchase WHERE id = ?", id)
   }
 
   /// A user's purchases at Apple's, in the order of `SubscriptionKey.precedes`.
@@ -94,34 +86,21 @@ extension LedgerTables {
   /// - Returns: the row's ID.
   func save(_ purchase: StoredPurchase) throws -> Int64 {
     let evidence = purchase.evidence
-    let key = evidence.key
     changes.invalidate(purchase.owner)
-    if let id = purchase.id {
+    func write<each Value: SQLValue>(_ values: repeat each Value) throws -> Int64 {
+      guard let id = purchase.id else {
+        let id = try insert(nextPurchase(), Self.insertPurchase, evidence.key, repeat each values)
+        try noteFigures(of: id)
+        return id
+      }
       try noteFigures(of: id)
-      try execute(
-        """
-        UPDATE purchase SET
-          user_id = ?, claim = ?, proof_id = ?, source = ?, evidence_at = ?, judged_at = ?, account_gone = ?, evidence = ?,
-          renewal_off_at = ?, billing_failed_at = ?, scheduled_at = ?, due_at = ?, attempts = ?
-        WHERE id = ?
-        """, purchase.owner.key, purchase.claim, purchase.proof, evidence.source, purchase.evidenceAt,
-        purchase.evaluatedAt, evidence.isAccountGone, purchase.rows, purchase.renewalOffAt, purchase.billingFailedAt,
-        purchase.schedule?.scheduledAt, purchase.schedule?.dueAt, purchase.schedule?.attempts ?? 0, id)
+      try execute(Self.updatePurchase, repeat each values, id)
       return id
     }
-    let id = try insert(
-      nextPurchase(),
-      """
-      INSERT INTO purchase
-        (id, environment, original_transaction_id, user_id, claim, proof_id, source, evidence_at, judged_at, account_gone,
-         evidence, renewal_off_at, billing_failed_at, scheduled_at, due_at, attempts)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-      """, key.environment, key.originalTransactionID, purchase.owner.key, purchase.claim, purchase.proof,
-      evidence.source, purchase.evidenceAt, purchase.evaluatedAt, evidence.isAccountGone, purchase.rows,
-      purchase.renewalOffAt, purchase.billingFailedAt, purchase.schedule?.scheduledAt, purchase.schedule?.dueAt,
-      purchase.schedule?.attempts ?? 0)
-    try noteFigures(of: id)
-    return id
+    return try write(
+      purchase.owner.key, purchase.claim, purchase.proof, evidence.source, purchase.evidenceAt, purchase.evaluatedAt,
+      evidence.isAccountGone, purchase.rows, purchase.renewalOffAt, purchase.billingFailedAt,
+      purchase.schedule?.scheduledAt, purchase.schedule?.dueAt, purchase.schedule?.attempts ?? 0)
   }
 
   func knowledge(of digest: ReceiptDigest, for user: UserID) throws -> ReceiptKnowledge {
@@ -150,5 +129,20 @@ extension LedgerTables {
     kept.owner = purchase.owner
     kept.isOwnedByName = purchase.claim == .accountToken
     return kept
+  }
+}
+
+extension LedgerTables.StoredPurchase {
+  fileprivate init(_ row: SQLRow) throws {
+    (evidenceAt, evaluatedAt, rows) = (try row.get(8), try row.get(9), try row.get(11))
+    evidence = try StoredForm.evidence(
+      rows, of: row.get(1), source: row.get(7), evidenceAt: evidenceAt, evaluatedAt: evaluatedAt,
+      isAccountGone: row.get(10))
+    (id, owner) = (try row.get(0), try row.get(4, as: UserID?.self) ?? row.get(3))
+    (claim, proof) = (try row.get(5), try row.get(6))
+    (renewalOffAt, billingFailedAt) = (try row.get(12), try row.get(13))
+    if let scheduledAt: Int64 = try row.get(14) {
+      schedule = .init(scheduledAt: scheduledAt, dueAt: try row.get(15), attempts: try row.get(16))
+    }
   }
 }

@@ -41,10 +41,7 @@ extension LedgerTables {
   func claimRechecks(dueAt now: Date, limit: Int) throws -> [Recheck] {
     let due = try all(
       "SELECT id FROM purchase WHERE due_at <= ? ORDER BY due_at LIMIT ? /*pg: FOR UPDATE SKIP LOCKED */", now,
-      max(0, limit)
-    ) {
-      try $0.get(0, as: Int64.self)
-    }
+      max(0, limit), as: Int64.self)
     return try due.compactMap { id in
       let purchase = try purchase(id: id)
       guard var schedule = purchase.schedule else { return nil }
@@ -82,8 +79,8 @@ extension LedgerTables {
   /// - Parameter id: where to continue.
   func unscheduled(after id: Int64, limit: Int) throws -> [StoredPurchase] {
     try all(
-      "SELECT id FROM purchase WHERE due_at IS NULL AND id > ? ORDER BY id LIMIT ?", id, max(1, limit)
-    ) { try $0.get(0, as: Int64.self) }
+      "SELECT id FROM purchase WHERE due_at IS NULL AND id > ? ORDER BY id LIMIT ?", id, max(1, limit), as: Int64.self
+    )
     .map(purchase(id:))
   }
 }

@@ -2,7 +2,7 @@ internal import Entitlements
 internal import struct FoundationEssentials.Date
 
 /// The statements on the ledger's tables, one function per purpose. They run inside the caller's transaction.
-package struct LedgerTables: Sendable {
+package struct LedgerTables: SQLRunner, Sendable {
   /// The connection is used by one thread at a time, the one on which it was lent.
   nonisolated(unsafe) let connection: any SQLConnection
   /// The cached reads that the open transaction invalidates.
@@ -10,29 +10,11 @@ package struct LedgerTables: Sendable {
 
   init(_ connection: any SQLConnection) { self.connection = connection }
 
-  package func execute<each Value: SQLValue>(_ sql: StaticString, _ values: repeat each Value) throws {
-    try connection.execute(sql, repeat each values)
-  }
-
-  package func first<each Value: SQLValue, Result>(
-    _ sql: StaticString, _ values: repeat each Value, read: (SQLRow) throws -> Result
-  ) throws -> Result? {
-    try connection.first(sql, repeat each values, read: read)
-  }
-
-  package func all<each Value: SQLValue, Result>(
-    _ sql: StaticString, _ values: repeat each Value, read: (SQLRow) throws -> Result
-  ) throws -> [Result] {
-    try connection.all(sql, repeat each values, read: read)
-  }
-
-  package func exists<each Value: SQLValue>(_ sql: StaticString, _ values: repeat each Value) throws -> Bool {
-    try connection.exists(sql, repeat each values)
-  }
+  package func statement(_ sql: SQL) throws -> any SQLStatement { try connection.statement(sql) }
 
   /// Inserts a row, whose number is the first value.
   /// - Parameter id: `nil` where the database numbers rows. SQLite's RETURNING would make a table for each answer.
-  func insert<each Value: SQLValue>(_ id: Int64?, _ sql: StaticString, _ values: repeat each Value) throws -> Int64 {
+  func insert<each Value: SQLValue>(_ id: Int64?, _ sql: SQL, _ values: repeat each Value) throws -> Int64 {
     try execute(sql, id, repeat each values)
     return id ?? connection.lastRow
   }
@@ -42,10 +24,7 @@ package struct LedgerTables: Sendable {
   func nextPurchase() throws -> Int64? { try next("SELECT nextval('purchase_id_seq')") }
   func nextProof() throws -> Int64? { try next("SELECT nextval('proof_id_seq')") }
 
-  private func next(_ sql: StaticString) throws -> Int64? {
-    guard connection.isShared else { return nil }
-    return try first(sql) { try $0.get(0) }
-  }
+  private func next(_ sql: SQL) throws -> Int64? { connection.isShared ? try first(sql) : nil }
 
   /// Rows that the last INSERT, UPDATE or DELETE changed.
   var changesCount: Int { connection.changes }
@@ -68,12 +47,11 @@ package struct LedgerTables: Sendable {
   func isSound() throws -> Bool {
     // PostgreSQL checks each page that it reads, where the cluster has checksums.
     guard !connection.isShared else { return true }
-    return try all("PRAGMA integrity_check(1)") { try $0.get(0, as: String.self) } == ["ok"]
-      && !exists("PRAGMA foreign_key_check")
+    return try all("PRAGMA integrity_check(1)") == ["ok"] && !exists("PRAGMA foreign_key_check")
   }
 
   package func memo(_ name: String) throws -> String? {
-    try first("SELECT text FROM memo WHERE name = ?", name) { try $0.get(0) }
+    try first("SELECT text FROM memo WHERE name = ?", name)
   }
 
   package func keepMemo(_ name: String, _ text: String?) throws {

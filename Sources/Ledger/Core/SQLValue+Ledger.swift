@@ -37,9 +37,18 @@ extension ReceiptDigest: SQLValue {
   init(_ statement: any SQLStatement, _ column: Int) throws { self.init(bytes: try statement.blob(column)) }
 }
 
-extension SQLRow {
-  /// The subscription key in two adjacent columns: environment and original transaction ID.
-  func key(_ column: Int) throws -> SubscriptionKey {
-    SubscriptionKey(environment: try get(column), originalTransactionID: try get(column + 1))
+/// Two adjacent columns: environment and original transaction ID.
+extension SubscriptionKey: SQLValue {
+  package static var width: Int { 2 }
+
+  package func bind(to statement: any SQLStatement, at index: Int) throws {
+    try environment.bind(to: statement, at: index)
+    try originalTransactionID.bind(to: statement, at: index + 1)
+  }
+
+  package init(_ statement: any SQLStatement, _ column: Int) throws {
+    self.init(
+      environment: try StoreEnvironment(statement, column),
+      originalTransactionID: try OriginalTransactionID(statement, column + 1))
   }
 }

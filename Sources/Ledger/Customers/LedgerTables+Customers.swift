@@ -9,43 +9,37 @@ extension LedgerTables {
   /// costs nothing.
   func key(of user: UserID) throws -> String {
     guard user.isAnonymous else { return user.key }
-    return try first("SELECT joined_to FROM customer WHERE key = ? AND joined_to IS NOT NULL", user.key) {
-      try $0.get(0)
-    } ?? user.key
+    return try first("SELECT joined_to FROM customer WHERE key = ? AND joined_to IS NOT NULL", user.key) ?? user.key
   }
 
   /// The customer with an ID; `nil` for one that is not known.
   func customer(_ id: UserID) throws -> Customer? {
     let user = try name(of: id)
-    let own = try first("SELECT first_seen_at, last_seen_at FROM customer WHERE key = ?", user.key) {
-      (firstSeenAt: try $0.get(0, as: Date.self), lastSeenAt: try $0.get(1, as: Date.self))
-    }
+    let own = try first(
+      "SELECT first_seen_at, last_seen_at FROM customer WHERE key = ?", user.key, as: (Date, Date).self)
     let joined = try first(
       """
       SELECT coalesce(spelling, key), first_seen_at FROM customer
       WHERE joined_to = ? AND substr(key, 1, 8) <> ? ORDER BY joined_to, first_seen_at LIMIT 1
-      """, user.key, UserID.devicePrefix
-    ) { (id: try $0.get(0, as: UserID.self), firstSeenAt: try $0.get(1, as: Date.self)) }
-    let account = try first("SELECT first_seen_at, last_seen_at FROM account WHERE key = ?", user.key) {
-      (firstSeenAt: try $0.get(0, as: Date.self), lastSeenAt: try $0.get(1, as: Date.self))
-    }
-    let first = [own?.firstSeenAt, account?.firstSeenAt].compactMap(\.self).min()
-    guard let firstSeenAt = [first, joined?.firstSeenAt].compactMap(\.self).min() else { return nil }
+      """, user.key, UserID.devicePrefix, as: (UserID, Date).self)
+    let account = try first(
+      "SELECT first_seen_at, last_seen_at FROM account WHERE key = ?", user.key, as: (Date, Date).self)
+    let first = [own?.0, account?.0].compactMap(\.self).min()
+    guard let firstSeenAt = [first, joined?.1].compactMap(\.self).min() else { return nil }
     return Customer(
-      user: user, originalID: first == firstSeenAt ? user : joined?.id ?? user, firstSeenAt: firstSeenAt,
-      lastSeenAt: own?.lastSeenAt ?? account?.lastSeenAt ?? firstSeenAt)
+      user: user, originalID: first == firstSeenAt ? user : joined?.0 ?? user, firstSeenAt: firstSeenAt,
+      lastSeenAt: own?.1 ?? account?.1 ?? firstSeenAt)
   }
 
   /// Whether an SDK has named this ID.
   func isCustomer(_ user: UserID) throws -> Bool { try exists("SELECT 1 FROM customer WHERE key = ?", user.key) }
 
+  private static let upsertCustomer = SQL.upsert(
+    "customer", key: "key", first: "spelling, first_seen_at", "last_seen_at", to: SQL.orLater("customer"))
+
   /// Notes that an SDK named this ID now.
   func meet(_ user: UserID, at now: Date) throws {
-    try execute(
-      """
-      INSERT INTO customer (key, spelling, first_seen_at, last_seen_at) VALUES (?, ?, ?, ?)
-      ON CONFLICT (key) DO UPDATE SET last_seen_at = CASE WHEN customer.last_seen_at > excluded.last_seen_at THEN customer.last_seen_at ELSE excluded.last_seen_at END
-      """, user.key, user.rawValue == user.key ? nil : user, now, now)
+    try execute(Self.upsertCustomer, user.key, user.rawValue == user.key ? nil : user, now, now)
     try record(UserProgress(seen: now.utcDay), of: user)
   }
 
@@ -61,8 +55,7 @@ extension LedgerTables {
         AND NOT EXISTS (SELECT 1 FROM reported_bytes WHERE reported_bytes.user_id = customer.key)
         AND NOT EXISTS (SELECT 1 FROM recorded_refusal WHERE recorded_refusal.user_id = customer.key)
       ORDER BY joined_to DESC, first_seen_at DESC LIMIT 1000
-      """, user.key
-    ) { try $0.get(0, as: String.self) }
+      """, user.key, as: String.self)
     for key in idle.dropFirst(Customer.mostAliases) { try forgetCustomer(key) }
   }
 
@@ -96,8 +89,7 @@ extension LedgerTables {
         AND NOT EXISTS (
           SELECT 1 FROM pending_receipt WHERE pending_receipt.user_id = coalesce(customer.spelling, customer.key))
       LIMIT ?
-      """, first, last, moment, limit
-    ) { try $0.get(0) }
+      """, first, last, moment, limit)
   }
 
   func forgetCustomer(_ key: String) throws {
@@ -157,21 +149,16 @@ extension LedgerTables {
   // MARK: Attributes
 
   func attributes(of user: UserID) throws -> [String: CustomerAttribute] {
-    let rows = try all("SELECT name, value, updated_at FROM customer_attribute WHERE key = ?", user.key) { row in
-      (
-        try row.get(0, as: String.self),
-        CustomerAttribute(value: try row.get(1), updatedAtMilliseconds: try row.get(2))
-      )
+    let rows = try all("SELECT name, value, updated_at FROM customer_attribute WHERE key = ?", user.key) {
+      (try $0.get(0, as: String.self), CustomerAttribute(value: try $0.get(1), updatedAtMilliseconds: try $0.get(2)))
     }
     return Dictionary(rows) { first, _ in first }
   }
 
+  private static let upsertAttribute = SQL.upsert("customer_attribute", key: "key, name", "value, updated_at")
+
   func save(_ attribute: CustomerAttribute, named name: String, of user: UserID) throws {
-    try execute(
-      """
-      INSERT INTO customer_attribute (key, name, value, updated_at) VALUES (?, ?, ?, ?)
-      ON CONFLICT (key, name) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at
-      """, user.key, name, attribute.value, attribute.updatedAtMilliseconds)
+    try execute(Self.upsertAttribute, user.key, name, attribute.value, attribute.updatedAtMilliseconds)
   }
 
   // MARK: Troubles of purchases

@@ -41,6 +41,6 @@ extension LedgerTables {
   }
 
   func replicasAlive() throws -> Int {
-    try first("SELECT count(*) FROM replica WHERE beat_at > now() - interval '15 seconds'") { try $0.get(0) } ?? 0
+    try first("SELECT count(*) FROM replica WHERE beat_at > now() - interval '15 seconds'") ?? 0
   }
 }

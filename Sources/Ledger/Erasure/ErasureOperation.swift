@@ -75,7 +75,7 @@ struct ErasureOperation {
     try tables.rename(accountOf: key, to: pseudonym, rowVersion: rowVersion)
     try erase(account.purchases, as: pseudonym, names, &report)
     for id in erased.purchases.subtracting(account.purchases).sorted() {
-      let former = try id < 0 ? tables.revenueCatPurchaseKey(id) : try tables.purchase(id: id).evidence.key
+      let former = try id < 0 ? tables.key(ofPurchase: id) : try tables.purchase(id: id).evidence.key
       guard let former else { continue }
       report.notifications += try tables.eraseNotifications(about: former, isOwn: false, as: pseudonym, names)
     }

@@ -32,7 +32,7 @@ extension LedgerTables {
       try execute("UPDATE change_event SET data = ? WHERE sequence = ?", StoredForm.encoded(detail), sequence)
       return false
     }
-    for name in try all("SELECT name FROM webhook ORDER BY name", read: { try $0.get(0, as: String.self) }) {
+    for name in try all("SELECT name FROM webhook ORDER BY name", as: String.self) {
       try execute("DELETE FROM webhook_delivery WHERE webhook = ? AND sequence = ?", name, sequence)
     }
     if try exists("SELECT 1 FROM change_event WHERE sequence > ? LIMIT 1", sequence) {

@@ -9,14 +9,14 @@ extension LedgerTables {
     let key = try key(of: user)
     var users = [user, UserID(key)]
     for spelling in [
-      try first("SELECT spelling FROM account WHERE key = ?", key, read: { try $0.get(0, as: UserID?.self) }),
-      try first("SELECT reset_spelling FROM outbox WHERE key = ?", key, read: { try $0.get(0, as: UserID?.self) }),
+      try first("SELECT spelling FROM account WHERE key = ?", key, as: UserID?.self),
+      try first("SELECT reset_spelling FROM outbox WHERE key = ?", key, as: UserID?.self),
     ] {
       if case .some(.some(let spelling)) = spelling { users.append(spelling) }
     }
-    let customers = try all("SELECT key, spelling FROM customer WHERE key = ? OR joined_to = ?", key, key) { row in
-      [try row.get(0, as: UserID.self), try row.get(1, as: UserID?.self)].compactMap(\.self)
-    }
+    let customers = try all(
+      "SELECT key, spelling FROM customer WHERE key = ? OR joined_to = ?", key, key, as: (UserID, UserID?).self
+    ).map { [$0, $1].compactMap(\.self) }
     return (key, users + customers.flatMap(\.self))
   }
 
@@ -48,27 +48,21 @@ extension LedgerTables {
     var next = newest
     while let sequence = next {
       let event = try first(
-        "SELECT previous, kind, note, purchase_id, other_user_id FROM event WHERE sequence = ?", sequence
-      ) { row in
-        (
-          previous: try row.get(0, as: Int64?.self), kind: try row.get(1, as: String.self),
-          note: try row.get(2, as: Int64?.self), purchase: try row.get(3, as: Int64?.self),
-          other: try row.get(4, as: String?.self)
-        )
-      }
-      guard let event else {
+        "SELECT previous, kind, note, purchase_id, other_user_id FROM event WHERE sequence = ?", sequence,
+        as: (Int64?, String, Int64?, Int64?, String?).self)
+      guard let (previous, kind, note, purchase, other) = event else {
         guard let stretch = try thinned(ofKey: key, endingWith: sequence) else { throw StoredForm.Unstorable() }
         next = stretch.previous
         continue
       }
-      if event.kind == "note" { notes.insert(sequence) }
-      if let note = event.note { notes.insert(note) }
-      if let purchase = event.purchase { erased.purchases.insert(purchase) }
-      if event.kind == "gained", event.other != nil { try eraseRequestID(ofLossesAfter: sequence) }
+      if kind == "note" { notes.insert(sequence) }
+      if let note { notes.insert(note) }
+      if let purchase { erased.purchases.insert(purchase) }
+      if kind == "gained", other != nil { try eraseRequestID(ofLossesAfter: sequence) }
       try execute(
         "UPDATE event SET user_id = ?, request_id = ? WHERE sequence = ?", pseudonym, ErasedNames.text, sequence)
       erased.events += 1
-      next = event.previous
+      next = previous
     }
     try execute("UPDATE thinned SET user_id = ? WHERE user_id = ?", pseudonym, key)
     for note in notes.sorted() { erased.notes += try erase(note: note) ? 1 : 0 }
@@ -101,7 +95,7 @@ extension LedgerTables {
 
   /// The number of purchases that use a proof.
   func uses(ofProof id: Int64) throws -> Int {
-    guard let uses = try first("SELECT uses FROM proof WHERE id = ?", id, read: { try $0.get(0, as: Int.self) }) else {
+    guard let uses = try first("SELECT uses FROM proof WHERE id = ?", id, as: Int.self) else {
       throw StoredForm.Unstorable()
     }
     return uses
@@ -188,15 +182,13 @@ extension LedgerTables {
 
   /// A job may have kept how far through the users it has got. It goes on from a part of the name, which comes before it.
   func eraseMemos(_ names: ErasedNames) throws {
-    let memos = try all("SELECT name, text FROM memo") { row in
-      (name: try row.get(0, as: String.self), text: try row.get(1, as: String.self))
-    }
-    for memo in memos where names.occurs(inJSON: memo.text) {
-      var text = memo.text
+    for (memo, kept) in try all("SELECT name, text FROM memo", as: (String, String).self)
+    where names.occurs(inJSON: kept) {
+      var text = kept
       for name in names.spellings {
         text = text.replacing("\"\(name)\"", with: "\"\(name.prefix(name.count / 2))\"")
       }
-      try keepMemo(memo.name, text)
+      try keepMemo(memo, text)
     }
   }
 
@@ -206,12 +198,6 @@ extension LedgerTables {
     var uuid: String
     var user: String?
     var payload: String?
-
-    init(_ row: SQLRow) throws {
-      uuid = try row.get(0)
-      user = try row.get(1)
-      payload = try row.get(2)
-    }
   }
 
   /// Takes the text from the notifications about a purchase that name a user, and the name with it.
@@ -223,14 +209,15 @@ extension LedgerTables {
   ) throws -> Int {
     let kept = try all(
       "SELECT uuid, user_id, payload FROM notification WHERE environment = ? AND original_transaction_id = ?",
-      key.environment, key.originalTransactionID, read: KeptNotification.init)
+      key, into: KeptNotification.init(uuid:user:payload:))
     return try kept.reduce(0) { try $0 + (erase($1, isOwn: isOwn, as: pseudonym, names) ? 1 : 0) }
   }
 
   /// - Returns: whether the text was there.
   func erase(notification uuid: String, as pseudonym: UserID?, _ names: ErasedNames) throws -> Bool {
     let kept = try first(
-      "SELECT uuid, user_id, payload FROM notification WHERE uuid = ?", uuid, read: KeptNotification.init)
+      "SELECT uuid, user_id, payload FROM notification WHERE uuid = ?", uuid,
+      into: KeptNotification.init(uuid:user:payload:))
     return try kept.map { try erase($0, isOwn: false, as: pseudonym, names) } ?? false
   }
 

@@ -43,12 +43,12 @@ extension LedgerTables {
   func findTraces(_ names: ErasedNames, from place: TracePlace, into traces: inout NameTraces) throws -> TracePlace? {
     switch place {
     case .purchases(let after):
-      let last = try first("SELECT coalesce(max(id), 0) FROM purchase") { try $0.get(0, as: Int64.self) } ?? 0
+      let last = try first("SELECT coalesce(max(id), 0) FROM purchase", as: Int64.self) ?? 0
       let end = min(last, after + 5_000)
       for pattern in names.accountPatterns {
         traces.purchases += try all(
-          "SELECT id FROM purchase WHERE id > ? AND id <= ? AND lower(evidence) LIKE ?", after, end, pattern
-        ) { try $0.get(0, as: Int64.self) }
+          "SELECT id FROM purchase WHERE id > ? AND id <= ? AND lower(evidence) LIKE ?", after, end, pattern,
+          as: Int64.self)
       }
       return end < last ? .purchases(after: end) : .unclaimed(after: TracePlace.start)
     case .unclaimed(let after):
@@ -61,7 +61,7 @@ extension LedgerTables {
       ) { row in
         let proof = try row.get(3, as: String?.self)
         return (
-          key: try row.key(0),
+          key: try row.get(0, as: SubscriptionKey.self),
           isNamed: try names.occurs(inJSON: row.get(2)) || (proof.map(names.occurs(inSigned:)) ?? false)
         )
       }
@@ -81,7 +81,7 @@ extension LedgerTables {
         WHERE environment > ? OR (environment = ? AND original_transaction_id > ?)
         ORDER BY environment, original_transaction_id LIMIT 500
         """, after.environment, after.environment, after.originalTransactionID
-      ) { row in (key: try row.key(0), isNamed: try names.occurs(inJSON: row.get(2))) }
+      ) { row in (key: try row.get(0, as: SubscriptionKey.self), isNamed: try names.occurs(inJSON: row.get(2))) }
       traces.reports += page.filter(\.isNamed).map(\.key)
       return page.count == 500 ? page.last.map { .reports(after: $0.key) } : .events(after: "revenuecat:")
     case .events(let after):
@@ -175,9 +175,7 @@ extension LedgerTables {
       if try erase(changeEvent: sequence, names, as: pseudonym) { report.changeEvents += 1 }
     }
     for sequence in traces.notes {
-      let text = try first("SELECT text FROM event WHERE sequence = ? AND kind = 'note'", sequence) {
-        try $0.get(0, as: String.self)
-      }
+      let text = try first("SELECT text FROM event WHERE sequence = ? AND kind = 'note'", sequence, as: String.self)
       guard let text else { continue }
       let redacted = names.redacted(text)
       guard redacted != text else { continue }

@@ -32,9 +32,8 @@ extension LedgerTables {
     try appendChangeEvent(type.rawValue, of: user, at: moment, recordedAt: moment, detail)
   }
 
-  /// The events after a place, in their order. Those of the type `user.erased` are nobody's any more: see `erase`.
-  func changeEvents(after sequence: Int64, limit: Int) throws -> [ChangeEvent] {
-    try all(
+  private static func changeEvents(where condition: String) -> SQL {
+    SQL(
       """
       SELECT change.sequence, change.type, change.user_id,
         (SELECT coalesce(spelling, key) FROM account WHERE key = change.user_id), change.at, change.recorded_at, change.data,
@@ -42,22 +41,22 @@ extension LedgerTables {
       FROM change_event AS change
         LEFT JOIN event AS verdict ON verdict.sequence = change.verdict
         LEFT JOIN event AS former ON former.sequence = change.former
-      WHERE change.sequence > ? AND change.type <> 'user.erased' ORDER BY change.sequence LIMIT ?
-      """, sequence, max(0, limit), read: Self.changeEvent)
+      WHERE change.sequence > ? AND \(condition)
+      """)
+  }
+
+  private static let eventsAfter = changeEvents(where: "change.type <> 'user.erased' ORDER BY change.sequence LIMIT ?")
+  private static let eventsOfUser = changeEvents(
+    where: "change.sequence <= ? AND change.user_id = ? ORDER BY change.sequence")
+
+  /// The events after a place, in their order. Those of the type `user.erased` are nobody's any more: see `erase`.
+  func changeEvents(after sequence: Int64, limit: Int) throws -> [ChangeEvent] {
+    try all(Self.eventsAfter, sequence, max(0, limit), read: Self.changeEvent)
   }
 
   /// The events of an account between two places.
   func changeEvents(after sequence: Int64, through last: Int64, of key: String) throws -> [ChangeEvent] {
-    try all(
-      """
-      SELECT change.sequence, change.type, change.user_id,
-        (SELECT coalesce(spelling, key) FROM account WHERE key = change.user_id), change.at, change.recorded_at, change.data,
-        verdict.entitlement, former.entitlement
-      FROM change_event AS change
-        LEFT JOIN event AS verdict ON verdict.sequence = change.verdict
-        LEFT JOIN event AS former ON former.sequence = change.former
-      WHERE change.sequence > ? AND change.sequence <= ? AND change.user_id = ? ORDER BY change.sequence
-      """, sequence, last, key, read: Self.changeEvent)
+    try all(Self.eventsOfUser, sequence, last, key, read: Self.changeEvent)
   }
 
   private static func changeEvent(_ row: SQLRow) throws -> ChangeEvent {
@@ -72,15 +71,14 @@ extension LedgerTables {
 
   /// The number of the newest event; zero without one.
   func newestChangeEvent() throws -> Int64 {
-    try first("SELECT sequence FROM change_event WHERE sequence > 0 ORDER BY sequence DESC LIMIT 1") { try $0.get(0) }
+    try first("SELECT sequence FROM change_event WHERE sequence > 0 ORDER BY sequence DESC LIMIT 1")
       ?? 0
   }
 
   /// Whether the oldest event is from before a moment, and not the only one.
   func hasChangeEvents(before moment: Date) throws -> Bool {
-    let oldest = try all("SELECT recorded_at FROM change_event WHERE sequence > 0 ORDER BY sequence LIMIT 2") {
-      try $0.get(0, as: Date.self)
-    }
+    let oldest = try all(
+      "SELECT recorded_at FROM change_event WHERE sequence > 0 ORDER BY sequence LIMIT 2", as: Date.self)
     return try oldest.count == 2 && (oldest.first.map { $0 < moment } ?? false)
       || exists("SELECT 1 FROM recorded_refusal WHERE until < ? LIMIT 1", moment)
       || exists("SELECT 1 FROM reported_event WHERE recorded_at < ? LIMIT 1", moment)
@@ -97,19 +95,15 @@ extension LedgerTables {
     return changesCount == 1
   }
 
+  private static let upsertBytes = SQL.upsert("reported_bytes", key: "user_id", "day, bytes")
+
   /// Counts the bytes of an event that an app reports of a user.
   /// - Returns: whether they are within those of a day; else nothing is counted.
   func countReport(_ bytes: Int, of user: UserID, on day: Int) throws -> Bool {
-    let known = try first("SELECT bytes FROM reported_bytes WHERE user_id = ? AND day = ?", user.key, day) {
-      try $0.get(0, as: Int.self)
-    }
+    let known: Int? = try first("SELECT bytes FROM reported_bytes WHERE user_id = ? AND day = ?", user.key, day)
     let total = (known ?? 0) + bytes
     guard total <= AppEvent.mostBytes else { return false }
-    try execute(
-      """
-      INSERT INTO reported_bytes (user_id, day, bytes) VALUES (?, ?, ?)
-      ON CONFLICT (user_id) DO UPDATE SET day = excluded.day, bytes = excluded.bytes
-      """, user.key, day, total)
+    try execute(Self.upsertBytes, user.key, day, total)
     return true
   }
 
@@ -130,10 +124,10 @@ extension LedgerTables {
   /// - Returns: how many were deleted.
   func pruneChangeEvents(before moment: Date, limit: Int) throws -> Int {
     let refusals = try all(
-      "SELECT user_id, subject FROM recorded_refusal WHERE until < ? ORDER BY until LIMIT ?", moment, max(0, limit)
-    ) { (user: try $0.get(0, as: String.self), subject: try $0.get(1, as: String.self)) }
-    for one in refusals {
-      try execute("DELETE FROM recorded_refusal WHERE user_id = ? AND subject = ?", one.user, one.subject)
+      "SELECT user_id, subject FROM recorded_refusal WHERE until < ? ORDER BY until LIMIT ?", moment, max(0, limit),
+      as: (String, String).self)
+    for (user, subject) in refusals {
+      try execute("DELETE FROM recorded_refusal WHERE user_id = ? AND subject = ?", user, subject)
     }
     try execute(
       """
@@ -142,12 +136,12 @@ extension LedgerTables {
       """, moment, max(0, limit))
     let newest = try newestChangeEvent()
     let oldest = try all(
-      "SELECT sequence, recorded_at FROM change_event WHERE sequence > 0 ORDER BY sequence LIMIT ?", max(0, limit)
-    ) { (sequence: try $0.get(0, as: Int64.self), recordedAt: try $0.get(1, as: Date.self)) }
-    let over = oldest.prefix { $0.recordedAt < moment && $0.sequence < newest }
-    guard let last = over.last else { return 0 }
-    try execute("DELETE FROM change_event WHERE sequence <= ?", last.sequence)
-    try pruneDeliveries(through: last.sequence)
+      "SELECT sequence, recorded_at FROM change_event WHERE sequence > 0 ORDER BY sequence LIMIT ?", max(0, limit),
+      as: (Int64, Date).self)
+    let over = oldest.prefix { $0.1 < moment && $0.0 < newest }
+    guard let (last, _) = over.last else { return 0 }
+    try execute("DELETE FROM change_event WHERE sequence <= ?", last)
+    try pruneDeliveries(through: last)
     return over.count
   }
 
@@ -159,37 +153,23 @@ extension LedgerTables {
     }
   }
 
+  private static let upsertCovered = SQL.upsert("covered_verdict", key: "user_id", "entitlement")
+
   func cover(_ verdict: Entitlement?, of user: UserID) throws {
     guard let verdict else { return try execute("DELETE FROM covered_verdict WHERE user_id = ?", user.key) }
-    try execute(
-      """
-      INSERT INTO covered_verdict (user_id, entitlement) VALUES (?, ?)
-      ON CONFLICT (user_id) DO UPDATE SET entitlement = excluded.entitlement
-      """, user.key, StoredForm.text(verdict.inWholeMilliseconds))
+    try execute(Self.upsertCovered, user.key, StoredForm.text(verdict.inWholeMilliseconds))
   }
 
   // MARK: Refusals
+
+  private static let upsertRefusal = SQL.upsert("recorded_refusal", key: "user_id, subject", "until")
 
   /// Whether a refusal makes an event: none of its kind did lately. Then it counts as the latest.
   func admitsRefusalEvent(of subject: String, to user: UserID, at now: Date, until: Date) throws -> Bool {
     let isRecent = try exists(
       "SELECT 1 FROM recorded_refusal WHERE user_id = ? AND subject = ? AND until > ?", user.key, subject, now)
     guard !isRecent else { return false }
-    try execute(
-      """
-      INSERT INTO recorded_refusal (user_id, subject, until) VALUES (?, ?, ?)
-      ON CONFLICT (user_id, subject) DO UPDATE SET until = excluded.until
-      """, user.key, subject, until)
+    try execute(Self.upsertRefusal, user.key, subject, until)
     return true
-  }
-
-  /// The key of a purchase, whichever store it is of.
-  func key(ofPurchase id: Int64) throws -> SubscriptionKey? {
-    if id > 0 {
-      return try first("SELECT environment, original_transaction_id FROM purchase WHERE id = ?", id) { try $0.key(0) }
-    }
-    return try first("SELECT environment, original_transaction_id FROM revenuecat_purchase WHERE id = ?", id) {
-      try $0.key(0)
-    }
   }
 }

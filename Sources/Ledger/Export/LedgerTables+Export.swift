@@ -17,9 +17,9 @@ extension LedgerTables {
       lastSeenAt: customer?.lastSeenAt, progress: try progress(ofKey: key),
       grants: try given(to: UserID(key), limit: 10_000), trials: try trials(of: key), devices: try devices(of: key),
       totals: try totals(of: key),
-      timeZone: try first("SELECT name FROM user_time_zone WHERE user_id = ?", key) { try $0.get(0) },
+      timeZone: try first("SELECT name FROM user_time_zone WHERE user_id = ?", key),
       exposures: try exposures(of: key), attributes: try attributes(of: UserID(key)),
-      waitingReceipts: try Set(users.flatMap(\.spellings)).sorted().flatMap(waitingReceipts(of:)),
+      waitingReceipts: try Set(users.flatMap(\.spellings)).sorted().flatMap(pendingReceipts(of:)),
       reports: try reports(of: key), update: try keptUpdate(of: key))
   }
 
@@ -31,7 +31,7 @@ extension LedgerTables {
   }
 
   private func trials(of key: String) throws -> [TrialRecord] {
-    try all("SELECT id FROM trial WHERE user_id = ? ORDER BY id", key) { try $0.get(0, as: Int64.self) }
+    try all("SELECT id FROM trial WHERE user_id = ? ORDER BY id", key, as: Int64.self)
       .compactMap(trial)
   }
 
@@ -51,36 +51,21 @@ extension LedgerTables {
   }
 
   private func totals(of key: String) throws -> [String: Int] {
-    let totals = try all("SELECT feature, total FROM feature_total WHERE user_id = ?", key) { row in
-      (try row.get(0, as: String.self), try row.get(1, as: Int.self))
-    }
+    let totals = try all("SELECT feature, total FROM feature_total WHERE user_id = ?", key, as: (String, Int).self)
     return Dictionary(totals) { first, _ in first }
-  }
-
-  private func waitingReceipts(of spelling: String) throws -> [PendingReceipt] {
-    try all(
-      """
-      SELECT id, user_id, base64, request_id, received_at, attempts FROM pending_receipt WHERE user_id = ? ORDER BY id
-      """, spelling
-    ) { row in
-      PendingReceipt(
-        id: try row.get(0), user: try row.get(1), base64: try row.get(2), requestID: try row.get(3),
-        receivedAt: try row.get(4), attempts: try row.get(5))
-    }
   }
 
   private func reports(of key: String) throws -> [SubscriptionKey: [StoreEvent]] {
     let reports = try all(
       "SELECT environment, original_transaction_id, events FROM revenuecat_report WHERE user_id = ?", key
-    ) { row in (try row.key(0), try StoredForm.decoded([StoreEvent].self, row.get(2))) }
+    ) { row in (try row.get(0, as: SubscriptionKey.self), try StoredForm.decoded([StoreEvent].self, row.get(2))) }
     return Dictionary(reports) { first, _ in first }
   }
 
   private func keptUpdate(of key: String) throws -> UserRecord.KeptUpdate? {
-    try first("SELECT state, waiting_since, attempts, problem FROM outbox WHERE key = ?", key) { row in
-      UserRecord.KeptUpdate(
-        state: try row.get(0), waitingSince: try row.get(1), attempts: try row.get(2), problem: try row.get(3))
-    }
+    try first(
+      "SELECT state, waiting_since, attempts, problem FROM outbox WHERE key = ?", key,
+      into: UserRecord.KeptUpdate.init(state:waitingSince:attempts:problem:))
   }
 
   /// - Parameter start: how many purchases of the account come before.
@@ -116,11 +101,7 @@ extension LedgerTables {
       SELECT feature, consumed_at, number, amount, returned, idempotency_key FROM consumption
       WHERE user_id = ? AND (feature > ? OR (feature = ? AND (consumed_at > ? OR (consumed_at = ? AND number > ?))))
       ORDER BY feature, consumed_at, number LIMIT ?
-      """, key, last.feature, last.feature, last.consumedAt, last.consumedAt, last.number, limit
-    ) { row in
-      ExportedConsumption(
-        feature: try row.get(0), consumedAt: try row.get(1), number: try row.get(2), amount: try row.get(3),
-        returned: try row.get(4), idempotencyKey: try row.get(5))
-    }
+      """, key, last.feature, last.feature, last.consumedAt, last.consumedAt, last.number, limit,
+      into: ExportedConsumption.init(feature:consumedAt:number:amount:returned:idempotencyKey:))
   }
 }

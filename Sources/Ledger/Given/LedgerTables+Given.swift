@@ -11,49 +11,40 @@ extension LedgerTables {
         (user_id, kind, tier, starts_at, ends_at, author, text, request_id, recorded_at, is_over, idempotency_key)
       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?) RETURNING id
       """, user.key, giving.kind, giving.tier, giving.startsAt, giving.endsAt, giving.author, giving.note,
-      giving.requestID, giving.evaluationContext.recordedAt, giving.idempotencyKey
-    ) { try $0.get(0, as: Int64.self) }
+      giving.requestID, giving.evaluationContext.recordedAt, giving.idempotencyKey, as: Int64.self)
     guard let id, let record = try given(id) else { throw StoredForm.Unstorable() }
     return record
   }
 
-  func given(_ id: GivenPeriod.ID) throws -> GivenRecord? {
-    try first(
+  private static func given(where condition: String) -> SQL {
+    SQL(
       """
       SELECT id, (SELECT coalesce(spelling, key) FROM account WHERE key = user_id), user_id, kind, tier, starts_at,
         ends_at, ended_at, author, text, request_id, recorded_at
-      FROM given_period WHERE id = ?
-      """, id, read: Self.given)
+      FROM given_period WHERE \(condition)
+      """)
   }
 
+  private static let givenByID = given(where: "id = ?")
+  private static let givenByKey = given(where: "user_id = ? AND idempotency_key = ?")
+  private static let givenToUser = given(where: "user_id = ? ORDER BY id DESC LIMIT ?")
+  private static let givenToUserNotOver = given(where: "user_id = ? AND is_over = 0 ORDER BY id")
+  private static let givenEnded = given(where: "is_over = 0 AND ends_at <= ? ORDER BY ends_at, id LIMIT ?")
+
+  func given(_ id: GivenPeriod.ID) throws -> GivenRecord? { try first(Self.givenByID, id, read: Self.given) }
+
   func given(to user: UserID, under idempotencyKey: String) throws -> GivenRecord? {
-    try first(
-      """
-      SELECT id, (SELECT coalesce(spelling, key) FROM account WHERE key = user_id), user_id, kind, tier, starts_at,
-        ends_at, ended_at, author, text, request_id, recorded_at
-      FROM given_period WHERE user_id = ? AND idempotency_key = ?
-      """, user.key, idempotencyKey, read: Self.given)
+    try first(Self.givenByKey, user.key, idempotencyKey, read: Self.given)
   }
 
   /// Everything that was ever given to a user, the newest first.
   func given(to user: UserID, limit: Int) throws -> [GivenRecord] {
-    try all(
-      """
-      SELECT id, (SELECT coalesce(spelling, key) FROM account WHERE key = user_id), user_id, kind, tier, starts_at,
-        ends_at, ended_at, author, text, request_id, recorded_at
-      FROM given_period WHERE user_id = ? ORDER BY id DESC LIMIT ?
-      """, user.key, max(0, limit), read: Self.given)
+    try all(Self.givenToUser, user.key, max(0, limit), read: Self.given)
   }
 
   /// The periods of a user whose end is not recorded, in the order in which they were given.
   func givenNotOver(to user: UserID) throws -> [GivenPeriod] {
-    try all(
-      """
-      SELECT id, (SELECT coalesce(spelling, key) FROM account WHERE key = user_id), user_id, kind, tier, starts_at,
-        ends_at, ended_at, author, text, request_id, recorded_at
-      FROM given_period WHERE user_id = ? AND is_over = 0 ORDER BY id
-      """, user.key, read: Self.given
-    ).map(\.period)
+    try all(Self.givenToUserNotOver, user.key, read: Self.given).map(\.period)
   }
 
   func hasGiven(endedAt now: Date) throws -> Bool {
@@ -61,12 +52,7 @@ extension LedgerTables {
   }
 
   func given(endedAt now: Date, limit: Int) throws -> [GivenRecord] {
-    try all(
-      """
-      SELECT id, (SELECT coalesce(spelling, key) FROM account WHERE key = user_id), user_id, kind, tier, starts_at,
-        ends_at, ended_at, author, text, request_id, recorded_at
-      FROM given_period WHERE is_over = 0 AND ends_at <= ? ORDER BY ends_at, id LIMIT ?
-      """, now, max(0, limit), read: Self.given)
+    try all(Self.givenEnded, now, max(0, limit), read: Self.given)
   }
 
   /// - Parameter endedAt: the moment of an early end; `nil` at its own end.

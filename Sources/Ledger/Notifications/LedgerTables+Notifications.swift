@@ -28,12 +28,8 @@ extension LedgerTables {
       SELECT uuid, type, subtype, signed_at, received_at, outcome, user_id FROM notification
       WHERE environment = ? AND original_transaction_id = ?
       ORDER BY received_at DESC, rowid DESC LIMIT ?
-      """, key.environment, key.originalTransactionID, max(0, limit)
-    ) { row in
-      NotificationLine(
-        uuid: try row.get(0), type: try row.get(1), subtype: try row.get(2), signedAt: try row.get(3),
-        receivedAt: try row.get(4), outcome: try row.get(5), user: try row.get(6))
-    }
+      """, key, max(0, limit),
+      into: NotificationLine.init(uuid:type:subtype:signedAt:receivedAt:outcome:user:))
   }
 
   /// When the newest of Apple's notifications was received.
@@ -46,8 +42,7 @@ extension LedgerTables {
       """
       SELECT received_at FROM notification WHERE received_at > 0 AND substr(uuid, 1, 11) <> 'revenuecat:'
       ORDER BY received_at DESC LIMIT 1
-      """
-    ) { try $0.get(0) }
+      """)
   }
 
   /// When the newest of RevenueCat's events was received. As above, the index by time is read from its end to the first
@@ -60,8 +55,7 @@ extension LedgerTables {
       """
       SELECT received_at FROM notification WHERE received_at > 0 AND substr(uuid, 1, 11) = 'revenuecat:'
       ORDER BY received_at DESC LIMIT 1
-      """
-    ) { try $0.get(0) }
+      """)
   }
 
   func hasNotifications(before: Date) throws -> Bool {

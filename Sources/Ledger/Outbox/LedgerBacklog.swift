@@ -48,14 +48,11 @@ extension LedgerTables {
         """
         SELECT problem FROM outbox WHERE key = (
           SELECT key FROM outbox WHERE state = 'waiting' AND problem_at IS NOT NULL ORDER BY problem_at DESC LIMIT 1)
-        """
-      ) { try $0.get(0) }
+        """)
     }
-    backlog.pendingReceipts = try first("SELECT count(*) FROM pending_receipt") { try $0.get(0) } ?? 0
+    backlog.pendingReceipts = try first("SELECT count(*) FROM pending_receipt") ?? 0
     // Ordered by ID, the order of arrival: a scan of the rows would read every receipt.
-    backlog.oldestPendingReceipt = try first("SELECT received_at FROM pending_receipt ORDER BY id LIMIT 1") {
-      try $0.get(0)
-    }
+    backlog.oldestPendingReceipt = try first("SELECT received_at FROM pending_receipt ORDER BY id LIMIT 1")
     try first("SELECT count(*), min(scheduled_at) FROM purchase WHERE due_at <= ?", now) { row in
       backlog.rechecksDue = try row.get(0)
       backlog.oldestRecheck = try row.get(1)

@@ -41,13 +41,11 @@ extension LedgerTables {
 
   /// Since when a user's row is outdated; `nil` if it is not.
   func waitingSince(of account: Account) throws -> Date? {
-    try first("SELECT waiting_since FROM outbox WHERE key = ? AND state = 'waiting'", account.user.key) {
-      try $0.get(0)
-    }
+    try first("SELECT waiting_since FROM outbox WHERE key = ? AND state = 'waiting'", account.user.key)
   }
 
   func writeState(of user: UserID) throws -> ProfileWriteState {
-    try first("SELECT state FROM outbox WHERE key = ?", user.key) { try Self.state($0.get(0)) } ?? .written
+    try first("SELECT state FROM outbox WHERE key = ?", user.key).map(Self.state) ?? .written
   }
 
   private static func state(_ text: String) throws -> ProfileWriteState {
@@ -60,14 +58,20 @@ extension LedgerTables {
   }
 
   func waitingUpdate(of user: UserID) throws -> WaitingUpdate? {
-    try first(
-      """
-      SELECT outbox.key, coalesce(account.spelling, outbox.reset_spelling), outbox.version,
-        coalesce(outbox.reset, event.entitlement), waiting_since, attempts, state, outbox.reset
-      FROM outbox LEFT JOIN account ON account.key = outbox.key LEFT JOIN event ON event.sequence = account.verdict
-      WHERE outbox.key = ?
-      """, user.key, read: Self.update)
+    try first(Self.updateByKey, user.key, read: Self.update)
   }
+
+  private static let updateRow = """
+    SELECT outbox.key, coalesce(account.spelling, outbox.reset_spelling), outbox.version,
+      coalesce(outbox.reset, event.entitlement), waiting_since, attempts, state, outbox.reset
+    FROM outbox LEFT JOIN account ON account.key = outbox.key LEFT JOIN event ON event.sequence = account.verdict
+    """
+  private static let updateByKey = SQL("\(updateRow) WHERE outbox.key = ?")
+  private static let updatesDue = SQL(
+    """
+    \(updateRow) WHERE outbox.due_at <= ? ORDER BY outbox.due_at, outbox.waiting_since, outbox.key LIMIT ?
+    /*pg: FOR UPDATE OF outbox SKIP LOCKED */
+    """)
 
   private static func update(_ row: SQLRow) throws -> WaitingUpdate {
     var update = WaitingUpdate(
@@ -83,14 +87,7 @@ extension LedgerTables {
   }
 
   func claimUpdates(dueAt now: Date, until lease: Date, limit: Int) throws -> [WaitingUpdate] {
-    let due = try all(
-      """
-      SELECT outbox.key, coalesce(account.spelling, outbox.reset_spelling), outbox.version,
-        coalesce(outbox.reset, event.entitlement), waiting_since, attempts, state, outbox.reset
-      FROM outbox LEFT JOIN account ON account.key = outbox.key LEFT JOIN event ON event.sequence = account.verdict
-      WHERE outbox.due_at <= ? ORDER BY outbox.due_at, outbox.waiting_since, outbox.key LIMIT ?
-      /*pg: FOR UPDATE OF outbox SKIP LOCKED */
-      """, now, max(0, limit), read: Self.update)
+    let due = try all(Self.updatesDue, now, max(0, limit), read: Self.update)
     for update in due { try execute("UPDATE outbox SET due_at = ? WHERE key = ?", lease, update.user.key) }
     return due
   }

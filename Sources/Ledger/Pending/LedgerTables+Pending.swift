@@ -25,61 +25,51 @@ extension LedgerTables {
 
   func postpone(_ receipt: PendingReceipt, digest: ReceiptDigest) throws -> Place {
     let user = receipt.user
-    let known = try first("SELECT id FROM pending_receipt WHERE user_id = ? AND sha256 = ?", user, digest) {
-      try $0.get(0, as: Int64.self)
-    }
+    let known = try first(
+      "SELECT id FROM pending_receipt WHERE user_id = ? AND sha256 = ?", user, digest, as: Int64.self)
     if let known { return .row(known) }
     // Base64 has as many bytes as characters.
     let size = receipt.base64.utf8.count
     let own = try first(
-      "SELECT count(*), coalesce(sum(length(base64)), 0) FROM pending_receipt WHERE user_id = ?", user
-    ) { (waiting: try $0.get(0, as: Int.self), bytes: try $0.get(1, as: Int.self)) }
-    guard let own, own.waiting < Self.pendingPerUser, own.bytes + size <= Self.pendingBytesPerUser else {
+      "SELECT count(*), coalesce(sum(length(base64)), 0) FROM pending_receipt WHERE user_id = ?", user,
+      as: (Int, Int).self)
+    guard let (waiting, bytes) = own, waiting < Self.pendingPerUser, bytes + size <= Self.pendingBytesPerUser else {
       return .tooMany
     }
-    let all = try first("SELECT bytes FROM pending_total WHERE id = 1") { try $0.get(0, as: Int.self) }
+    let all: Int? = try first("SELECT bytes FROM pending_total WHERE id = 1")
     guard let all, all + size <= Self.pendingBytes else { return .full }
     let saved = try first(
       """
       INSERT INTO pending_receipt (user_id, sha256, base64, request_id, received_at, attempts, due_at)
       VALUES (?, ?, ?, ?, ?, 0, ?) RETURNING id
-      """, user, digest, receipt.base64, receipt.requestID, receipt.receivedAt, receipt.receivedAt
-    ) { try $0.get(0, as: Int64.self) }
+      """, user, digest, receipt.base64, receipt.requestID, receipt.receivedAt, receipt.receivedAt, as: Int64.self)
     guard let saved else { throw StoredForm.Unstorable() }
     return .row(saved)
   }
 
   func pending(_ id: Int64) throws -> StoredPending? {
-    try first("SELECT user_id, sha256, request_id FROM pending_receipt WHERE id = ?", id) { row in
-      StoredPending(user: try row.get(0), digest: try row.get(1), requestID: try row.get(2))
-    }
+    try first(
+      "SELECT user_id, sha256, request_id FROM pending_receipt WHERE id = ?", id,
+      into: StoredPending.init(user:digest:requestID:))
   }
 
+  private static let pendingRow = "SELECT id, user_id, base64, request_id, received_at, attempts FROM pending_receipt"
+  private static let pendingDue = SQL("\(pendingRow) WHERE due_at <= ? ORDER BY due_at, id LIMIT ?")
+  private static let pendingToClaim = SQL(
+    "\(pendingRow) WHERE due_at <= ? ORDER BY due_at, id LIMIT ? /*pg: FOR UPDATE SKIP LOCKED */")
+  private static let pendingOfUser = SQL("\(pendingRow) WHERE user_id = ? ORDER BY id")
+
   func pendingReceipts(dueAt now: Date, limit: Int) throws -> [PendingReceipt] {
-    try all(
-      """
-      SELECT id, user_id, base64, request_id, received_at, attempts FROM pending_receipt
-      WHERE due_at <= ? ORDER BY due_at, id LIMIT ?
-      """, now, max(0, limit)
-    ) { row in
-      PendingReceipt(
-        id: try row.get(0), user: try row.get(1), base64: try row.get(2), requestID: try row.get(3),
-        receivedAt: try row.get(4), attempts: try row.get(5))
-    }
+    try all(Self.pendingDue, now, max(0, limit), into: PendingReceipt.init)
+  }
+
+  func pendingReceipts(of spelling: String) throws -> [PendingReceipt] {
+    try all(Self.pendingOfUser, spelling, into: PendingReceipt.init)
   }
 
   /// As `pendingReceipts`, each for the caller alone.
   func claimPending(dueAt now: Date, until lease: Date, limit: Int) throws -> [PendingReceipt] {
-    let due = try all(
-      """
-      SELECT id, user_id, base64, request_id, received_at, attempts FROM pending_receipt
-      WHERE due_at <= ? ORDER BY due_at, id LIMIT ? /*pg: FOR UPDATE SKIP LOCKED */
-      """, now, max(0, limit)
-    ) { row in
-      PendingReceipt(
-        id: try row.get(0), user: try row.get(1), base64: try row.get(2), requestID: try row.get(3),
-        receivedAt: try row.get(4), attempts: try row.get(5))
-    }
+    let due = try all(Self.pendingToClaim, now, max(0, limit), into: PendingReceipt.init)
     for receipt in due { try execute("UPDATE pending_receipt SET due_at = ? WHERE id = ?", lease, receipt.id) }
     return due
   }
@@ -112,51 +102,39 @@ extension LedgerTables {
     var isReservation: Bool { evidence.provisionalUntil.map { $0 <= evidence.evaluatedAt } ?? true }
   }
 
+  private static func grants(where condition: String) -> SQL {
+    SQL(
+      """
+      SELECT environment, original_transaction_id, source, evidence_at, judged_at, evidence, until, user_id,
+        pending_receipt_id, is_over
+      FROM provisional_grant WHERE \(condition)
+      """)
+  }
+
+  private static let grantsOfUser = grants(where: "user_id = ? AND is_over = 0")
+  private static let grantByKey = grants(where: "environment = ? AND original_transaction_id = ?")
+  private static let grantsOfReceipt = grants(where: "pending_receipt_id = ?")
+  private static let grantsEnded = grants(where: "is_over = 0 AND until <= ? LIMIT 1000")
+
   /// Grants that count, in the order of `SubscriptionKey.precedes`; then what RevenueCat reported and nobody confirmed.
   func provisionalEvidence(of user: UserID) throws -> [SubscriptionEvidence] {
-    try user.spellings.flatMap { name in
-      try all(
-        """
-        SELECT environment, original_transaction_id, source, evidence_at, judged_at, evidence, until, user_id,
-          pending_receipt_id, is_over
-        FROM provisional_grant WHERE user_id = ? AND is_over = 0
-        """, name, read: Self.grant)
-    }
-    .map(\.evidence)
-    .sorted { $0.key.precedes($1.key) } + reportedEvidence(of: user)
+    try user.spellings.flatMap { try all(Self.grantsOfUser, $0, read: Self.grant) }
+      .map(\.evidence)
+      .sorted { $0.key.precedes($1.key) } + reportedEvidence(of: user)
   }
 
   /// The grant, even an expired one.
-  func grant(on key: SubscriptionKey) throws -> StoredGrant? {
-    try first(
-      """
-      SELECT environment, original_transaction_id, source, evidence_at, judged_at, evidence, until, user_id,
-        pending_receipt_id, is_over
-      FROM provisional_grant WHERE environment = ? AND original_transaction_id = ?
-      """, key.environment, key.originalTransactionID, read: Self.grant)
-  }
+  func grant(on key: SubscriptionKey) throws -> StoredGrant? { try first(Self.grantByKey, key, read: Self.grant) }
 
   func grants(of pending: Int64) throws -> [StoredGrant] {
-    try all(
-      """
-      SELECT environment, original_transaction_id, source, evidence_at, judged_at, evidence, until, user_id,
-        pending_receipt_id, is_over
-      FROM provisional_grant WHERE pending_receipt_id = ?
-      """, pending, read: Self.grant)
+    try all(Self.grantsOfReceipt, pending, read: Self.grant)
   }
 
-  func grants(endedAt now: Date) throws -> [StoredGrant] {
-    try all(
-      """
-      SELECT environment, original_transaction_id, source, evidence_at, judged_at, evidence, until, user_id,
-        pending_receipt_id, is_over
-      FROM provisional_grant WHERE is_over = 0 AND until <= ? LIMIT 1000
-      """, now, read: Self.grant)
-  }
+  func grants(endedAt now: Date) throws -> [StoredGrant] { try all(Self.grantsEnded, now, read: Self.grant) }
 
   private static func grant(_ row: SQLRow) throws -> StoredGrant {
     var evidence = try StoredForm.evidence(
-      row.get(5), of: row.key(0), source: row.get(2), evidenceAt: row.get(3), evaluatedAt: row.get(4))
+      row.get(5), of: row.get(0), source: row.get(2), evidenceAt: row.get(3), evaluatedAt: row.get(4))
     evidence.provisionalUntil = try row.get(6)
     return StoredGrant(
       evidence: evidence, owner: try row.get(7), pending: try row.get(8), isOver: try row.get(9))
@@ -171,22 +149,18 @@ extension LedgerTables {
         (environment, original_transaction_id, user_id, pending_receipt_id, source, evidence_at, judged_at, until,
          is_over, evidence)
       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-      """, evidence.key.environment, evidence.key.originalTransactionID, grant.owner, grant.pending, evidence.source,
-      evidence.evidenceTime, evidence.evaluatedAt, until, grant.isOver, StoredForm.text(evidence))
+      """, evidence.key, grant.owner, grant.pending, evidence.source, evidence.evidenceTime, evidence.evaluatedAt,
+      until, grant.isOver, StoredForm.text(evidence))
   }
 
   /// Marks a grant as expired. It stays, so that no further grant is made on the purchase.
   func endGrant(on key: SubscriptionKey) throws {
     changes.invalidateAll()
-    try execute(
-      "UPDATE provisional_grant SET is_over = 1 WHERE environment = ? AND original_transaction_id = ?",
-      key.environment, key.originalTransactionID)
+    try execute("UPDATE provisional_grant SET is_over = 1 WHERE environment = ? AND original_transaction_id = ?", key)
   }
 
   func removeGrant(on key: SubscriptionKey) throws {
     changes.invalidateAll()
-    try execute(
-      "DELETE FROM provisional_grant WHERE environment = ? AND original_transaction_id = ?", key.environment,
-      key.originalTransactionID)
+    try execute("DELETE FROM provisional_grant WHERE environment = ? AND original_transaction_id = ?", key)
   }
 }

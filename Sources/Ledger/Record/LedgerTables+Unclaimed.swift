@@ -19,12 +19,17 @@ extension LedgerTables {
     }
   }
 
+  private static let unclaimedColumns = "source, evidence_at, judged_at, evidence, bundle_id, proof, proof_at"
+  private static let unclaimedRow =
+    "SELECT environment, original_transaction_id, \(unclaimedColumns) FROM unclaimed_evidence"
+  private static let unclaimedByKey = SQL("\(unclaimedRow) WHERE environment = ? AND original_transaction_id = ?")
+  private static let unclaimedByToken = SQL("\(unclaimedRow) WHERE account_token = ? LIMIT ?")
+  private static let upsertUnclaimed = SQL.upsert(
+    "unclaimed_evidence", key: "environment, original_transaction_id", first: "first_seen_at",
+    "\(unclaimedColumns), account_token, last_seen_at", to: SQL.orLater("unclaimed_evidence"))
+
   func unclaimed(_ key: SubscriptionKey) throws -> StoredUnclaimed? {
-    try first(
-      """
-      SELECT environment, original_transaction_id, source, evidence_at, judged_at, evidence, bundle_id, proof, proof_at
-      FROM unclaimed_evidence WHERE environment = ? AND original_transaction_id = ?
-      """, key.environment, key.originalTransactionID, read: Self.unclaimed)
+    try first(Self.unclaimedByKey, key, read: Self.unclaimed)
   }
 
   /// Whether a purchase names another user than this one. A user ID that is no UUID is another one where the account token is
@@ -40,12 +45,8 @@ extension LedgerTables {
   /// Purchases that name a user, in the order of `SubscriptionKey.precedes`.
   func unclaimed(naming user: UserID) throws -> [StoredUnclaimed] {
     guard let token = user.accountToken else { return [] }
-    return try all(
-      """
-      SELECT environment, original_transaction_id, source, evidence_at, judged_at, evidence, bundle_id, proof, proof_at
-      FROM unclaimed_evidence WHERE account_token = ? LIMIT ?
-      """, token, Self.claimsAtOnce, read: Self.unclaimed
-    ).sorted { $0.evidence.key.precedes($1.evidence.key) }
+    return try all(Self.unclaimedByToken, token, Self.claimsAtOnce, read: Self.unclaimed)
+      .sorted { $0.evidence.key.precedes($1.evidence.key) }
   }
 
   /// The most purchases that one record claims by name; the next record claims the rest.
@@ -55,31 +56,18 @@ extension LedgerTables {
     let text: String = try row.get(5)
     return StoredUnclaimed(
       evidence: try StoredForm.evidence(
-        text, of: row.key(0), source: row.get(2), evidenceAt: row.get(3), evaluatedAt: row.get(4)),
+        text, of: row.get(0), source: row.get(2), evidenceAt: row.get(3), evaluatedAt: row.get(4)),
       rows: text, bundleID: try row.get(6), proof: try row.get(7), proofAt: try row.get(8))
   }
 
   func save(_ unclaimed: StoredUnclaimed, seenAt: Int64) throws {
     let evidence = unclaimed.evidence
     try execute(
-      """
-      INSERT INTO unclaimed_evidence
-        (environment, original_transaction_id, source, evidence_at, judged_at, evidence, account_token, bundle_id, proof,
-         proof_at, first_seen_at, last_seen_at)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-      ON CONFLICT (environment, original_transaction_id) DO UPDATE SET
-        source = excluded.source, evidence_at = excluded.evidence_at, judged_at = excluded.judged_at,
-        evidence = excluded.evidence, account_token = excluded.account_token, bundle_id = excluded.bundle_id,
-        proof = excluded.proof, proof_at = excluded.proof_at,
-        last_seen_at = CASE WHEN unclaimed_evidence.last_seen_at > excluded.last_seen_at THEN unclaimed_evidence.last_seen_at ELSE excluded.last_seen_at END
-      """, evidence.key.environment, evidence.key.originalTransactionID, evidence.source, evidence.evidenceTime,
-      evidence.evaluatedAt, unclaimed.rows, evidence.accountToken, unclaimed.bundleID, unclaimed.proof,
-      unclaimed.proofAt, seenAt, seenAt)
+      Self.upsertUnclaimed, evidence.key, seenAt, evidence.source, evidence.evidenceTime, evidence.evaluatedAt,
+      unclaimed.rows, unclaimed.bundleID, unclaimed.proof, unclaimed.proofAt, evidence.accountToken, seenAt)
   }
 
   func removeUnclaimed(_ key: SubscriptionKey) throws {
-    try execute(
-      "DELETE FROM unclaimed_evidence WHERE environment = ? AND original_transaction_id = ?", key.environment,
-      key.originalTransactionID)
+    try execute("DELETE FROM unclaimed_evidence WHERE environment = ? AND original_transaction_id = ?", key)
   }
 }

@@ -4,32 +4,26 @@ internal import struct FoundationEssentials.Date
 extension LedgerTables {
   // MARK: What is gone
 
+  private static let thinnedColumns = "newest, oldest, previous, events, verdicts, first_at, last_at, digest"
+  private static let thinnedRow = "SELECT \(thinnedColumns) FROM thinned WHERE user_id = ?"
+  private static let thinnedByNewest = SQL("\(thinnedRow) AND newest = ?")
+  private static let thinnedAround = SQL("\(thinnedRow) AND newest >= ? ORDER BY newest LIMIT 1")
+  private static let thinnedOfUser = SQL("\(thinnedRow) ORDER BY newest")
+  private static let insertThinned = SQL.insert("thinned", "user_id, \(thinnedColumns)")
+
   /// The stretch that ends with an event of a user's chain; `nil` if that one was not taken out.
   func thinned(ofKey key: String, endingWith newest: Int64) throws -> ThinnedHistory? {
-    try first(
-      """
-      SELECT newest, oldest, previous, events, verdicts, first_at, last_at, digest FROM thinned
-      WHERE user_id = ? AND newest = ?
-      """, key, newest, read: Self.thinned)
+    try first(Self.thinnedByNewest, key, newest, read: Self.thinned)
   }
 
   /// The stretch that an event of a user's chain was in.
   func thinned(ofKey key: String, with sequence: Int64) throws -> ThinnedHistory? {
-    let found = try first(
-      """
-      SELECT newest, oldest, previous, events, verdicts, first_at, last_at, digest FROM thinned
-      WHERE user_id = ? AND newest >= ? ORDER BY newest LIMIT 1
-      """, key, sequence, read: Self.thinned)
-    return found.flatMap { $0.oldest <= sequence ? $0 : nil }
+    try first(Self.thinnedAround, key, sequence, read: Self.thinned).flatMap { $0.oldest <= sequence ? $0 : nil }
   }
 
   /// Everything that was taken out of a user's history, the oldest first.
   func thinned(ofKey key: String) throws -> [ThinnedHistory] {
-    try all(
-      """
-      SELECT newest, oldest, previous, events, verdicts, first_at, last_at, digest FROM thinned
-      WHERE user_id = ? ORDER BY newest
-      """, key, read: Self.thinned)
+    try all(Self.thinnedOfUser, key, read: Self.thinned)
   }
 
   private static func thinned(_ row: SQLRow) throws -> ThinnedHistory {
@@ -61,8 +55,7 @@ extension LedgerTables {
       }
       let values = try [
         integer(0), integer(1), text(2), integer(3), integer(4), integer(5), integer(6), integer(7), text(8),
-        integer(9),
-        text(10),
+        integer(9), text(10),
       ]
       return (values, try row.get(3), try row.get(1))
     }
@@ -79,18 +72,15 @@ extension LedgerTables {
 
   /// The moment before which events may go: events for others refer to verdicts.
   private func retentionBound(_ moment: Date) throws -> Date {
-    let oldest = try first("SELECT recorded_at FROM change_event WHERE sequence > 0 ORDER BY sequence LIMIT 1") {
-      try $0.get(0, as: Date.self)
-    }
+    let oldest = try first(
+      "SELECT recorded_at FROM change_event WHERE sequence > 0 ORDER BY sequence LIMIT 1", as: Date.self)
     return min(moment, oldest ?? moment)
   }
 
   /// Whether there are events of before a moment that retention has not looked at.
   func hasHistory(before moment: Date) throws -> Bool {
-    let next = try first("SELECT recorded_at FROM event WHERE sequence > ? ORDER BY sequence LIMIT 1", retentionPlace())
-    {
-      try $0.get(0, as: Date.self)
-    }
+    let next: Date? = try first(
+      "SELECT recorded_at FROM event WHERE sequence > ? ORDER BY sequence LIMIT 1", retentionPlace())
     return try next.map { try $0 < retentionBound(moment) } ?? false
   }
 
@@ -102,22 +92,16 @@ extension LedgerTables {
     let moment = try retentionBound(moment)
     let page = try all(
       "SELECT sequence, user_id, recorded_at FROM event WHERE sequence > ? ORDER BY sequence LIMIT ?", retentionPlace(),
-      max(0, limit)
-    ) { row in
-      (
-        sequence: try row.get(0, as: Int64.self), user: try row.get(1, as: String?.self),
-        recordedAt: try row.get(2, as: Date.self)
-      )
-    }
-    let old = page.prefix { $0.recordedAt < moment }
+      max(0, limit), as: (Int64, String?, Date).self)
+    let old = page.prefix { $0.2 < moment }
     guard let last = old.last else { return .init() }
     var newest: [String: Int64] = [:]
-    for event in old { if let user = event.user { newest[user] = event.sequence } }
+    for case (let sequence, let user?, _) in old { newest[user] = sequence }
     var thinned = HistoryThinned(examined: old.count)
     for (user, sequence) in newest.sorted(by: { $0.key < $1.key }) {
       thinned.removed += try thin(user, from: sequence)
     }
-    try keepMemo(Self.placeMemo, String(last.sequence))
+    try keepMemo(Self.placeMemo, String(last.0))
     return thinned
   }
 
@@ -156,29 +140,26 @@ extension LedgerTables {
   }
 
   private func oldEvent(_ sequence: Int64) throws -> OldEvent? {
-    let row = try first("SELECT kind, entitlement, previous, note FROM event WHERE sequence = ?", sequence) { row in
-      (
-        kind: try row.get(0, as: String.self), entitlement: try row.get(1, as: String?.self),
-        previous: try row.get(2, as: Int64?.self), note: try row.get(3, as: Int64?.self)
-      )
-    }
-    guard let row else { return nil }
+    let row = try first(
+      "SELECT kind, entitlement, previous, note FROM event WHERE sequence = ?", sequence,
+      as: (String, String?, Int64?, Int64?).self)
+    guard let (kind, entitlement, previous, note) = row else { return nil }
     let content: HistoryThinning.Line.Content
-    switch row.kind {
-    case "verdict": content = .verdict(.init(try StoredForm.value(Entitlement.self, row.entitlement ?? "")))
+    switch kind {
+    case "verdict": content = .verdict(.init(try StoredForm.value(Entitlement.self, entitlement ?? "")))
     case "note": content = .note(namedBy: Set(try lines(naming: sequence)))
     default: content = .ownership
     }
-    return OldEvent(line: .init(id: sequence, content), previous: row.previous, note: row.note)
+    return OldEvent(line: .init(id: sequence, content), previous: previous, note: note)
   }
 
   private func lines(naming note: Int64) throws -> [Int64] {
-    try all("SELECT sequence FROM event WHERE note = ?", note) { try $0.get(0) }
+    try all("SELECT sequence FROM event WHERE note = ?", note)
   }
 
   /// - Returns: how many events were removed.
   private func thin(_ key: String, from sequence: Int64) throws -> Int {
-    let newest = try first("SELECT newest FROM account WHERE key = ?", key) { try $0.get(0, as: Int64.self) }
+    let newest = try first("SELECT newest FROM account WHERE key = ?", key, as: Int64.self)
     guard let newest else { return 0 }
     let (events, isWhole) = try oldEvents(ofKey: key, from: sequence, limit: Self.depth)
     let needless = HistoryThinning.needless(in: events.map(\.line), isWhole: isWhole, newest: newest)
@@ -214,10 +195,8 @@ extension LedgerTables {
         newest: event.line.id, oldest: event.line.id, previous: event.previous, events: 1,
         verdicts: event.isVerdict ? 1 : 0, firstAt: at, lastAt: at, digest: digest)
       try execute(
-        """
-        INSERT INTO thinned (user_id, newest, oldest, previous, events, verdicts, first_at, last_at, digest)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-        """, key, new.newest, new.oldest, new.previous, new.events, new.verdicts, new.firstAt, new.lastAt, new.digest)
+        Self.insertThinned, key, new.newest, new.oldest, new.previous, new.events, new.verdicts, new.firstAt,
+        new.lastAt, new.digest)
       return new
     }
     let place = stretch.newest
@@ -237,22 +216,19 @@ extension LedgerTables {
 
   func retentionReport(before moment: Date?) throws -> RetentionReport {
     var report = RetentionReport()
-    report.events = try first("SELECT count(*) FROM event") { try $0.get(0) } ?? 0
-    report.removed = try first("SELECT coalesce(CAST(sum(events) AS BIGINT), 0) FROM thinned") { try $0.get(0) } ?? 0
+    report.events = try first("SELECT count(*) FROM event") ?? 0
+    report.removed = try first("SELECT coalesce(CAST(sum(events) AS BIGINT), 0) FROM thinned") ?? 0
     guard let moment = try moment.map(retentionBound) else { return report }
     var key = ""
     while true {
-      let page = try all("SELECT key, newest FROM account WHERE key > ? ORDER BY key LIMIT 1000", key) {
-        (key: try $0.get(0, as: String.self), newest: try $0.get(1, as: Int64.self))
-      }
+      let page = try all(
+        "SELECT key, newest FROM account WHERE key > ? ORDER BY key LIMIT 1000", key, as: (String, Int64).self)
       guard let last = page.last else { return report }
-      key = last.key
-      for account in page {
-        guard let newestOld = try newestEvent(from: account.newest, ofKey: account.key, before: moment) else {
-          continue
-        }
-        let (events, isWhole) = try oldEvents(ofKey: account.key, from: newestOld, limit: Self.depth)
-        let needless = HistoryThinning.needless(in: events.map(\.line), isWhole: isWhole, newest: account.newest)
+      key = last.0
+      for (key, newest) in page {
+        guard let newestOld = try newestEvent(from: newest, ofKey: key, before: moment) else { continue }
+        let (events, isWhole) = try oldEvents(ofKey: key, from: newestOld, limit: Self.depth)
+        let needless = HistoryThinning.needless(in: events.map(\.line), isWhole: isWhole, newest: newest)
         report.old += events.count
         report.needless += needless.count
         report.users += needless.isEmpty ? 0 : 1
@@ -264,12 +240,11 @@ extension LedgerTables {
   private func newestEvent(from newest: Int64, ofKey key: String, before moment: Date) throws -> Int64? {
     var next = Optional(newest)
     while let sequence = next {
-      let event = try first("SELECT previous, recorded_at FROM event WHERE sequence = ?", sequence) {
-        (previous: try $0.get(0, as: Int64?.self), recordedAt: try $0.get(1, as: Date.self))
-      }
-      guard let event else { return nil }
-      if event.recordedAt < moment { return sequence }
-      next = event.previous
+      let event = try first(
+        "SELECT previous, recorded_at FROM event WHERE sequence = ?", sequence, as: (Int64?, Date).self)
+      guard let (previous, recordedAt) = event else { return nil }
+      if recordedAt < moment { return sequence }
+      next = previous
     }
     return nil
   }

@@ -13,24 +13,23 @@ extension LedgerTables {
     var dueAt: Date?
   }
 
+  private static let revenueCatColumns = "user_id, events, evidence, unlocks, evidence_at, judged_at, due_at"
+  private static let revenueCatRow = """
+    SELECT id, environment, original_transaction_id, account.spelling, \(revenueCatColumns)
+    FROM revenuecat_purchase LEFT JOIN account ON account.key = user_id
+    """
+  private static let revenueCatByKey = SQL("\(revenueCatRow) WHERE environment = ? AND original_transaction_id = ?")
+  private static let revenueCatByID = SQL("\(revenueCatRow) WHERE id = ?")
+  private static let insertRevenueCat = SQL.insert(
+    "revenuecat_purchase", "id, environment, original_transaction_id, \(revenueCatColumns)")
+  private static let updateRevenueCat = SQL.update("revenuecat_purchase", revenueCatColumns, "WHERE id = ?")
+
   func revenueCatPurchase(_ key: SubscriptionKey) throws -> RevenueCatPurchase? {
-    try first(
-      """
-      SELECT id, environment, original_transaction_id, user_id, account.spelling, evidence, unlocks, evidence_at,
-        judged_at, due_at, events
-      FROM revenuecat_purchase LEFT JOIN account ON account.key = user_id
-      WHERE environment = ? AND original_transaction_id = ?
-      """, key.environment, key.originalTransactionID, read: Self.revenueCatPurchase)
+    try first(Self.revenueCatByKey, key, read: Self.revenueCatPurchase)
   }
 
   func revenueCatPurchase(id: Int64) throws -> RevenueCatPurchase? {
-    try first(
-      """
-      SELECT id, environment, original_transaction_id, user_id, account.spelling, evidence, unlocks, evidence_at,
-        judged_at, due_at, events
-      FROM revenuecat_purchase LEFT JOIN account ON account.key = user_id
-      WHERE id = ?
-      """, id, read: Self.revenueCatPurchase)
+    try first(Self.revenueCatByID, id, read: Self.revenueCatPurchase)
   }
 
   /// A purchase at whichever store, with its owner and with the transactions that its evidence no longer has; `nil` for
@@ -45,17 +44,17 @@ extension LedgerTables {
 
   private static func revenueCatPurchase(_ row: SQLRow) throws -> RevenueCatPurchase {
     RevenueCatPurchase(
-      id: try row.get(0), owner: try row.get(4, as: UserID?.self) ?? row.get(3),
-      events: try StoredForm.decoded([StoreEvent].self, row.get(10)),
-      evidence: try storeEvidence(row, key: 1, text: row.get(5), unlocks: row.get(6), times: 7),
-      dueAt: try row.get(9))
+      id: try row.get(0), owner: try row.get(3, as: UserID?.self) ?? row.get(4),
+      events: try StoredForm.decoded([StoreEvent].self, row.get(5)),
+      evidence: try storeEvidence(row, key: 1, text: row.get(6), unlocks: row.get(7), times: 8),
+      dueAt: try row.get(10))
   }
 
   private static func storeEvidence(
     _ row: SQLRow, key: Int, text: String, unlocks: String?, times: Int
   ) throws -> SubscriptionEvidence {
     var evidence = try StoredForm.evidence(
-      text, of: row.key(key), source: .revenuecat, evidenceAt: row.get(times), evaluatedAt: row.get(times + 1))
+      text, of: row.get(key), source: .revenuecat, evidenceAt: row.get(times), evaluatedAt: row.get(times + 1))
     if let unlocks {
       for (product, entitlements) in try StoredForm.decoded([String: [String]].self, unlocks) {
         evidence.unlocks[ProductID(product)] = entitlements
@@ -80,42 +79,29 @@ extension LedgerTables {
     }.sorted { $0.key.precedes($1.key) }
   }
 
-  func revenueCatPurchaseKey(_ id: Int64) throws -> SubscriptionKey? {
-    try first("SELECT environment, original_transaction_id FROM revenuecat_purchase WHERE id = ?", id) { try $0.key(0) }
-  }
-
   func revenueCatPurchaseCount() throws -> Int {
-    try first("SELECT count(*) FROM revenuecat_purchase") { try $0.get(0) } ?? 0
+    try first("SELECT count(*) FROM revenuecat_purchase") ?? 0
   }
 
   /// - Returns: the row's ID.
   func save(_ purchase: RevenueCatPurchase) throws -> Int64 {
     let evidence = purchase.evidence
     changes.invalidate(purchase.owner)
-    let events = try StoredForm.encoded(purchase.events)
-    let unlocks = try evidence.storedUnlocks
-    if let id = purchase.id {
+    func write<each Value: SQLValue>(_ values: repeat each Value) throws -> Int64 {
+      if let id = purchase.id {
+        try noteFigures(of: id)
+        try execute(Self.updateRevenueCat, repeat each values, id)
+        return id
+      }
+      let id: Int64? = try first("SELECT coalesce(min(id), 0) - 1 FROM revenuecat_purchase")
+      guard let id else { throw StoredForm.Unstorable() }
       try noteFigures(of: id)
-      try execute(
-        """
-        UPDATE revenuecat_purchase SET
-          user_id = ?, events = ?, evidence = ?, unlocks = ?, evidence_at = ?, judged_at = ?, due_at = ?
-        WHERE id = ?
-        """, purchase.owner.key, events, StoredForm.text(evidence), unlocks, evidence.evidenceTime,
-        evidence.evaluatedAt, purchase.dueAt, id)
+      try execute(Self.insertRevenueCat, id, evidence.key, repeat each values)
       return id
     }
-    let id = try first("SELECT coalesce(min(id), 0) - 1 FROM revenuecat_purchase") { try $0.get(0, as: Int64.self) }
-    guard let id else { throw StoredForm.Unstorable() }
-    try noteFigures(of: id)
-    try execute(
-      """
-      INSERT INTO revenuecat_purchase
-        (id, environment, original_transaction_id, user_id, events, evidence, unlocks, evidence_at, judged_at, due_at)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-      """, id, evidence.key.environment, evidence.key.originalTransactionID, purchase.owner.key, events,
-      StoredForm.text(evidence), unlocks, evidence.evidenceTime, evidence.evaluatedAt, purchase.dueAt)
-    return id
+    return try write(
+      purchase.owner.key, StoredForm.encoded(purchase.events), StoredForm.text(evidence), evidence.storedUnlocks,
+      evidence.evidenceTime, evidence.evaluatedAt, purchase.dueAt)
   }
 
   /// The purchases that time alone has changed, the longest overdue first.
@@ -126,13 +112,12 @@ extension LedgerTables {
       FROM revenuecat_purchase LEFT JOIN account ON account.key = user_id
       WHERE due_at <= ? ORDER BY due_at LIMIT ?
       """, now, max(0, limit)
-    ) { row in RevenueCatTurn(key: try row.key(0), owner: try row.get(3, as: UserID?.self) ?? row.get(2)) }
+    ) { row in RevenueCatTurn(key: try row.get(0), owner: try row.get(3, as: UserID?.self) ?? row.get(2)) }
   }
 
   func setTurn(of key: SubscriptionKey, at due: Date?) throws {
     try execute(
-      "UPDATE revenuecat_purchase SET due_at = ? WHERE environment = ? AND original_transaction_id = ?", due,
-      key.environment, key.originalTransactionID)
+      "UPDATE revenuecat_purchase SET due_at = ? WHERE environment = ? AND original_transaction_id = ?", due, key)
   }
 
   // MARK: Reports that somebody else has to confirm
@@ -152,35 +137,37 @@ extension LedgerTables {
     var attempts = 0
   }
 
-  func report(_ key: SubscriptionKey) throws -> StoredReport? {
-    try first(
+  private static func reports(
+    _ rest: String, spelling: String = "account.spelling", events: String = "events"
+  ) -> SQL {
+    SQL(
       """
-      SELECT environment, original_transaction_id, user_id, account.spelling, evidence, unlocks, evidence_at, judged_at,
-        events, reported_at, until, due_at, attempts
-      FROM revenuecat_report LEFT JOIN account ON account.key = user_id
-      WHERE environment = ? AND original_transaction_id = ?
-      """, key.environment, key.originalTransactionID, read: Self.report)
+      SELECT environment, original_transaction_id, user_id, \(spelling), evidence, unlocks, evidence_at, judged_at,
+        \(events), reported_at, until, due_at, attempts
+      FROM revenuecat_report \(rest)
+      """)
   }
 
+  private static let reportByKey = reports(
+    "LEFT JOIN account ON account.key = user_id WHERE environment = ? AND original_transaction_id = ?")
+  private static let reportsDue = reports(
+    "LEFT JOIN account ON account.key = user_id WHERE due_at <= ? ORDER BY due_at LIMIT ?")
+  private static let reportsOfUser = reports(
+    "WHERE user_id = ? AND until IS NOT NULL", spelling: "NULL", events: "'[]'")
+  private static let upsertReport = SQL.upsert(
+    "revenuecat_report", key: "environment, original_transaction_id", first: "reported_at",
+    "user_id, events, evidence, unlocks, evidence_at, judged_at, until, due_at, attempts")
+
+  func report(_ key: SubscriptionKey) throws -> StoredReport? { try first(Self.reportByKey, key, read: Self.report) }
+
   func reports(dueAt now: Date, limit: Int) throws -> [StoredReport] {
-    try all(
-      """
-      SELECT environment, original_transaction_id, user_id, account.spelling, evidence, unlocks, evidence_at, judged_at,
-        events, reported_at, until, due_at, attempts
-      FROM revenuecat_report LEFT JOIN account ON account.key = user_id
-      WHERE due_at <= ? ORDER BY due_at LIMIT ?
-      """, now, max(0, limit), read: Self.report)
+    try all(Self.reportsDue, now, max(0, limit), read: Self.report)
   }
 
   /// The reports that count for a user, in the order of `SubscriptionKey.precedes`.
   func reportedEvidence(of user: UserID) throws -> [SubscriptionEvidence] {
-    try all(
-      """
-      SELECT environment, original_transaction_id, user_id, NULL, evidence, unlocks, evidence_at, judged_at,
-        '[]', reported_at, until, due_at, attempts
-      FROM revenuecat_report WHERE user_id = ? AND until IS NOT NULL
-      """, user.key, read: Self.report
-    ).compactMap(\.evidence).sorted { $0.key.precedes($1.key) }
+    try all(Self.reportsOfUser, user.key, read: Self.report).compactMap(\.evidence)
+      .sorted { $0.key.precedes($1.key) }
   }
 
   private static func report(_ row: SQLRow) throws -> StoredReport {
@@ -191,7 +178,7 @@ extension LedgerTables {
       evidence?.provisionalUntil = until
     }
     return StoredReport(
-      key: try row.key(0), user: try row.get(3, as: UserID?.self) ?? row.get(2),
+      key: try row.get(0), user: try row.get(3, as: UserID?.self) ?? row.get(2),
       events: try StoredForm.decoded([StoreEvent].self, row.get(8)), evidence: evidence, at: try row.get(6),
       reportedAt: try row.get(9), until: until, dueAt: try row.get(11), attempts: try row.get(12))
   }
@@ -199,25 +186,13 @@ extension LedgerTables {
   func save(_ report: StoredReport) throws {
     changes.invalidate(report.user)
     try execute(
-      """
-      INSERT INTO revenuecat_report
-        (environment, original_transaction_id, user_id, events, evidence, unlocks, evidence_at, judged_at, reported_at,
-         until, due_at, attempts)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-      ON CONFLICT (environment, original_transaction_id) DO UPDATE SET
-        user_id = excluded.user_id, events = excluded.events, evidence = excluded.evidence, unlocks = excluded.unlocks,
-        evidence_at = excluded.evidence_at, judged_at = excluded.judged_at, until = excluded.until,
-        due_at = excluded.due_at, attempts = excluded.attempts
-      """, report.key.environment, report.key.originalTransactionID, report.user.key,
-      StoredForm.encoded(report.events), report.evidence.map { try StoredForm.text($0) },
-      report.evidence.flatMap { try $0.storedUnlocks }, report.at, report.evidence?.evaluatedAt ?? report.at,
-      report.reportedAt, report.until, report.dueAt, report.attempts)
+      Self.upsertReport, report.key, report.reportedAt, report.user.key, StoredForm.encoded(report.events),
+      report.evidence.map { try StoredForm.text($0) }, report.evidence.flatMap { try $0.storedUnlocks }, report.at,
+      report.evidence?.evaluatedAt ?? report.at, report.until, report.dueAt, report.attempts)
   }
 
   func removeReport(_ key: SubscriptionKey) throws {
-    try execute(
-      "DELETE FROM revenuecat_report WHERE environment = ? AND original_transaction_id = ?", key.environment,
-      key.originalTransactionID)
+    try execute("DELETE FROM revenuecat_report WHERE environment = ? AND original_transaction_id = ?", key)
   }
 
   // MARK: Transfers

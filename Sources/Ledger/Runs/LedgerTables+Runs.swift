@@ -16,8 +16,7 @@ extension LedgerTables {
       INSERT INTO run
         (idempotency_key, expiring_within, horizon, item_limit, state, started_at, due, done, changed, failed, held_back)
       VALUES (?, ?, ?, ?, 'running', ?, 0, 0, 0, 0, 0) RETURNING id
-      """, key, Int64(order.expiringWithin / .milliseconds(1)), window.upperBound, order.limit, now
-    ) { try $0.get(0, as: Int64.self) }
+      """, key, Int64(order.expiringWithin / .milliseconds(1)), window.upperBound, order.limit, now, as: Int64.self)
     guard let id = inserted else { throw StoredForm.Unstorable() }
     // Two ranges, each of an index: what nobody has claimed is due soon after it is scheduled, and what is claimed may be
     // due much later.
@@ -48,8 +47,7 @@ extension LedgerTables {
          WHERE due_at BETWEEN ? AND ? AND attempts = 0 AND scheduled_at BETWEEN ? AND ?)
         + (SELECT count(*) FROM purchase WHERE attempts > 0 AND scheduled_at BETWEEN ? AND ?)
       """, window.lowerBound, window.upperBound + Self.spread, window.lowerBound, window.upperBound, window.lowerBound,
-      window.upperBound
-    ) { try $0.get(0, as: Int.self) }
+      window.upperBound, as: Int.self)
     return min(due ?? 0, order.limit)
   }
 
@@ -109,22 +107,26 @@ extension LedgerTables {
   }
 
   func claimRunItems(of run: RunID, dueAt now: Date, until lease: Date, limit: Int) throws -> RunClaim {
-    let active = try first("SELECT horizon, started_at FROM run WHERE id = ? AND state = 'running'", run.rawValue) {
-      (horizon: try $0.get(0, as: Int64.self), startedAt: try $0.get(1, as: Int64.self))
-    }
-    guard let active else { return RunClaim(items: [], isExhausted: true) }
+    let active = try first(
+      "SELECT horizon, started_at FROM run WHERE id = ? AND state = 'running'", run.rawValue, as: (Int64, Int64).self)
+    guard let (horizon, startedAt) = active else { return RunClaim(items: [], isExhausted: true) }
     let due = try all(
       """
       SELECT id, environment, original_transaction_id, attempts FROM run_item
       WHERE run_id = ? AND due_at <= ? ORDER BY due_at, id LIMIT ? /*pg: FOR UPDATE SKIP LOCKED */
       """, run.rawValue, now, max(0, limit)
-    ) { (id: try $0.get(0, as: Int64.self), key: try $0.key(1), attempts: try $0.get(3, as: Int.self)) }
+    ) {
+      (
+        id: try $0.get(0, as: Int64.self), key: try $0.get(1, as: SubscriptionKey.self),
+        attempts: try $0.get(3, as: Int.self)
+      )
+    }
     let again = try StoredForm.milliseconds(now) + RecheckSchedule.delay(after: 0)
     var items: [RunItem] = []
     for item in due {
       // Apple reported since: to the scheduler, to a caller, or in the receipt of another subscription.
-      guard let purchase = try purchase(item.key), let id = purchase.id, purchase.evaluatedAt <= active.startedAt,
-        var schedule = purchase.schedule, schedule.scheduledAt <= active.horizon
+      guard let purchase = try purchase(item.key), let id = purchase.id, purchase.evaluatedAt <= startedAt,
+        var schedule = purchase.schedule, schedule.scheduledAt <= horizon
       else {
         try settleRunItem(item.id, of: run, .done(changed: false))
         continue

@@ -193,13 +193,13 @@ final class PostgreSQLConnection: SQLConnection {
 
   // MARK: Statements
 
-  func statement(_ sql: StaticString) throws -> any SQLStatement {
-    if let known = statements[sql.utf8Start] { return known }
+  func statement(_ sql: SQL) throws -> any SQLStatement {
+    if let known = statements[sql.start] { return known }
     try settleWell()
     roundTrips += 1
     let new = PostgreSQLStatement(name: "s\(statements.count)", of: self)
-    _ = try Answer(PQprepare(connection, new.name, Self.translated(sql.description), 0, nil), connection)
-    statements[sql.utf8Start] = new
+    _ = try Answer(PQprepare(connection, new.name, Self.translated(sql.text), 0, nil), connection)
+    statements[sql.start] = new
     return new
   }
 

@@ -1,12 +1,11 @@
+/// A place where statements run, on one thread at a time. Whoever lends it begins and ends the transaction.
+package protocol SQLRunner {
+  /// The statement with a text, compiled at its first use.
+  func statement(_ sql: SQL) throws -> any SQLStatement
+}
+
 /// A connection of an SQL engine: the port between the ledger's statements and the engine that runs them.
-///
-/// A connection belongs to one thread at a time. Whoever lends it begins and ends the transaction; the statements in
-/// between neither know nor care which engine runs them.
-protocol SQLConnection: AnyObject {
-  /// The statement with a text, compiled at its first use. The text is a literal of the program, found again by its
-  /// address. `?` stands for a value. What an engine other than SQLite needs besides is a comment that begins with its name,
-  /// `/*pg: … */`, in which there is no `?`.
-  func statement(_ sql: StaticString) throws -> any SQLStatement
+protocol SQLConnection: AnyObject, SQLRunner {
   /// Whether other processes write the same database.
   var isShared: Bool { get }
   /// Rows that the last INSERT, UPDATE or DELETE changed.
@@ -42,8 +41,14 @@ package protocol SQLStatement: AnyObject {
 
 /// A Swift type that a statement takes as a value and returns as a column.
 package protocol SQLValue {
+  /// The number of adjacent values and columns.
+  static var width: Int { get }
   func bind(to statement: any SQLStatement, at index: Int) throws
   init(_ statement: any SQLStatement, _ column: Int) throws
+}
+
+extension SQLValue {
+  package static var width: Int { 1 }
 }
 
 /// The present row of a statement; valid only inside the closure that it is passed to.
@@ -54,10 +59,20 @@ package struct SQLRow {
   package func get<Value: SQLValue>(_ column: Int, as type: Value.Type = Value.self) throws -> Value {
     try Value(statement, column)
   }
+
+  /// All columns, in order.
+  func columns<each Column: SQLValue>(as types: (repeat each Column).Type) throws -> (repeat each Column) {
+    var index = 0
+    func next<Value: SQLValue>(_ type: Value.Type) throws -> Value {
+      defer { index += Value.width }
+      return try Value(statement, index)
+    }
+    return (repeat try next((each Column).self))
+  }
 }
 
-extension SQLConnection {
-  func execute<each Value: SQLValue>(_ sql: StaticString, _ values: repeat each Value) throws {
+extension SQLRunner {
+  package func execute<each Value: SQLValue>(_ sql: SQL, _ values: repeat each Value) throws {
     let statement = try statement(sql)
     defer { statement.reset() }
     try bind((repeat each values), to: statement)
@@ -65,8 +80,8 @@ extension SQLConnection {
   }
 
   /// The first row.
-  func first<each Value: SQLValue, Result>(
-    _ sql: StaticString, _ values: repeat each Value, read: (SQLRow) throws -> Result
+  package func first<each Value: SQLValue, Result>(
+    _ sql: SQL, _ values: repeat each Value, read: (SQLRow) throws -> Result
   ) throws -> Result? {
     let statement = try statement(sql)
     defer { statement.reset() }
@@ -79,8 +94,8 @@ extension SQLConnection {
   }
 
   /// Every row, in order. `read` must not run the same statement.
-  func all<each Value: SQLValue, Result>(
-    _ sql: StaticString, _ values: repeat each Value, read: (SQLRow) throws -> Result
+  package func all<each Value: SQLValue, Result>(
+    _ sql: SQL, _ values: repeat each Value, read: (SQLRow) throws -> Result
   ) throws -> [Result] {
     let statement = try statement(sql)
     defer { statement.reset() }
@@ -90,8 +105,50 @@ extension SQLConnection {
     return results
   }
 
+  /// The only column of the first row.
+  package func first<each Value: SQLValue, Column: SQLValue>(
+    _ sql: SQL, _ values: repeat each Value, as type: Column.Type = Column.self
+  ) throws -> Column? {
+    try first(sql, repeat each values) { try $0.get(0) }
+  }
+
+  /// The only column of every row.
+  package func all<each Value: SQLValue, Column: SQLValue>(
+    _ sql: SQL, _ values: repeat each Value, as type: Column.Type = Column.self
+  ) throws -> [Column] {
+    try all(sql, repeat each values) { try $0.get(0) }
+  }
+
+  /// The columns of the first row.
+  package func first<each Value: SQLValue, each Column: SQLValue>(
+    _ sql: SQL, _ values: repeat each Value, as types: (repeat each Column).Type
+  ) throws -> (repeat each Column)? {
+    try first(sql, repeat each values) { try $0.columns(as: types) }
+  }
+
+  /// The columns of every row.
+  package func all<each Value: SQLValue, each Column: SQLValue>(
+    _ sql: SQL, _ values: repeat each Value, as types: (repeat each Column).Type
+  ) throws -> [(repeat each Column)] {
+    try all(sql, repeat each values) { try $0.columns(as: types) }
+  }
+
+  /// A value made of the columns of the first row.
+  package func first<each Value: SQLValue, each Column: SQLValue, Result>(
+    _ sql: SQL, _ values: repeat each Value, into make: (repeat each Column) throws -> Result
+  ) throws -> Result? {
+    try first(sql, repeat each values) { try make(repeat each $0.columns(as: (repeat each Column).self)) }
+  }
+
+  /// A value made of the columns of each row.
+  package func all<each Value: SQLValue, each Column: SQLValue, Result>(
+    _ sql: SQL, _ values: repeat each Value, into make: (repeat each Column) throws -> Result
+  ) throws -> [Result] {
+    try all(sql, repeat each values) { try make(repeat each $0.columns(as: (repeat each Column).self)) }
+  }
+
   /// Whether there is a row.
-  func exists<each Value: SQLValue>(_ sql: StaticString, _ values: repeat each Value) throws -> Bool {
+  package func exists<each Value: SQLValue>(_ sql: SQL, _ values: repeat each Value) throws -> Bool {
     try first(sql, repeat each values) { _ in true } ?? false
   }
 
@@ -99,7 +156,7 @@ extension SQLConnection {
     var index = 0
     for value in repeat each values {
       try value.bind(to: statement, at: index)
-      index += 1
+      index += type(of: value).width
     }
   }
 }
@@ -135,8 +192,11 @@ extension [UInt8]: SQLValue {
 }
 
 extension Optional: SQLValue where Wrapped: SQLValue {
+  package static var width: Int { Wrapped.width }
+
   package func bind(to statement: any SQLStatement, at index: Int) throws {
-    if let self { try self.bind(to: statement, at: index) } else { try statement.bindNull(at: index) }
+    if let self { return try self.bind(to: statement, at: index) }
+    for index in index..<index + Wrapped.width { try statement.bindNull(at: index) }
   }
 
   package init(_ statement: any SQLStatement, _ column: Int) throws {

@@ -66,10 +66,10 @@ final class SQLiteConnection: SQLConnection, @unchecked Sendable {
   var lastRow: Int64 { pointer.map { sqlite3_last_insert_rowid($0) } ?? 0 }
   func readAhead(_ queries: () -> Void) {}
 
-  func statement(_ sql: StaticString) throws -> any SQLStatement {
-    if let known = statements[sql.utf8Start] { return known }
-    let new = try prepare(sql.description, isKept: true)
-    statements[sql.utf8Start] = new
+  func statement(_ sql: SQL) throws -> any SQLStatement {
+    if let known = statements[sql.start] { return known }
+    let new = try prepare(sql.text, isKept: true)
+    statements[sql.start] = new
     return new
   }
 

@@ -61,27 +61,25 @@ extension LedgerTables {
       end = try first(
         """
         SELECT coalesce(min(id), 0) FROM (SELECT id FROM purchase WHERE id < ? ORDER BY id DESC LIMIT ?) AS page
-        """, start, limit
-      ) { try $0.get(0) }
+        """, start, limit)
       found = try all(
         """
         SELECT environment, original_transaction_id, evidence FROM purchase
         WHERE id >= ? AND id < ? AND evidence LIKE ?
         """, end ?? 0, start, member
-      ) { (try $0.key(0), try $0.get(2)) }
+      ) { (try $0.get(0), try $0.get(2)) }
     case .unclaimed:
       end = try first(
         """
         SELECT coalesce(min(place), 0) FROM
           (SELECT rowid AS place FROM unclaimed_evidence WHERE rowid < ? ORDER BY rowid DESC LIMIT ?) AS page
-        """, start, limit
-      ) { try $0.get(0) }
+        """, start, limit)
       found = try all(
         """
         SELECT environment, original_transaction_id, evidence FROM unclaimed_evidence
         WHERE rowid >= ? AND rowid < ? AND evidence LIKE ?
         """, end ?? 0, start, member
-      ) { (try $0.key(0), try $0.get(2)) }
+      ) { (try $0.get(0), try $0.get(2)) }
     }
     let purchases = try found.map { ($0.key, try StoredForm.rows($0.rows, of: $0.key).purchases) }
     let own = purchases.filter { $0.1.contains { $0.transactionID == id } }

@@ -27,16 +27,15 @@ extension LedgerTables {
 
   /// The user's newest trial, on any device.
   func newestTrial(of user: UserID) throws -> TrialRecord? {
-    try first("SELECT id FROM trial WHERE user_id = ? ORDER BY id DESC LIMIT 1", key(of: user)) {
-      try $0.get(0, as: Int64.self)
-    }.flatMap(trial)
+    try first("SELECT id FROM trial WHERE user_id = ? ORDER BY id DESC LIMIT 1", key(of: user), as: Int64.self).flatMap(
+      trial)
   }
 
   /// The user's trials, the newest first.
   func trials(of user: UserID, limit: Int) throws -> [TrialRecord] {
     try all(
-      "SELECT id FROM trial WHERE user_id = ? ORDER BY id DESC LIMIT ?", key(of: user), max(0, limit)
-    ) { try $0.get(0, as: Int64.self) }.compactMap(trial)
+      "SELECT id FROM trial WHERE user_id = ? ORDER BY id DESC LIMIT ?", key(of: user), max(0, limit), as: Int64.self
+    ).compactMap(trial)
   }
 
   /// The newest trial that was begun on a device, or used there by a user who shared it.
@@ -46,15 +45,16 @@ extension LedgerTables {
       SELECT max(id) FROM (
         SELECT max(id) AS id FROM trial WHERE device_id = ?
         UNION ALL SELECT max(trial_id) FROM device WHERE device_id = ? AND trial_id IS NOT NULL) AS begun
-      """, device, device
-    ) { try $0.get(0, as: Int64?.self) }.flatMap { $0 }.flatMap(trial)
+      """, device, device, as: Int64?.self
+    ).flatMap { $0 }.flatMap(trial)
   }
 
   /// The trial of a user as a device of theirs sees it: begun there, or elsewhere and shared.
   func trial(of user: UserID, on device: DeviceID) throws -> TrialRecord? {
     let begun = try first(
-      "SELECT id FROM trial WHERE user_id = ? AND device_id = ? ORDER BY id DESC LIMIT 1", key(of: user), device
-    ) { try $0.get(0, as: Int64.self) }.flatMap(trial)
+      "SELECT id FROM trial WHERE user_id = ? AND device_id = ? ORDER BY id DESC LIMIT 1", key(of: user), device,
+      as: Int64.self
+    ).flatMap(trial)
     if let begun { return begun }
     return try isKnown(device, of: user) ? newestTrial(of: user) : nil
   }
@@ -78,12 +78,9 @@ extension LedgerTables {
         try all(
           """
           SELECT id FROM given_period WHERE kind = 'trial' AND is_over = 0 AND id > ? AND ends_at > ? ORDER BY id LIMIT ?
-          """, id, now, max(0, limit)
-        ) { try $0.get(0, as: Int64.self) }
+          """, id, now, max(0, limit), as: Int64.self)
       } else {
-        try all("SELECT id FROM trial WHERE id > ? ORDER BY id LIMIT ?", id, max(0, limit)) {
-          try $0.get(0, as: Int64.self)
-        }
+        try all("SELECT id FROM trial WHERE id > ? ORDER BY id LIMIT ?", id, max(0, limit), as: Int64.self)
       }
     return try ids.compactMap(trial)
   }
@@ -98,7 +95,7 @@ extension LedgerTables {
   func countTrials(runningAt now: Date) throws -> Int {
     try first(
       "SELECT count(*) FROM given_period WHERE is_over = 0 AND ends_at > ? AND ended_at IS NULL AND kind = 'trial'", now
-    ) { try $0.get(0) } ?? 0
+    ) ?? 0
   }
 
   /// - Returns: whether the key is new.
@@ -140,6 +137,11 @@ extension LedgerTables {
   /// The most devices of one user that are kept.
   private static let deviceLimit = 100
 
+  private static let upsertDevice = SQL.upsert(
+    "device", key: "user_id, device_id", first: "first_seen_at",
+    "app, model, ios_version, app_version, push_token, last_seen_at"
+  ) { "coalesce(excluded.\($0), device.\($0))" }
+
   /// Adds or updates a device; members that are `nil` stay as they were. Of a user with too many, the device that was not seen for
   /// longest is deleted.
   func keep(_ device: Device, of user: UserID, at now: Date) throws {
@@ -152,17 +154,8 @@ extension LedgerTables {
         """, key, key)
     }
     try execute(
-      """
-      INSERT INTO device
-        (user_id, device_id, app, model, ios_version, app_version, push_token, first_seen_at, last_seen_at)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-      ON CONFLICT (user_id, device_id) DO UPDATE SET
-        app = coalesce(excluded.app, device.app),
-        model = coalesce(excluded.model, device.model),
-        ios_version = coalesce(excluded.ios_version, device.ios_version),
-        app_version = coalesce(excluded.app_version, device.app_version),
-        push_token = coalesce(excluded.push_token, device.push_token), last_seen_at = excluded.last_seen_at
-      """, key, device.id, device.app, device.model, device.iosVersion, device.appVersion, device.pushToken, now, now)
+      Self.upsertDevice, key, device.id, now, device.app, device.model, device.iosVersion, device.appVersion,
+      device.pushToken, now)
   }
 
   /// The time for which a push token tells which device is the successor of which.
@@ -177,8 +170,7 @@ extension LedgerTables {
       SELECT device_id FROM device
       WHERE push_token = ? AND last_seen_at >= ? AND device_id <> ? AND coalesce(app, '') = ?
       ORDER BY last_seen_at DESC, device_id LIMIT 10
-      """, token, now.advanced(by: .zero - Self.succession), device.id, device.app ?? BundleID("")
-    ) { try $0.get(0, as: DeviceID.self) }
+      """, token, now.advanced(by: .zero - Self.succession), device.id, device.app ?? BundleID(""), as: DeviceID.self)
     return try devices.lazy.compactMap(newestTrial(on:)).first
   }
 
@@ -191,6 +183,6 @@ extension LedgerTables {
   }
 
   func countDevices(of user: UserID) throws -> Int {
-    try first("SELECT count(*) FROM device WHERE user_id = ?", key(of: user)) { try $0.get(0) } ?? 0
+    try first("SELECT count(*) FROM device WHERE user_id = ?", key(of: user)) ?? 0
   }
 }

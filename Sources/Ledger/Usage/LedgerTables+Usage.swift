@@ -50,17 +50,15 @@ extension LedgerTables {
 
   func total(of feature: FeatureName, of user: UserID) throws -> FeatureTotal? {
     try first(
-      "SELECT total, next_number, keys_until FROM feature_total WHERE user_id = ? AND feature = ?", user.key, feature
-    ) { FeatureTotal(total: try $0.get(0), nextNumber: try $0.get(1), keysUntil: try $0.get(2)) }
+      "SELECT total, next_number, keys_until FROM feature_total WHERE user_id = ? AND feature = ?", user.key, feature,
+      into: FeatureTotal.init(total:nextNumber:keysUntil:))
   }
 
+  private static let upsertTotal = SQL.upsert(
+    "feature_total", key: "user_id, feature", "total, next_number, keys_until")
+
   func save(_ total: FeatureTotal, of feature: FeatureName, of user: UserID) throws {
-    try execute(
-      """
-      INSERT INTO feature_total (user_id, feature, total, next_number, keys_until) VALUES (?, ?, ?, ?, ?)
-      ON CONFLICT (user_id, feature) DO UPDATE
-        SET total = excluded.total, next_number = excluded.next_number, keys_until = excluded.keys_until
-      """, user.key, feature, total.total, total.nextNumber, total.keysUntil)
+    try execute(Self.upsertTotal, user.key, feature, total.total, total.nextNumber, total.keysUntil)
   }
 
   /// A user's consumption of a feature.
@@ -90,8 +88,8 @@ extension LedgerTables {
           SELECT consumed_at, sum(amount) OVER (ORDER BY consumed_at DESC, number DESC) AS sum FROM consumption
           WHERE user_id = ? AND feature = ? AND consumed_at >= ? AND consumed_at < ? AND amount > 0
         ) AS newest WHERE sum > ?
-        """, user.key, feature, start, end, keeping
-      ) { try $0.get(0, as: Date?.self) }.flatMap { $0 }
+        """, user.key, feature, start, end, keeping, as: Date?.self
+      ).flatMap { $0 }
     }
     return answer
   }
@@ -166,18 +164,15 @@ extension LedgerTables {
   // MARK: Time zones
 
   func timeZone(of user: UserID) throws -> (zone: Zone, changedAt: Date)? {
-    let kept = try first("SELECT name, changed_at FROM user_time_zone WHERE user_id = ?", user.key) {
-      (name: try $0.get(0, as: String.self), changedAt: try $0.get(1, as: Date.self))
-    }
+    let kept = try first(
+      "SELECT name, changed_at FROM user_time_zone WHERE user_id = ?", user.key, as: (String, Date).self)
     // A zone that the system's database no longer has.
-    return kept.flatMap { kept in Zone(named: kept.name).map { ($0, kept.changedAt) } }
+    return kept.flatMap { name, changedAt in Zone(named: name).map { ($0, changedAt) } }
   }
 
+  private static let upsertZone = SQL.upsert("user_time_zone", key: "user_id", "name, changed_at")
+
   func keep(_ zone: Zone, of user: UserID, changedAt: Date) throws {
-    try execute(
-      """
-      INSERT INTO user_time_zone (user_id, name, changed_at) VALUES (?, ?, ?)
-      ON CONFLICT (user_id) DO UPDATE SET name = excluded.name, changed_at = excluded.changed_at
-      """, user.key, zone.name, changedAt)
+    try execute(Self.upsertZone, user.key, zone.name, changedAt)
   }
 }

@@ -46,7 +46,7 @@ extension LedgerVerification {
       }
       expect(
         try facts.values == former.facts(ofEvent: sequence)?.values, "Event \(sequence) of \(key) is not as it was.")
-      present = try tables.first("SELECT user_id FROM event WHERE sequence = ?", sequence) { try $0.get(0) } ?? present
+      present = try tables.first("SELECT user_id FROM event WHERE sequence = ?", sequence) ?? present
     }
     guard !missing.isEmpty else { return }
     for stretch in try tables.thinned(ofKey: present) {

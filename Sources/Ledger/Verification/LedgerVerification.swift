@@ -172,9 +172,8 @@ package struct LedgerVerification: Hashable, Sendable {
     var givenPeriods = 0
     var key = ""
     while true {
-      let page = try tables.all("SELECT key FROM account WHERE key > ? ORDER BY key LIMIT ?", key, Self.page) {
-        try $0.get(0, as: String.self)
-      }
+      let page = try tables.all(
+        "SELECT key FROM account WHERE key > ? ORDER BY key LIMIT ?", key, Self.page, as: String.self)
       guard let last = page.last else { break }
       key = last
       for name in page {
@@ -207,13 +206,13 @@ package struct LedgerVerification: Hashable, Sendable {
     }
     let stored = try tables.accessGiven()
     expect(Set(stored) == Set(access), "The counts of users with access are not those of the verdicts.")
-    events = try tables.first("SELECT count(*) FROM event") { try $0.get(0) } ?? 0
-    let loose = try tables.first("SELECT count(*) FROM event WHERE user_id IS NULL") { try $0.get(0, as: Int64.self) }
+    events = try tables.first("SELECT count(*) FROM event") ?? 0
+    let loose = try tables.first("SELECT count(*) FROM event WHERE user_id IS NULL", as: Int64.self)
     let (total, reached) = (events, chained + (loose ?? 0))
     expect(Int64(total) == reached, "Of \(total) events \(reached) belong to a user's chain.")
     let (found, noted) = (removed, try tables.retentionReport(before: nil).removed)
     expect(found == noted, "Of \(noted) events that retention has taken out \(found) belong to a user's chain.")
-    let given = try tables.first("SELECT count(*) FROM given_period WHERE is_over = 0") { try $0.get(0, as: Int.self) }
+    let given = try tables.first("SELECT count(*) FROM given_period WHERE is_over = 0", as: Int.self)
     expect(given == givenPeriods, "Of \(given ?? 0) given periods \(givenPeriods) belong to a user.")
     try checkTrials(tables)
     let (listed, kept) = (revenueCatPurchases, try tables.revenueCatPurchaseCount())
@@ -225,8 +224,7 @@ package struct LedgerVerification: Hashable, Sendable {
       SELECT count(*) FROM exposure
       WHERE NOT EXISTS (SELECT 1 FROM counted_exposure AS counted WHERE counted.user_id = exposure.user_id)
         AND NOT EXISTS (SELECT 1 FROM exposure_due AS due WHERE due.user_id = exposure.user_id)
-      """
-    ) { try $0.get(0, as: Int.self) }
+      """, as: Int.self)
     expect(lost == 0, "Of what users saw of experiments \(lost ?? 0) are neither counted nor to be counted.")
   }
 
@@ -309,7 +307,7 @@ package struct LedgerVerification: Hashable, Sendable {
       revenueCatPurchases += 1
     }
     for id in account.purchases where id > 0 {
-      let owner = try tables.first("SELECT user_id FROM purchase WHERE id = ?", id) { try $0.get(0, as: String.self) }
+      let owner = try tables.first("SELECT user_id FROM purchase WHERE id = ?", id, as: String.self)
       guard let owner else {
         expect(false, "\(key) lists purchase \(id), which is missing.")
         continue
@@ -320,15 +318,14 @@ package struct LedgerVerification: Hashable, Sendable {
   }
 
   private mutating func checkProofs(_ tables: LedgerTables) throws {
-    let total = try tables.first("SELECT count(*) FROM purchase") { try $0.get(0, as: Int.self) } ?? 0
+    let total = try tables.first("SELECT count(*) FROM purchase", as: Int.self) ?? 0
     let listed = purchases
     expect(total == listed, "Of \(total) purchases \(listed) are listed by their owners.")
     var uses: [Int64: Int] = [:]
     var place: Int64 = 0
     while true {
-      let page = try tables.all("SELECT id FROM purchase WHERE id > ? ORDER BY id LIMIT ?", place, Self.page) {
-        try $0.get(0, as: Int64.self)
-      }
+      let page = try tables.all(
+        "SELECT id FROM purchase WHERE id > ? ORDER BY id LIMIT ?", place, Self.page, as: Int64.self)
       guard let last = page.last else { break }
       place = last
       for id in page {
@@ -365,12 +362,11 @@ package struct LedgerVerification: Hashable, Sendable {
       SELECT outbox.key FROM outbox LEFT JOIN account USING (key)
       WHERE outbox.reset IS NULL
         AND (account.version IS NULL OR account.version = 0 OR account.row_version <> outbox.version)
-      """
-    ) { try $0.get(0, as: String.self) }
+      """, as: String.self)
     for key in strange { expect(false, "The outbox has another version of the row of \(key) than the account.") }
     let early = try tables.all(
-      "SELECT outbox.key FROM outbox JOIN account USING (key) WHERE outbox.reset IS NOT NULL AND account.version > 0"
-    ) { try $0.get(0, as: String.self) }
+      "SELECT outbox.key FROM outbox JOIN account USING (key) WHERE outbox.reset IS NOT NULL AND account.version > 0",
+      as: String.self)
     for key in early { expect(false, "The outbox resets the row of \(key), who has a verdict.") }
     expect(try tables.memo("erasing") == nil, "An erasure was left unfinished: the history may be changed.")
   }

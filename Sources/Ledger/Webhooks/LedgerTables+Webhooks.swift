@@ -8,16 +8,14 @@ extension LedgerTables {
   /// Receivers that are new begin with the next event. One with another URL is enabled, and goes on where it was. Those that
   /// are no longer named are forgotten, so that they do not get everything since when they come back.
   func keepWebhooks(_ urls: [String: String]) throws {
-    for name in try all("SELECT name FROM webhook ORDER BY name", read: { try $0.get(0, as: String.self) })
+    for name in try all("SELECT name FROM webhook ORDER BY name", as: String.self)
     where urls[name] == nil {
       try execute("DELETE FROM webhook_delivery WHERE webhook = ?", name)
       try execute("DELETE FROM webhook WHERE name = ?", name)
     }
     for (name, url) in urls.sorted(by: { $0.key < $1.key }) {
       let digest = ReceiptDigest(of: url)
-      let known = try first("SELECT url_sha256 FROM webhook WHERE name = ?", name) {
-        try $0.get(0, as: ReceiptDigest.self)
-      }
+      let known = try first("SELECT url_sha256 FROM webhook WHERE name = ?", name, as: ReceiptDigest.self)
       guard let known else {
         try execute(
           "INSERT INTO webhook (name, url_sha256, through, is_enabled) VALUES (?, ?, ?, 1)", name, digest,
@@ -31,6 +29,10 @@ extension LedgerTables {
 
   func enableWebhook(_ name: String, _ isEnabled: Bool) throws {
     try execute("UPDATE webhook SET is_enabled = ? WHERE name = ?", isEnabled, name)
+  }
+
+  private func state(ofWebhook name: String) throws -> (Int64, Bool)? {
+    try first("SELECT through, is_enabled FROM webhook WHERE name = ?", name, as: (Int64, Bool).self)
   }
 
   // MARK: Claims
@@ -58,10 +60,7 @@ extension LedgerTables {
 
   func webhookWork(of name: String, dueAt now: Date, due dueLimit: Int, fresh freshLimit: Int) throws -> WebhookWork {
     var work = WebhookWork()
-    let state = try first("SELECT through, is_enabled FROM webhook WHERE name = ?", name) {
-      (through: try $0.get(0, as: Int64.self), isEnabled: try $0.get(1, as: Bool.self))
-    }
-    guard let state, state.isEnabled else { return work }
+    guard let (through, isEnabled) = try state(ofWebhook: name), isEnabled else { return work }
     work.isEnabled = true
     // Of each user the first that waits. One that is due is looked for among as many as one turn may send, the longest due
     // first; those behind another one of their user are due at zero, and are passed over.
@@ -74,14 +73,11 @@ extension LedgerTables {
           WHERE other.webhook = one.webhook AND other.is_dead = 0 AND other.user_id = one.user_id
             AND other.sequence < one.sequence)
       ORDER BY one.due_at, one.sequence LIMIT ?
-      """, name, now, max(0, dueLimit)
-    ) { (sequence: try $0.get(0, as: Int64.self), attempts: try $0.get(1, as: Int.self)) }
-    for row in rows {
-      if let event = try changeEvent(row.sequence) {
-        work.due.append(.init(event: event, attempts: row.attempts))
-      }
+      """, name, now, max(0, dueLimit), as: (Int64, Int).self)
+    for (sequence, attempts) in rows {
+      if let event = try changeEvent(sequence) { work.due.append(.init(event: event, attempts: attempts)) }
     }
-    work.fresh = try changeEvents(after: state.through, limit: freshLimit)
+    work.fresh = try changeEvents(after: through, limit: freshLimit)
     for user in Set(work.fresh.map(\.user)) {
       let waits = try exists(
         "SELECT 1 FROM webhook_delivery WHERE webhook = ? AND is_dead = 0 AND user_id = ? LIMIT 1", name, user.key)
@@ -129,6 +125,9 @@ extension LedgerTables {
     }
   }
 
+  private static let upsertDelivery = SQL.upsert(
+    "webhook_delivery", key: "webhook, sequence", first: "user_id", "is_dead, attempts, due_at, problem, problem_at")
+
   private func keep(
     _ result: WebhookResult, of name: String, isDead: Bool = false, attempts: Int, due: Date, problem: String? = nil,
     at moment: Date? = nil
@@ -136,13 +135,8 @@ extension LedgerTables {
     // The user may have been erased while it was sent.
     guard try changeEvent(result.sequence) != nil else { return }
     try execute(
-      """
-      INSERT INTO webhook_delivery (webhook, sequence, user_id, is_dead, attempts, due_at, problem, problem_at)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-      ON CONFLICT (webhook, sequence) DO UPDATE SET
-        is_dead = excluded.is_dead, attempts = excluded.attempts, due_at = excluded.due_at, problem = excluded.problem,
-        problem_at = excluded.problem_at
-      """, name, result.sequence, result.user.key, isDead, attempts, due, problem, problem == nil ? nil : moment)
+      Self.upsertDelivery, name, result.sequence, result.user.key, isDead, attempts, due, problem,
+      problem == nil ? nil : moment)
   }
 
   // MARK: For people
@@ -151,31 +145,28 @@ extension LedgerTables {
   private static let lookahead = 10_000
 
   func webhookStatus(_ name: String, taking takes: (String) -> Bool) throws -> WebhookStatus? {
-    let state = try first("SELECT through, is_enabled FROM webhook WHERE name = ?", name) {
-      (through: try $0.get(0, as: Int64.self), isEnabled: try $0.get(1, as: Bool.self))
-    }
-    guard let state else { return nil }
+    guard let (through, isEnabled) = try state(ofWebhook: name) else { return nil }
     var status = WebhookStatus()
-    status.isEnabled = state.isEnabled
+    status.isEnabled = isEnabled
     let tried = try first(
-      "SELECT count(*), min(sequence) FROM webhook_delivery WHERE webhook = ? AND is_dead = 0", name
-    ) { (count: try $0.get(0, as: Int.self), first: try $0.get(1, as: Int64?.self)) }
+      "SELECT count(*), min(sequence) FROM webhook_delivery WHERE webhook = ? AND is_dead = 0", name,
+      as: (Int, Int64?).self)
     let next = try all(
       """
       SELECT type, count(*), min(sequence) FROM (
         SELECT type, sequence FROM change_event WHERE sequence > ? AND type <> 'user.erased' ORDER BY sequence LIMIT ?
       ) AS page GROUP BY type
-      """, state.through, Self.lookahead
+      """, through, Self.lookahead
     ) {
       (type: try $0.get(0, as: String.self), count: try $0.get(1, as: Int.self), first: try $0.get(2, as: Int64.self))
     }
     .filter { takes($0.type) }
-    status.waiting = min(next.reduce(tried?.count ?? 0) { $0 + $1.count }, WebhookStatus.mostWaiting)
-    if let oldest = ([tried?.first] + next.map(\.first)).compactMap(\.self).min() {
-      status.oldest = try first("SELECT recorded_at FROM change_event WHERE sequence = ?", oldest) { try $0.get(0) }
+    status.waiting = min(next.reduce(tried?.0 ?? 0) { $0 + $1.count }, WebhookStatus.mostWaiting)
+    if let oldest = ([tried?.1] + next.map(\.first)).compactMap(\.self).min() {
+      status.oldest = try first("SELECT recorded_at FROM change_event WHERE sequence = ?", oldest)
     }
     status.dead =
-      try first("SELECT count(*) FROM webhook_delivery WHERE webhook = ? AND is_dead = 1", name) { try $0.get(0) } ?? 0
+      try first("SELECT count(*) FROM webhook_delivery WHERE webhook = ? AND is_dead = 1", name) ?? 0
     try first(
       """
       SELECT problem, problem_at FROM webhook_delivery
@@ -194,16 +185,10 @@ extension LedgerTables {
       """
       SELECT sequence, attempts, problem, problem_at FROM webhook_delivery
       WHERE webhook = ? AND is_dead = 1 AND sequence > ? ORDER BY sequence LIMIT ?
-      """, name, sequence, max(0, limit)
-    ) { row in
-      (
-        sequence: try row.get(0, as: Int64.self), attempts: try row.get(1, as: Int.self),
-        problem: try row.get(2, as: String?.self), at: try row.get(3, as: Date?.self)
-      )
-    }
-    return try rows.compactMap { row in
-      try changeEvent(row.sequence).map {
-        DeadLetter(webhook: name, event: $0, attempts: row.attempts, problem: row.problem, failedAt: row.at)
+      """, name, sequence, max(0, limit), as: (Int64, Int, String?, Date?).self)
+    return try rows.compactMap { sequence, attempts, problem, failedAt in
+      try changeEvent(sequence).map {
+        DeadLetter(webhook: name, event: $0, attempts: attempts, problem: problem, failedAt: failedAt)
       }
     }
   }
@@ -230,7 +215,7 @@ extension LedgerTables {
 
   /// Forgets deliveries of events that are no longer kept.
   func pruneDeliveries(through sequence: Int64) throws {
-    for name in try all("SELECT name FROM webhook ORDER BY name", read: { try $0.get(0, as: String.self) }) {
+    for name in try all("SELECT name FROM webhook ORDER BY name", as: String.self) {
       try execute("DELETE FROM webhook_delivery WHERE webhook = ? AND sequence <= ?", name, sequence)
     }
   }
