@@ -21,9 +21,8 @@ struct CountExposures: LedgerOperation {
 
   func run(_ tables: LedgerTables) throws -> Int {
     guard try tables.areFigures(by: prices), try tables.take(.exposures) else { return 0 }
-    let due = try tables.all("SELECT user_id FROM exposure_due ORDER BY user_id LIMIT ?", max(0, limit)) {
-      try $0.get(0, as: String.self)
-    }
+    let due = try tables.all(
+      "SELECT user_id FROM exposure_due ORDER BY user_id LIMIT ?", max(0, limit), as: String.self)
     var sums: [VariantKey: VariantCounts] = [:]
     for key in due {
       try tables.execute("DELETE FROM exposure_due WHERE user_id = ?", key)
@@ -36,11 +35,7 @@ struct CountExposures: LedgerOperation {
         try tables.execute("DELETE FROM counted_exposure WHERE user_id = ?", key)
         continue
       }
-      try tables.execute(
-        """
-        INSERT INTO counted_exposure (user_id, counts) VALUES (?, ?)
-        ON CONFLICT (user_id) DO UPDATE SET counts = excluded.counts
-        """, key, StoredForm.encoded(StoredVariantCounts(present)))
+      try tables.execute(LedgerTables.upsertCounted, key, StoredForm.encoded(StoredVariantCounts(present)))
     }
     try tables.add(sums)
     return due.count
@@ -57,7 +52,7 @@ struct ExposuresDue: LedgerOperation {
 extension LedgerTables {
   /// The number of users to be counted, up to a limit.
   func exposuresDue(limit: Int) throws -> Int {
-    try first("SELECT count(*) FROM (SELECT user_id FROM exposure_due LIMIT ?) AS due", limit) { try $0.get(0) } ?? 0
+    try first("SELECT count(*) FROM (SELECT user_id FROM exposure_due LIMIT ?) AS due", limit) ?? 0
   }
 
   fileprivate func countedExposures(of key: String) throws -> [VariantKey: VariantCounts] {
@@ -72,9 +67,7 @@ extension LedgerTables {
     let exposures = try exposures(of: key)
     guard !exposures.isEmpty else { return [:] }
     let evidence = try purchaseIDs(ofKey: key).compactMap { try countable($0)?.evidence }
-    let trials = try all("SELECT starts_at FROM given_period WHERE user_id = ? AND kind = 'trial'", key) {
-      try $0.get(0, as: Date.self)
-    }
+    let trials = try all("SELECT starts_at FROM given_period WHERE user_id = ? AND kind = 'trial'", key, as: Date.self)
     var counts: [VariantKey: VariantCounts] = [:]
     for exposure in exposures {
       counts.merge(exposure.counts(evidence, trials: trials, terms)) { one, _ in one }
@@ -85,6 +78,17 @@ extension LedgerTables {
   /// The day under which a row has the sums of all days.
   static let allDays = Int(Int32.min)
 
+  fileprivate static let upsertCounted = SQL.upsert("counted_exposure", key: "user_id", "counts")
+  private static let addVariants = SQL.upsert(
+    "variant_figure", key: "experiment, day, variant, currency", VariantCounts.columns.joined(separator: ", ")
+  ) { "variant_figure.\($0) + excluded.\($0)" }
+  private static let addUpVariants = SQL(
+    """
+    INSERT INTO variant_figure (experiment, day, variant, currency, \(VariantCounts.columns.joined(separator: ", ")))
+    SELECT experiment, ?, variant, currency, \(VariantCounts.sums)
+    FROM variant_figure GROUP BY experiment, variant, currency
+    """)
+
   fileprivate func add(_ changes: [VariantKey: VariantCounts]) throws {
     var sums = changes
     for (key, counts) in changes {
@@ -93,32 +97,14 @@ extension LedgerTables {
       sums[all, default: VariantCounts()] += counts
     }
     for (key, counts) in sums.sorted(by: { $0.key < $1.key }) where !counts.isZero {
-      try execute(
-        """
-        INSERT INTO variant_figure
-          (experiment, day, variant, currency, exposed, paid_before, trials, paid, revenue, refunds)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-        ON CONFLICT (experiment, day, variant, currency) DO UPDATE SET
-          exposed = variant_figure.exposed + excluded.exposed,
-          paid_before = variant_figure.paid_before + excluded.paid_before,
-          trials = variant_figure.trials + excluded.trials, paid = variant_figure.paid + excluded.paid,
-          revenue = variant_figure.revenue + excluded.revenue, refunds = variant_figure.refunds + excluded.refunds
-        """, key.experiment, key.day, key.variant, key.currency, counts.exposed, counts.paidBefore, counts.trials,
-        counts.paid, counts.revenue, counts.refunds)
+      try execute(Self.addVariants, key.experiment, key.day, key.variant, key.currency, counts)
     }
   }
 
   /// Replaces the sum of every variant by that of its days.
   func addUpVariants() throws {
     try execute("DELETE FROM variant_figure WHERE day = ?", Self.allDays)
-    try execute(
-      """
-      INSERT INTO variant_figure
-        (experiment, day, variant, currency, exposed, paid_before, trials, paid, revenue, refunds)
-      SELECT experiment, ?, variant, currency, sum(exposed), sum(paid_before), sum(trials), sum(paid), sum(revenue),
-        sum(refunds)
-      FROM variant_figure GROUP BY experiment, variant, currency
-      """, Self.allDays)
+    try execute(Self.addUpVariants, Self.allDays)
   }
 
 }

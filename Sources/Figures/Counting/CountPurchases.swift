@@ -48,9 +48,8 @@ package struct CountPurchases: LedgerOperation {
       try tables.mark(recount, page: max(1, page))
       return limit
     }
-    let due = try tables.all("SELECT purchase_id FROM figure_due ORDER BY purchase_id LIMIT ?", max(0, limit)) {
-      try $0.get(0, as: Int64.self)
-    }
+    let due = try tables.all(
+      "SELECT purchase_id FROM figure_due ORDER BY purchase_id LIMIT ?", max(0, limit), as: Int64.self)
     var sums: [FigureKey: FigureCounts] = [:]
     var cohorts: [FigureCohort.Key: Int64] = [:]
     var read = 0
@@ -71,11 +70,7 @@ package struct CountPurchases: LedgerOperation {
       for (key, counts) in present { sums[key, default: FigureCounts()] += counts }
       for (key, change) in former.cohort { cohorts[key, default: 0] -= change }
       for (key, change) in present.cohort { cohorts[key, default: 0] += change }
-      try tables.execute(
-        """
-        INSERT INTO counted_purchase (purchase_id, counts) VALUES (?, ?)
-        ON CONFLICT (purchase_id) DO UPDATE SET counts = excluded.counts
-        """, id, StoredFigures.text(present))
+      try tables.execute(LedgerTables.upsertCounted, id, StoredFigures.text(present))
     }
     try tables.add(sums)
     try tables.add(cohorts)
@@ -87,9 +82,7 @@ extension LedgerTables {
   /// Notes the first payment among the counts of a purchase for its owner.
   /// - Parameter isWhole: whether the first transaction is known. If it is not, the owner had paid before.
   fileprivate func note(progressOf owner: UserID, by counts: [FigureKey: FigureCounts], isWhole: Bool) throws {
-    let seenAt = try first("SELECT first_seen_at FROM account WHERE key = ?", owner.key) {
-      try $0.get(0, as: Date.self)
-    }
+    let seenAt: Date? = try first("SELECT first_seen_at FROM account WHERE key = ?", owner.key)
     guard let seenAt else { return }
     var paid = counts.filter { $0.value[.payments] > 0 }.keys.map(\.day).min()
     if !isWhole { paid = paid.map { min($0, seenAt.utcDay - 1) } }
@@ -102,21 +95,22 @@ extension LedgerTables {
     } ?? [:]
   }
 
+  fileprivate static let upsertCounted = SQL.upsert("counted_purchase", key: "purchase_id", "counts")
+  private static let upsertPeriod = SQL.upsert("product_period", key: "product_id", "period")
+
   /// Keeps the length of a product's periods.
   fileprivate func keep(_ period: String, of product: ProductID) throws {
-    let known = try first("SELECT period FROM product_period WHERE product_id = ?", product) {
-      try $0.get(0, as: String.self)
-    }
+    let known: String? = try first("SELECT period FROM product_period WHERE product_id = ?", product)
     guard known != period else { return }
-    try execute(
-      """
-      INSERT INTO product_period (product_id, period) VALUES (?, ?)
-      ON CONFLICT (product_id) DO UPDATE SET period = excluded.period
-      """, product, period)
+    try execute(Self.upsertPeriod, product, period)
   }
 
   /// The product under which a row has the sums of all products, so that a page reads one row instead of one of each.
   static let allProducts = ""
+
+  private static let addFigures = SQL.upsert(
+    "figure", key: "grain, day, product_id, currency", FigureCounts.columns.joined(separator: ", ")
+  ) { "figure.\($0) + excluded.\($0)" }
 
   func add(_ changes: [FigureKey: FigureCounts]) throws {
     var sums = changes
@@ -133,32 +127,7 @@ extension LedgerTables {
     }
     for (grain, sums) in [("day", sums), ("month", months)] {
       for (key, counts) in sums.sorted(by: { $0.key < $1.key }) where !counts.isZero {
-        try execute(
-          """
-          INSERT INTO figure
-            (grain, day, product_id, currency,
-             active, trials, grace, mrr, new_subscriptions, new_mrr, ended, resubscribed, payments,
-             refunded_payments, revenue, refunds, trial_starts, trial_conversions, trials_pending, existing, existing_mrr)
-          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-          ON CONFLICT (grain, day, product_id, currency) DO UPDATE SET
-            active = figure.active + excluded.active, trials = figure.trials + excluded.trials,
-            grace = figure.grace + excluded.grace, mrr = figure.mrr + excluded.mrr,
-            new_subscriptions = figure.new_subscriptions + excluded.new_subscriptions,
-            new_mrr = figure.new_mrr + excluded.new_mrr, ended = figure.ended + excluded.ended,
-            resubscribed = figure.resubscribed + excluded.resubscribed,
-            payments = figure.payments + excluded.payments,
-            refunded_payments = figure.refunded_payments + excluded.refunded_payments,
-            revenue = figure.revenue + excluded.revenue, refunds = figure.refunds + excluded.refunds,
-            trial_starts = figure.trial_starts + excluded.trial_starts,
-            trial_conversions = figure.trial_conversions + excluded.trial_conversions,
-            trials_pending = figure.trials_pending + excluded.trials_pending,
-            existing = figure.existing + excluded.existing,
-            existing_mrr = figure.existing_mrr + excluded.existing_mrr
-          """, grain, key.day, key.product, key.currency,
-          counts[.active], counts[.trials], counts[.grace], counts[.mrr], counts[.new], counts[.newMRR],
-          counts[.ended], counts[.resubscribed], counts[.payments], counts[.refundedPayments], counts[.revenue],
-          counts[.refunds], counts[.trialStarts], counts[.trialConversions], counts[.trialsPending],
-          counts[.existing], counts[.existingMRR])
+        try execute(Self.addFigures, grain, key.day, key.product, key.currency, counts)
       }
     }
   }

@@ -19,13 +19,8 @@ extension LedgerTables {
   func cohorts(_ months: Range<Int>, of product: String?) throws -> [FigureCohort.Key: Int64] {
     let rows = try all(
       "SELECT month, product_id, since, change FROM figure_cohort WHERE month >= ? AND month < ? AND product_id = ?",
-      months.lowerBound, months.upperBound, product ?? Self.allProducts
-    ) { row in
-      (
-        FigureCohort.Key(month: try row.get(0), product: try row.get(1), since: try row.get(2)),
-        try row.get(3, as: Int64.self)
-      )
-    }
-    return Dictionary(rows) { one, _ in one }
+      months.lowerBound, months.upperBound, product ?? Self.allProducts,
+      as: (Int, String, Int, Int64).self)
+    return Dictionary(rows.map { (FigureCohort.Key(month: $0, product: $1, since: $2), $3) }) { one, _ in one }
   }
 }

@@ -56,10 +56,7 @@ extension LedgerTables {
       ORDER BY name, day, label, detail
       """, name, days.lowerBound, days.upperBound
     ) { row in
-      (
-        Tally(name: try row.get(0), day: try row.get(1), label: try row.get(2), detail: try row.get(3)),
-        try row.get(4)
-      )
+      (Tally(name: try row.get(0), day: try row.get(1), label: try row.get(2), detail: try row.get(3)), try row.get(4))
     }
   }
 }

@@ -67,11 +67,10 @@ extension LedgerTables {
       """
       SELECT max(id) FROM (SELECT id FROM (SELECT id FROM purchase UNION ALL SELECT id FROM revenuecat_purchase) AS one
         WHERE id > ? ORDER BY id LIMIT ?) AS page
-      """, recount.after, page, read: { try $0.get(0, as: Int64?.self) })
+      """, recount.after, page, as: Int64?.self)
     let end = last.flatMap(\.self)
     if recount.isFromNothing {
-      try execute(
-        "DELETE FROM counted_purchase WHERE purchase_id > ? AND purchase_id <= ?", recount.after, end ?? .max)
+      try execute("DELETE FROM counted_purchase WHERE purchase_id > ? AND purchase_id <= ?", recount.after, end ?? .max)
     }
     guard let end else { return try keep(nil) }
     try execute(

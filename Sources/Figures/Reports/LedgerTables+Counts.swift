@@ -59,9 +59,7 @@ extension LedgerTables {
 
   /// The length of the periods of every counted product (ISO 8601).
   func productPeriods() throws -> [String: String] {
-    let rows = try all("SELECT product_id, period FROM product_period") { row in
-      (try row.get(0, as: String.self), try row.get(1, as: String.self))
-    }
+    let rows = try all("SELECT product_id, period FROM product_period", as: (String, String).self)
     return Dictionary(rows) { one, _ in one }
   }
 }
