@@ -49,8 +49,7 @@ WORKDIR /var/lib/countersign
 VOLUME /var/lib/countersign
 ENV COUNTERSIGN_SERVER_HOST=0.0.0.0 COUNTERSIGN_LEDGER_PATH=/var/lib/countersign/countersign.sqlite
 EXPOSE 8080
-# The image has no HTTP client, and needs none for one line.
-HEALTHCHECK --interval=10s --timeout=3s --start-period=5s CMD ["/bin/bash", "-c", \
-  "exec 3<>/dev/tcp/127.0.0.1/${COUNTERSIGN_SERVER_ADMIN_PORT:-${COUNTERSIGN_SERVER_PORT:-8080}} && printf 'GET /livez HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' >&3 && read -r line <&3 && [[ $line == *' 200 '* ]]"]
+# At the address of the configuration that COUNTERSIGN_CONFIG and the other variables name.
+HEALTHCHECK --interval=10s --timeout=3s --start-period=5s CMD ["/usr/local/bin/countersign", "health"]
 ENTRYPOINT ["/usr/local/bin/countersign"]
 CMD ["serve"]

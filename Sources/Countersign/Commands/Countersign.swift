@@ -30,8 +30,7 @@ struct Countersign: AsyncParsableCommand {
     subcommands: [
       Serve.self, Validate.self, Inspect.self, Revalidate.self, BrakeCommand.self, FiguresCommand.self, Backup.self,
       LedgerCommand.self, CatalogCommand.self, ImportCommand.self, ExportCommand.self, EraseCommand.self,
-      KeysCommand.self, Doctor.self,
-      Demo.self,
+      KeysCommand.self, Doctor.self, Health.self, Demo.self,
     ])
 
   static func main() async {

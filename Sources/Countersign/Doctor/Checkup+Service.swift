@@ -13,7 +13,11 @@ extension Checkup {
   func serviceFindings() async -> [Finding] {
     var settings = CurlTransport.Configuration()
     settings.allowedSchemes = [.http]
-    guard let url = readinessURL, let transport = try? CurlTransport(configuration: settings) else { return [] }
+    // Not by TLS: the certificate names another address.
+    guard let origin = configuration.server.localURL, origin.hasPrefix("http:"),
+      let transport = try? CurlTransport(configuration: settings)
+    else { return [] }
+    let url = origin + "/readyz"
     defer { transport.shutdown() }
     let response: TransportResponse
     do throws(TransportError) {
@@ -34,15 +38,6 @@ extension Checkup {
       ? Finding("service", .ok, "answers at \(url), and is ready")
       : Finding("service", .fail, "answers at \(url), and is not ready")
     return [status] + Self.findings(of: found)
-  }
-
-  /// The URL of the service's readiness; `nil` for one that speaks TLS there: its certificate names another address.
-  private var readinessURL: String? {
-    let server = configuration.server
-    let (host, port) = server.admin.map { ($0.host, $0.port) } ?? (server.host, server.port)
-    guard port > 0, server.admin != nil || server.tls == nil else { return nil }
-    let reached = ["0.0.0.0": "127.0.0.1", "::": "::1"][host] ?? host
-    return "http://\(reached.contains(":") ? "[\(reached)]" : reached):\(port)/readyz"
   }
 
   static func findings(of found: Readiness) -> [Finding] {

@@ -1,0 +1,13 @@
+import CountersignServer
+
+extension ServerSettings {
+  /// The address of `/livez` and `/readyz` for a program on this machine: `server.admin`, else `server`. `nil` where the
+  /// service takes a free port.
+  var localURL: String? {
+    let (host, port) = admin.map { ($0.host, $0.port) } ?? (host, port)
+    guard port > 0 else { return nil }
+    let reached = ["0.0.0.0": "127.0.0.1", "::": "::1"][host] ?? host
+    let scheme = admin == nil && tls != nil ? "https" : "http"
+    return "\(scheme)://\(reached.contains(":") ? "[\(reached)]" : reached):\(port)"
+  }
+}
