@@ -13,13 +13,16 @@ FAULT_PACKAGES := e2fsprogs mount python3 python3-venv strace
 FUZZ_PACKAGES := python3 python3-venv
 # The Debian package and its checks; what samples/ has for operators is checked by the programs that read it.
 DEB_PACKAGES := adduser binutils dpkg-dev
+# The image of a release, without a container engine.
+RELEASE_PACKAGES := $(DEB_PACKAGES) git mmdebstrap python3
 DEB_CHECK_PACKAGES := init-system-helpers lintian procps systemd systemd-container util-linux
 SAMPLE_CHECK_PACKAGES := curl openssl python3 python3-venv python3-yaml systemd
 FAULT_LOG := .build/faults.log
 # Load, certificates and requests for the benchmarks.
 BENCH_PACKAGES := curl openssl postgresql python3 strace util-linux wrk
 
-.PHONY: help demo test test-postgresql build-tests app-package-check docs fuzz faults cost bench build release deb deb-check package-check \
+.PHONY: help demo test test-postgresql build-tests app-package-check docs fuzz faults cost bench build release release-all release-check \
+  deb deb-check package-check \
   lint format image-check deps test-deps clean
 
 help: ## Say what there is
@@ -90,6 +93,17 @@ release: deps ## Build the binary that is deployed, .build/release/countersign, 
 	$(SWIFT) build -c release --static-swift-stdlib --product countersign
 	@scripts/install-packages binutils
 	@scripts/strip-binary .build/release/countersign
+
+release-all: ## Make every file of a release in .build/release-VERSION: make release-all VERSION=0.1.0
+	@scripts/version "$(VERSION)"
+	@$(MAKE) --no-print-directory release
+	$(SWIFT) build -c release --static-swift-stdlib --product app-store-simulator
+	@scripts/install-packages $(RELEASE_PACKAGES)
+	@scripts/make-release --countersign .build/release/countersign --simulator .build/release/app-store-simulator \
+	  "$(VERSION)" ".build/release-$(VERSION)"
+
+release-check: ## Install each of these files in an empty Debian, and post a receipt (as root): VERSION=0.1.0
+	@scripts/check-release ".build/release-$(VERSION)"
 
 deb: release ## Make a Debian package of it: .build/countersign_VERSION_ARCHITECTURE.deb
 	@scripts/install-packages $(DEB_PACKAGES)
