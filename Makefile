@@ -122,11 +122,12 @@ package-check: deps ## Check what samples/ has for operators: systemd, compose, 
 	  && .build/package-check/bin/pip install --quiet kubernetes-validate==1.37.0; }
 	scripts/check-samples
 
-lint: ## Check format, import rules and that dependencies are named by exact version
+lint: ## Check format, import rules, that one version stands everywhere, and that dependencies are named by exact version
 	$(SWIFT) format lint --strict --recursive --parallel Package.swift Sources Tests \
 	  Benchmarks/Package.swift Benchmarks/Sources
 	scripts/check-imports
 	scripts/check-cycles
+	@scripts/version "$$(scripts/version)"
 	@if grep -HnE '\.package\(url:' Package.swift Benchmarks/Package.swift | grep -v 'exact: "'; then \
 	  echo 'A dependency has to be named by its exact version, so that no build takes a release that nobody has seen.'; exit 1; \
 	fi

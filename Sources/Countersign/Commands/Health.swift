@@ -50,7 +50,7 @@ struct Health: AsyncParsableCommand {
     } catch TransportError.tls(let reason) where reason.contains("certificate") {
       return nil
     } catch {
-      return "\(error)"
+      return "no answer (\(error))"
     }
   }
 }
