@@ -17,16 +17,17 @@ DEB_PACKAGES := adduser binutils dpkg-dev
 RELEASE_PACKAGES := $(DEB_PACKAGES) git mmdebstrap python3
 DEB_CHECK_PACKAGES := init-system-helpers lintian procps systemd systemd-container util-linux
 SAMPLE_CHECK_PACKAGES := curl openssl python3 python3-venv python3-yaml systemd
+# The client for JavaScript: TypeScript, and React with its types. Deno comes from PyPI, with a newer TypeScript in it.
+JAVASCRIPT_PACKAGES := node-react node-react-dom node-typescript python3 python3-venv
 FAULT_LOG := .build/faults.log
 # Load, certificates and requests for the benchmarks.
 BENCH_PACKAGES := curl openssl postgresql python3 strace util-linux wrk
 
-.PHONY: help demo test test-postgresql build-tests app-package-check docs fuzz faults cost bench build release release-all release-check \
-  deb deb-check package-check \
-  lint format image-check deps test-deps clean
+.PHONY: help demo test test-postgresql build-tests app-package-check javascript-check javascript-deps docs fuzz faults cost bench \
+  build release release-all release-check deb deb-check package-check lint format image-check deps test-deps clean
 
 help: ## Say what there is
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
 
 demo: deps ## Start a simulated App Store and the service, post one receipt per scenario, show the verdicts
 	$(SWIFT) build --product countersign
@@ -44,6 +45,16 @@ build-tests: test-deps ## Build every test
 
 app-package-check: ## Build an app that uses CountersignClient, and fail where another package is resolved
 	@SWIFT=$(SWIFT) scripts/check-app-package
+
+javascript-check: deps javascript-deps ## Install the client for JavaScript from its package, check its types, and run it
+	$(SWIFT) build --product countersign
+	$(SWIFT) build --product app-store-simulator
+	@scripts/check-javascript
+
+javascript-deps:
+	@scripts/install-packages $(JAVASCRIPT_PACKAGES)
+	@[ -x .build/javascript/bin/deno ] || { python3 -m venv .build/javascript \
+	  && .build/javascript/bin/pip install --quiet --disable-pip-version-check deno==2.9.8; }
 
 docs: test-deps ## Run every shell example of README.md and docs, and follow every link
 	$(SWIFT) build --product countersign

@@ -12,6 +12,9 @@ import Foundation
 /// Make one for each signed-in user, and keep it as long as they are signed in. Every error that a call throws is a
 /// `CountersignError`. Times are in seconds.
 public actor CountersignClient {
+  /// The same as the service's. It goes with each request.
+  public static let version = "0.1.0"
+
   nonisolated let user: String
   nonisolated let options: Options
   private let service: Service

@@ -23,6 +23,7 @@ struct Service: Sendable {
     }
     var request = TransportRequest(method: method, url: url, headers: headers)
     request.headers["Accept"] = "application/json"
+    request.headers["Countersign-Client"] = "swift/\(CountersignClient.version)"
     if let body {
       request.headers["Content-Type"] = "application/json"
       request.body = try? JSONEncoder.countersign.encode(body)

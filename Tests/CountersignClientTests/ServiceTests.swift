@@ -43,6 +43,17 @@ import Testing
     }
   }
 
+  @Test func `each request says which client it is of`() async throws {
+    let bench = Bench()
+    let client = bench.client()
+    try await client.refresh()
+    _ = try await client.profile()
+    #expect(
+      bench.service.requests.map { $0.headers["Countersign-Client"] }
+        == bench.service.requests.map { _ in "swift/\(CountersignClient.version)" })
+    #expect(bench.service.requests.count == 2)
+  }
+
   @Test func `a started client posts again after the time that the service named`() async throws {
     let bench = Bench()
     bench.store.leaveUnfinished(bench.sale())

@@ -1,15 +1,14 @@
-// A paywall with expo-iap 3.4 or later and Countersign: plans, purchase, restore. Copy countersign.js, react.js and their
-// types from samples/typescript beside it. On iOS only: on Android `purchaseToken` is Google's.
+// A paywall with expo-iap 3.4 or later and Countersign: plans, purchase, restore. On iOS only: on Android `purchaseToken` is
+// Google's.
 
 import * as React from 'react';
 import {Alert, Button, FlatList, Text, View} from 'react-native';
 import {ErrorCode, deepLinkToSubscriptions, finishTransaction, getAvailablePurchases, useIAP} from 'expo-iap';
 import type {Purchase, PurchaseError} from 'expo-iap';
-import {CountersignError} from './countersign';
-import type {Client} from './countersign';
-import {createHooks} from './react';
+import {CountersignError} from 'countersign';
+import type {Client} from 'countersign';
+import {useAccess} from 'countersign/react';
 
-const {useAccess} = createHooks(React);
 const skus = ['com.example.app.pro.monthly', 'com.example.app.pro.yearly'];
 
 /**
@@ -49,7 +48,7 @@ function show(error: unknown): void {
 
 /** `userId` is the user's UUID: Apple signs it into the transaction, and nobody else gets the purchase. */
 export function PlansScreen({client, userId, done}: {client: Client; userId: string; done: () => void}) {
-  const state = useAccess(client);
+  const state = useAccess();
 
   /** After a purchase that the service has. If the refresh after it failed, the state is still the older one. */
   function recorded() {

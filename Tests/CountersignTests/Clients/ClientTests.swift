@@ -133,7 +133,7 @@ import Testing
     let node = try #require(Self.node)
     try await run { service, simulated in
       let directory = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent().deletingLastPathComponent().appending(path: "samples/typescript")
+        .deletingLastPathComponent().deletingLastPathComponent().appending(path: "clients/javascript")
       let ending = try await ChildProcess.run(
         node, ["--test", "--test-name-pattern", "against a running service", "countersign.test.mjs"],
         environment: [

@@ -203,7 +203,9 @@ import Testing
 
   // MARK: Pages
 
-  @Test func `pages of the app's own origins may call, and no others`() async throws {
+  @Test func `pages of the app's own origins may call, and no others; the library's version is in the log`()
+    async throws
+  {
     try await run {
       $0.server["page_origins"] = #"["https://app.example.com"]"#
     } body: { service, _, clock in
@@ -216,14 +218,25 @@ import Testing
           ]
         ).lowercased()
       }
-      let preflight = "Access-Control-Request-Method: GET\r\nAccess-Control-Request-Headers: authorization\r\n"
+      let preflight =
+        "Access-Control-Request-Method: GET\r\nAccess-Control-Request-Headers: authorization,countersign-client\r\n"
       let allowed = try await ask("OPTIONS", "https://app.example.com", preflight)
       #expect(allowed.hasPrefix("http/1.1 204"))
       #expect(allowed.contains("access-control-allow-origin: https://app.example.com\r\n"))
-      #expect(allowed.contains("access-control-allow-headers: authorization") && allowed.contains("vary: origin"))
+      #expect(
+        allowed.contains("access-control-allow-headers: authorization,countersign-client\r\n")
+          && allowed.contains("vary: origin"))
       let answer = try await ask("GET", "https://app.example.com", "Authorization: Bearer \(user)\r\n")
       #expect(
         answer.hasPrefix("http/1.1 200") && answer.contains("access-control-expose-headers: date, etag, retry-after"))
+      for said in ["javascript/0.1.0", "no version", "a/b/c", "javascript/\(String(repeating: "1", count: 60))"] {
+        _ = try await ask(
+          "GET", "https://app.example.com", "Authorization: Bearer \(user)\r\nCountersign-Client: \(said)\r\n")
+      }
+      let clients = service.log.lines.compactMap { line in
+        (try? JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])?["client"] as? String
+      }
+      #expect(clients == ["javascript/0.1.0"])
       for origin in ["https://evil.example", "null", "https://app.example.com.evil.example"] {
         let other = try await ask("GET", origin, "Authorization: Bearer \(user)\r\n")
         #expect(!other.contains("access-control-allow-origin") && other.contains("vary: origin"), "\(origin)")

@@ -4,10 +4,12 @@
 //   POST {"receipt_data": "<signed transaction or receipt>", "transaction_id": "<to finish>"} with the user's token.
 //   Secrets: COUNTERSIGN_URL, COUNTERSIGN_KEY.
 //
-// The app finishes the transaction after a 200 or a 202 without `"transaction_found": false`, and only then. So nothing but Countersign's own answer about this
-// purchase is one of these; whatever goes wrong here is a 503, and the app keeps the purchase and posts it again.
+// The app finishes the transaction after a 200 or a 202 without `"transaction_found": false`, and only then. So nothing but
+// Countersign's own answer about this purchase is one of these; whatever goes wrong here is a 503, and the app keeps the
+// purchase and posts it again. deno.json beside it says where `countersign/server` is.
 
-import { createClient } from 'npm:@supabase/supabase-js@2';
+import { createClient } from '@supabase/supabase-js';
+import { CountersignError, validate } from 'countersign/server';
 
 const LONGEST = 1_048_576;
 const DEADLINE = 25_000;
@@ -34,28 +36,23 @@ Deno.serve(async (request: Request): Promise<Response> => {
     const { receipt_data: receipt, transaction_id } = parse(text) ?? {};
     if (typeof receipt !== 'string') return problem(400, 'malformed_request', 'receipt_data is missing.');
 
-    const answer = await fetch(`${Deno.env.get('COUNTERSIGN_URL')}/v1/validations`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${Deno.env.get('COUNTERSIGN_KEY')}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ user_id: data.user.id, receipt_data: receipt, transaction_id }),
-      redirect: 'error',
+    const { status, verdict } = await validate({ user_id: data.user.id, receipt_data: receipt, transaction_id }, {
+      baseURL: Deno.env.get('COUNTERSIGN_URL') ?? '',
+      key: Deno.env.get('COUNTERSIGN_KEY') ?? '',
       signal,
     });
-    const body = await answer.text();
-    const said = parse(body);
-    // Only these are about the purchase. A refused key or a wrong address is a fault of this function, and may be mended;
-    // what Countersign did not write is no answer.
-    const isVerdict = (answer.status === 200 || answer.status === 202) && typeof said?.profile_write === 'string';
-    const isRefusal = [400, 409, 413, 422].includes(answer.status) && said?.retryable === false;
-    if (!isVerdict && !isRefusal) {
-      console.error('countersign: status', answer.status, said?.code ?? 'without a problem');
-      return later('The receipt cannot be validated at present.', answer.headers.get('retry-after'));
-    }
-    const type = isVerdict ? 'application/json' : 'application/problem+json';
-    return new Response(body, { status: answer.status, headers: { 'content-type': type } });
+    return Response.json(verdict, { status });
   } catch (error) {
-    console.error('countersign:', (error as Error).name);
-    return later('The receipt cannot be validated at present.');
+    if (!(error instanceof CountersignError)) {
+      console.error('countersign:', (error as Error).name);
+      return later('The receipt cannot be validated at present.');
+    }
+    if (error.kind === 'refused') {
+      const headers = { 'content-type': 'application/problem+json' };
+      return Response.json(error.problem, { status: error.status, headers });
+    }
+    console.error('countersign: status', error.status, error.code);
+    return later('The receipt cannot be validated at present.', error.retryAfter);
   }
 });
 
@@ -90,8 +87,8 @@ function parse(text: string): any {
   }
 }
 
-function later(detail: string, retryAfter?: string | null): Response {
-  return problem(503, 'unavailable', detail, { 'retry-after': retryAfter ?? '30' });
+function later(detail: string, retryAfter = 0): Response {
+  return problem(503, 'unavailable', detail, { 'retry-after': `${retryAfter || 30}` });
 }
 
 function problem(status: number, code: string, detail: string, headers: Record<string, string> = {}): Response {

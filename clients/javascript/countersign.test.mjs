@@ -1,10 +1,11 @@
-// node --test samples/typescript/; Node 20. Time is moved by hand: no test sleeps.
+// node --test clients/javascript/; Node 20. Time is moved by hand: no test sleeps.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, test } from "node:test";
-import { createClient, CountersignError } from "./countersign.js";
-import { createHooks } from "./react.js";
+import { createClient, CountersignError, version } from "./countersign.js";
+import { createHooks } from "./hooks.js";
+import { validate } from "./server.js";
 import { DAY, HOUR, newKey, problem, Service, sign, Storage, Time, turns, until } from "./fake.mjs";
 
 const TOKEN = "GET /v1/profiles/me/token";
@@ -391,15 +392,67 @@ test("a listener hears each change once, and nothing after it has left; the snap
   assert.deepEqual(heard, ["known"]);
 });
 
-test("the hooks read the client through the React that they are given", async () => {
-  const React = { useSyncExternalStore: (subscribe, snapshot) => (subscribe(() => {})(), snapshot()) };
-  const { useAccess, useFeature } = createHooks(React);
-  const app = client();
-  assert.deepEqual(useFeature(app, "filters"), { kind: "unknown", allowed: null, limit: null, remaining: null });
+test("the provider makes the user's client, the hooks read it, and it is closed with the user", async () => {
+  let value, made, effect, returned;
+  const React = {
+    createContext: () => ({ Provider: "provider" }),
+    createElement: (type, props, children) => ({ type, props, children }),
+    useContext: () => value,
+    useEffect: (run) => (effect = run),
+    useRef: (current) => ({ current }),
+    useState: () => [made, (next) => (made = next)],
+    useSyncExternalStore: (subscribe, snapshot) => (subscribe(() => {})(), snapshot()),
+  };
+  const { CountersignProvider, useClient, useAccess, useFeature } = createHooks(React);
+  const options = { baseURL: service.url, token: async () => "good", keys: pinned, fetch: online, now: () => time.now, wait: time.wait };
+  const onForeground = (refresh) => ((returned = refresh), () => (returned = null));
+  const nothing = { kind: "unknown", allowed: null, limit: null, remaining: null };
+  const render = (user) => CountersignProvider({ user, options, onForeground, children: "the app" });
+
+  value = null;
+  assert.deepEqual(useFeature("filters"), nothing);
+  render(null);
+  assert.equal(effect(), undefined);
+  assert.equal(render("user-1").children, "the app");
+  const leave = effect();
+  value = made;
+  assert.deepEqual([useClient(), useFeature("filters")], [made, nothing]);
+  await until(() => made.access);
+  assert.equal(useAccess(), made.state);
+  assert.deepEqual(useFeature("filters"), { kind: "known", allowed: false, limit: null, remaining: null });
+  assert.deepEqual(useFeature("questions"), { kind: "known", allowed: true, limit: 10, remaining: 10 });
+  returned();
+  await until(() => service.count(TOKEN) === 2);
+  leave();
+  assert.deepEqual([made, returned], [null, null]);
+  await assert.rejects(value.refresh(), fails("signedOut", "unauthenticated"));
+});
+
+test("a server posts with its key: a verdict, a refusal, and trouble of its own are three answers", async () => {
+  const post = (receipt_data, options) =>
+    validate({ user_id: "user-1", receipt_data }, { baseURL: `${service.url}/`, key: "good", ...options });
+  const { status, verdict } = await post("jws");
+  assert.deepEqual([status, verdict.tier], [200, "pro"]);
+  assert.deepEqual(service.requests.at(-1).body, { user_id: "user-1", receipt_data: "jws" });
+  await assert.rejects(post("forged"), fails("refused", "not_authentic"));
+  await assert.rejects(post("jws", { key: "wrong" }), fails("later", "unauthenticated"));
+  service.next(POST, (answer) => answer(404, problem(404, "not_found")));
+  await assert.rejects(post("jws"), fails("later", "not_found"));
+  service.next(POST, (answer) => answer(503, problem(503, "overloaded"), { "retry-after": "7" }));
+  await assert.rejects(post("jws"), (error) => error.retryAfter === 7 && fails("later", "overloaded")(error));
+  service.next(POST, (_, response) => response.end("<html>"));
+  await assert.rejects(post("jws"), fails("later", "bad_answer"));
+  await assert.rejects(post("jws", { signal: AbortSignal.abort() }), fails("later", "network"));
+});
+
+test("each request says which client it is of", async () => {
+  const app = client({ keys: undefined });
   await app.refresh();
-  assert.equal(useAccess(app), app.state);
-  assert.deepEqual(useFeature(app, "filters"), { kind: "known", allowed: false, limit: null, remaining: null });
-  assert.deepEqual(useFeature(app, "questions"), { kind: "known", allowed: true, limit: 10, remaining: 10 });
+  await app.purchase("jws");
+  await validate({ user_id: "user-1", receipt_data: "jws" }, { baseURL: service.url, key: "good" });
+  assert.equal(service.count("GET /.well-known/jwks.json"), 1);
+  assert.deepEqual([...new Set(service.requests.map((each) => each.headers["countersign-client"]))], [`javascript/${version}`]);
+  assert.equal(version, JSON.parse(readFileSync(new URL("package.json", import.meta.url))).version);
 });
 
 test("signing out forgets the token, and nothing is asked afterwards", async () => {
@@ -850,8 +903,8 @@ test("no error tells a token or a transaction", async () => {
 
 // An app pays for each byte at each start of a web page. What is added takes its bytes from what is there, or raises the limit
 // here, in docs/javascript.md, and with its reason in the changelog.
-test("countersign.js has 12.5 KiB at most", () => {
-  assert.ok(readFileSync(new URL("countersign.js", import.meta.url)).length <= 12_800);
+test("countersign.js has 12.75 KiB at most", () => {
+  assert.ok(readFileSync(new URL("countersign.js", import.meta.url)).length <= 13_056);
 });
 
 const { COUNTERSIGN_URL, COUNTERSIGN_TOKEN, COUNTERSIGN_USER, COUNTERSIGN_JWS } = process.env;

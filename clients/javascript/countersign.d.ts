@@ -1,5 +1,8 @@
 /** What a signed-in user may do, and purchases that are not lost. See docs/javascript.md. */
 
+/** Of the client. It goes with each request, as `Countersign-Client: javascript/0.1.0`. */
+export const version: string;
+
 export interface ClientOptions {
   /** Where the service is, as `https://countersign.example.com`. */
   baseURL: string;

@@ -1,4 +1,8 @@
+// @ts-self-types="./countersign.d.ts"
 // What a user may do, and purchases that are not lost. See docs/javascript.md.
+
+/** The same as in package.json; it goes with each request. */
+export const version = "0.1.0";
 
 export class CountersignError extends Error {
 	constructor(kind, code, message, more) {
@@ -8,6 +12,7 @@ export class CountersignError extends Error {
 }
 
 const ignore = () => null;
+const usual = { "content-type": "application/json", "countersign-client": `javascript/${version}` };
 const unknown = { kind: "unknown", access: null, since: null };
 
 export function createClient({
@@ -109,7 +114,7 @@ export function createClient({
 			if (!bearer || closed || canonical(named) !== canonical(user)) throw signedOut();
 			const response = await fetch(baseURL.replace(/\/+$/, "") + path, {
 				method: body ? "POST" : "GET",
-				headers: { "content-type": "application/json", ...headers, authorization: `Bearer ${bearer}` },
+				headers: { ...usual, ...headers, authorization: `Bearer ${bearer}` },
 				body: JSON.stringify(body),
 				cache: "no-store", redirect: "error", signal,
 			});
