@@ -11,6 +11,7 @@ TEST_PACKAGES := curl openssl strace postgresql libpq-dev chromium chromium-driv
 # is written in.
 FAULT_PACKAGES := e2fsprogs mount python3 python3-venv strace
 FUZZ_PACKAGES := python3 python3-venv
+SITE_PACKAGES := python3 python3-venv
 # The Debian package and its checks; what samples/ has for operators is checked by the programs that read it.
 DEB_PACKAGES := adduser binutils dpkg-dev
 # The image of a release, without a container engine.
@@ -23,7 +24,7 @@ FAULT_LOG := .build/faults.log
 # Load, certificates and requests for the benchmarks.
 BENCH_PACKAGES := curl openssl postgresql python3 strace util-linux wrk
 
-.PHONY: help demo test test-postgresql build-tests app-package-check javascript-check javascript-deps docs fuzz faults cost bench \
+.PHONY: help demo test test-postgresql build-tests app-package-check javascript-check javascript-deps docs site fuzz faults cost bench \
   build release release-all release-check deb deb-check package-check lint format image-check deps test-deps clean
 
 help: ## Say what there is
@@ -60,6 +61,13 @@ docs: test-deps ## Run every shell example of README.md and docs, and follow eve
 	$(SWIFT) build --product countersign
 	$(SWIFT) build --product app-store-simulator
 	@scripts/check-docs
+
+site: VERSION ?= $(shell scripts/version)
+site: ## Build the site of the documentation, .build/site; VERSION=0.1.0 names its folder
+	@scripts/install-packages $(SITE_PACKAGES)
+	@[ -x .build/mkdocs/bin/mkdocs ] || { python3 -m venv .build/mkdocs \
+	  && .build/mkdocs/bin/pip install --quiet --disable-pip-version-check mkdocs==1.6.1 mkdocs-material==9.8.1; }
+	@scripts/make-site $(VERSION)
 
 fuzz: deps ## Play the running service against openapi.yaml: a generated client, and requests that nobody thought of
 	@scripts/install-packages $(FUZZ_PACKAGES)
