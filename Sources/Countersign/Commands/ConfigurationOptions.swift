@@ -16,7 +16,7 @@ struct ConfigurationOptions: ParsableArguments {
       for problem in error.problems { CommandOutput.error(problem.description) }
       if config == nil, environment[ConfigurationKey.fileVariable] == nil {
         CommandOutput.error(
-          "no configuration file is named; --config FILE names it. samples/countersign.yaml is one to start from.")
+          "no configuration file is named; --config FILE names it. 'countersign init' writes one.")
       }
       throw ExitCode.configuration
     }

@@ -10,6 +10,7 @@ struct Countersign: AsyncParsableCommand {
     abstract: "Validates App Store receipts and keeps each user's subscription tier up to date.",
     discussion: """
       EXAMPLES
+        countersign init
         countersign serve --config countersign.yaml
         countersign inspect receipt.b64
         countersign validate receipt.b64 --config countersign.yaml
@@ -30,7 +31,7 @@ struct Countersign: AsyncParsableCommand {
     subcommands: [
       Serve.self, Validate.self, Inspect.self, Revalidate.self, BrakeCommand.self, FiguresCommand.self, Backup.self,
       LedgerCommand.self, CatalogCommand.self, ImportCommand.self, ExportCommand.self, EraseCommand.self,
-      KeysCommand.self, Doctor.self, Health.self, Demo.self,
+      KeysCommand.self, InitCommand.self, Doctor.self, Health.self, Demo.self,
     ])
 
   static func main() async {

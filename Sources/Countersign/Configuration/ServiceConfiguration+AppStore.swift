@@ -101,12 +101,21 @@ extension ServiceConfiguration {
       }
       if !reader.isGiven("app_store.server_api.key") {
         reader.reportMissing(
-          "app_store.shared_secret", unless: "set app_store.server_api where the app is a StoreKit 2 app only")
+          "app_store.shared_secret",
+          unless: "set app_store.server_api where the app is a StoreKit 2 app only. App Store Connect has the secret "
+            + "(\(AppStoreConnect.sharedSecret)) and the key (\(AppStoreConnect.serverAPIKey))")
       }
     }
 
     private static let sent = "the shared secret is sent there and its answers are believed"
   }
+}
+
+/// The places in App Store Connect of the credentials and settings that the service needs.
+enum AppStoreConnect {
+  static let sharedSecret = "the app › App Information › App-Specific Shared Secret"
+  static let serverAPIKey = "Users and Access › Integrations › In-App Purchase"
+  static let notifications = "the app › App Information › App Store Server Notifications"
 }
 
 extension ServiceConfiguration.AppStore {

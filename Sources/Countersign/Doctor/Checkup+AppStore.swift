@@ -135,8 +135,8 @@ extension Checkup {
     if case .status(21004) = reply.outcome {
       return Finding(
         subject, .fail,
-        "Apple refuses it (21004): copy the app-specific shared secret from App Store Connect, of the app of "
-          + "app_store.bundle_ids; nobody is downgraded meanwhile")
+        "Apple refuses it (21004): copy that of the app of app_store.bundle_ids from App Store Connect "
+          + "(\(AppStoreConnect.sharedSecret)); nobody is downgraded meanwhile")
     }
     if case .status(let status) = reply.outcome, [0, 21006].contains(status), reply.hasSubscription {
       return Finding(subject, .ok, "Apple takes it")

@@ -68,7 +68,7 @@ extension Checkup {
       return Finding(
         subject, .fail,
         "refuses the key (401): check app_store.server_api.key, key_id and issuer_id, and that the key is an In-App "
-          + "Purchase key of the team of app_store.bundle_ids")
+          + "Purchase key of the team of app_store.bundle_ids (\(AppStoreConnect.serverAPIKey))")
     case .error(let status, let code):
       return Finding(subject, .warning, "answers HTTP \(status), error \(code); it passes by itself")
     case .http(let status):

@@ -51,12 +51,13 @@ extension Checkup {
     case "shared_secret_rejected":
       add(
         "app_store.shared_secret", .fail,
-        "Apple refuses it (21004): copy the app-specific shared secret from App Store Connect; nobody is downgraded "
-          + "meanwhile")
+        "Apple refuses it (21004): copy it from App Store Connect (\(AppStoreConnect.sharedSecret)); nobody is "
+          + "downgraded meanwhile")
     case "server_api_key_rejected":
       add(
         "app_store.server_api", .fail,
-        "Apple refuses the key (401): check app_store.server_api.key, key_id and issuer_id; nobody is downgraded meanwhile"
+        "Apple refuses the key (401): check app_store.server_api.key, key_id and issuer_id in App Store Connect "
+          + "(\(AppStoreConnect.serverAPIKey)); nobody is downgraded meanwhile"
       )
     case "unavailable": add("app_store", .warning, "Apple does not answer; what is proven stands")
     default: break

@@ -34,7 +34,7 @@ struct Checkup: Sendable {
   func run() async -> [Finding] {
     let checks: [@Sendable () async -> [Finding]] = [
       appStoreFindings, serverAPIFindings, ledgerFindings, catalogFindings, profileStoreFindings, callerFindings,
-      serviceFindings,
+      serviceFindings, missingFindings,
     ]
     // Not `async let`: see `TaskPerRequest`.
     let found = await mapConcurrently(checks, width: checks.count) { await $0() }

@@ -43,6 +43,13 @@ package struct LedgerInspection: Hashable, Sendable {
     await value(at: place, of: "access_count") { try $0.accessGiven() }
   }
 
+  /// Whether any of Apple's notifications is kept; `nil` if that cannot be read.
+  package static func hasNotifications(at place: LedgerPlace) async -> Bool? {
+    await value(at: place, of: "notification") { tables in
+      try tables.first("SELECT 1 FROM notification LIMIT 1") { try $0.get(0, as: Int.self) } != nil
+    }
+  }
+
   /// The products of subscriptions of which Apple named no end, among those of some thousand users without access; `nil` if
   /// they cannot be read.
   package static func productsWithoutEnd(at place: LedgerPlace) async -> Set<ProductID>? {

@@ -57,7 +57,7 @@ import Testing
       #expect(try await backup(["--config", configuration]).code == 64)
       let unconfigured = try await backup([file + ".2"])
       #expect(unconfigured.code == 78)
-      #expect(unconfigured.error.contains("samples/countersign.yaml is one to start from"))
+      #expect(unconfigured.error.contains("'countersign init' writes one"))
     }
   }
 
