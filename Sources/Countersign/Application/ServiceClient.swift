@@ -28,7 +28,7 @@ struct ServiceClient: Sendable {
   /// - Parameters:
   ///   - role: the role that the key has to have, for the sentence about a 403.
   ///   - answerLimit: the most bytes of an answer.
-  /// - Returns: an answer of 200 or 202; every other is a failure.
+  /// - Returns: an answer of 200, 201 or 202; every other is a failure.
   func send(
     _ method: TransportRequest.Method, _ path: String, body: String = "", headers: [TransportHeader] = [],
     role: String, answerLimit: Int = ServiceClient.answerLimit
@@ -53,7 +53,7 @@ struct ServiceClient: Sendable {
       }
     }
     switch response.status {
-    case 200, 202: return response
+    case 200...202: return response
     case 401: throw .refusedCredential("the service does not know this key")
     case 403: throw .refusedCredential("the key has to be one of the role \(role)")
     case 404: throw .notFound

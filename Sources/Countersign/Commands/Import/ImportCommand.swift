@@ -1,10 +1,12 @@
 import ArgumentParser
 import CountersignAPI
 import CountersignServer
+import Files
 import FoundationEssentials
 import Glibc
 import HTTPTransport
 import Resilience
+import Synchronization
 import UnixSignals
 
 /// `countersign import`
@@ -19,10 +21,13 @@ struct ImportCommand: AsyncParsableCommand {
       is known. Each purchase is posted to the running service, which asks Apple about \
       it, and the tier that both give is compared.
 
+      With --from-csv FILE is a CSV with a header, such as an export of RevenueCat's: the \
+      columns are found by their names, and the customers gathered in FILE.jsonl.
+
       Standard output has a line for each customer of whom the two differ, or whose \
-      purchase is refused. FILE.progress has what was settled, so that the same command \
-      goes on where it ended. It takes lines again that were refused or could not be read, \
-      and with --again those that differ, too.
+      purchase is refused; FILE.differences has them as JSON. FILE.progress has what was \
+      settled, so that the same command goes on where it ended. It takes lines again that \
+      were refused or could not be read, and with --again those that differ, too.
 
       The command needs an API key of the role 'service', in COUNTERSIGN_API_KEY or in \
       the file that --key-file names.
@@ -38,13 +43,20 @@ struct ImportCommand: AsyncParsableCommand {
       EXAMPLES
         countersign import customers.jsonl --dry-run --key-file backend.key
         countersign import customers.jsonl --rate 20 --key-file backend.key
+        countersign import --from-csv transactions.csv --grant-promotions --key-file backend.key
       """)
 
-  @Argument(help: "A file with one JSON object per line.")
+  @Argument(help: "A file with one JSON object per line, or a CSV.")
   var file: String
 
   @Option(name: .long, help: "Customers per second, 1 to 1000. Apple is asked as often.")
   var rate = 10
+
+  @Flag(name: .customLong("from-csv"), help: "FILE is a CSV: user_id,original_transaction_id,tier or RevenueCat's.")
+  var isCSV = false
+
+  @Flag(name: .long, help: "Give what RevenueCat gave without a purchase, as a grant with the same end.")
+  var grantPromotions = false
 
   @Flag(name: .long, help: "Post nothing: compare with what the service knows already.")
   var dryRun = false
@@ -64,16 +76,22 @@ struct ImportCommand: AsyncParsableCommand {
 
   func run() async throws {
     let environment = ProcessInfo.processInfo.environment
-    guard let opened = try? OpenFile(file, O_RDONLY) else {
-      CommandOutput.error("\(Quotation.of(file, length: 4_096)) cannot be opened.")
+    let path = isCSV ? try converted() : file
+    guard let opened = try? OpenFile(path, O_RDONLY) else {
+      CommandOutput.error("\(Quotation.of(path, length: 4_096)) cannot be opened.")
       throw ExitCode.usage
     }
     let (client, transport) = try service.client(environment: environment)
     let isInteractive = Terminal.isInteractive(environment: environment)
+    let progress = dryRun ? nil : ImportProgress(path: path + ".progress")
+    let unequal = Mutex<[ImportReport.Line]>([])
     let run = ImportRun(
-      client: client, lines: LineReader(opened, limit: ImportedLine.longest),
-      progress: dryRun ? nil : ImportProgress(path: file + ".progress"), rate: rate, isDryRun: dryRun,
-      again: again, output: { [json] line in print(json ? Self.json(line) : line.text) },
+      client: client, lines: LineReader(opened, limit: ImportedLine.longest), progress: progress, rate: rate,
+      isDryRun: dryRun, grantsPromotions: grantPromotions, again: again,
+      output: { [json] line in
+        unequal.withLock { $0.append(line) }
+        print(json ? Self.json(line) : line.text)
+      },
       show: { report in
         guard isInteractive else { return }
         LogOutput.standardError.write("\r\u{1B}[K\(report.summary)")
@@ -81,7 +99,34 @@ struct ImportCommand: AsyncParsableCommand {
     let (end, signal) = await untilInterrupted { await run.run() }
     transport.shutdown()
     if isInteractive { LogOutput.standardError.write("\n") }
+    let found = unequal.withLock { $0 }
+    let differences = ImportDifferences(path: path + ".differences")
+    // An early end says nothing about what was found before.
+    if end.failure == nil || !found.isEmpty {
+      do {
+        try differences.write(found, unequal: progress.map { Set($0.read().unequal.keys) } ?? Set(found.map(\.number)))
+      } catch { CommandOutput.error("\(Quotation.of(differences.path, length: 4_096)) cannot be written.") }
+    }
     throw report(end, signal, client.url)
+  }
+
+  /// Gathers the customers of a CSV in a file beside it.
+  private func converted() throws -> String {
+    let path = file + ".jsonl"
+    do {
+      let text = try CustomersCSV(BoundedFile(path: file, limit: CustomersCSV.largest).bytes).text
+      // The lines of another export are other lines: what was settled of those says nothing about these.
+      if (try? String(contentsOfFile: path, encoding: .utf8)) != text {
+        try OwnFile.replace(path + ".progress", with: "")
+        try OwnFile.replace(path, with: text)
+      }
+      return path
+    } catch let error as BoundedFile.Unusable {
+      CommandOutput.error("\(Quotation.of(file, length: 4_096)) \(error.reason).")
+    } catch let error as CustomersCSV.Unreadable {
+      CommandOutput.error("\(Quotation.of(file, length: 4_096)): \(error.sentence).")
+    } catch { CommandOutput.error("\(Quotation.of(path, length: 4_096)) cannot be written.") }
+    throw ExitCode.usage
   }
 
   private func report(_ end: ImportRun.End, _ signal: UnixSignal?, _ origin: String) -> ExitCode {
@@ -155,6 +200,8 @@ struct ImportRun {
   /// Customers a second.
   var rate: Int
   var isDryRun: Bool
+  /// Whether what the other service gave without a purchase is given here.
+  var grantsPromotions = false
   /// Whether customers of whom both services differed are taken again.
   var again = false
   var output: @Sendable (ImportReport.Line) -> Void
@@ -175,7 +222,8 @@ struct ImportRun {
   func run() async -> End {
     var report = ImportReport()
     do throws(ServiceClient.Failure) {
-      let importer = Importer(client: client, tiers: try await tiers(), isDryRun: isDryRun, sleep: sleep)
+      let importer = Importer(
+        client: client, tiers: try await tiers(), isDryRun: isDryRun, grantsPromotions: grantsPromotions, sleep: sleep)
       var lines = lines
       let settled = progress?.read() ?? ImportProgress.Settled()
       let log: OpenFile?

@@ -23,11 +23,22 @@ struct ImportedLine: Hashable, Sendable {
   var tiers: Set<String>?
   /// Purchases at other stores, which Apple knows nothing of.
   var purchasesElsewhere = 0
+  /// The access that the other service gave without a purchase.
+  var promotions: [Promotion] = []
+
+  struct Promotion: Hashable, Sendable {
+    var tier: String
+    /// `nil`: for life.
+    var end: Date?
+  }
 
   /// The reason why a line cannot be used.
   struct Unreadable: Error, Hashable {
     var sentence: String
   }
+
+  /// The store that RevenueCat names for access without a purchase.
+  static let promotional = "promotional"
 
   /// Bytes of the longest line: a receipt may have 8 MiB.
   static let longest = 9 * 1024 * 1024
@@ -53,11 +64,14 @@ struct ImportedLine: Hashable, Sendable {
     guard !self.user.isEmpty else { throw Unreadable(sentence: "the user ID is empty") }
   }
 
-  private init(user: String, proofs: [Proof], tiers: Set<String>?, purchasesElsewhere: Int = 0) {
+  private init(
+    user: String, proofs: [Proof], tiers: Set<String>?, purchasesElsewhere: Int = 0, promotions: [Promotion] = []
+  ) {
     self.user = user
     self.proofs = proofs
     self.tiers = tiers
     self.purchasesElsewhere = purchasesElsewhere
+    self.promotions = promotions
   }
 
   private init(_ subscriber: Subscriber, user: String?, at moment: Date) {
@@ -65,10 +79,15 @@ struct ImportedLine: Hashable, Sendable {
       (subscriber.subscriptions ?? [:]).values.map(\.self) + (subscriber.nonSubscriptions ?? [:]).values.flatMap(\.self)
     let own = purchases.filter { ["app_store", "mac_app_store"].contains($0.store) }
     let ids = Set(own.compactMap(\.storeTransactionID)).sorted()
-    let active = (subscriber.entitlements ?? [:]).filter { ($0.value.expiresDate ?? .distantFuture) >= moment }
+    let active = subscriber.entitlements?.filter { ($0.value.expiresDate ?? .distantFuture) >= moment }
+    let given = Set((subscriber.subscriptions ?? [:]).filter { $0.value.store == Self.promotional }.keys)
+    let promotions = (active ?? [:]).filter { given.contains($0.value.productIdentifier ?? "") }
+      .map { Promotion(tier: $0.key, end: $0.value.expiresDate) }
     self.init(
-      user: user ?? subscriber.originalAppUserID, proofs: ids.map(Proof.transactionID), tiers: Set(active.keys),
-      purchasesElsewhere: purchases.count - own.count)
+      user: user ?? subscriber.originalAppUserID, proofs: ids.map(Proof.transactionID),
+      tiers: active.map { Set($0.keys) },
+      purchasesElsewhere: purchases.count { $0.store != Self.promotional } - own.count,
+      promotions: promotions.sorted { $0.tier < $1.tier })
   }
 
   // MARK: The JSON
@@ -99,13 +118,14 @@ struct ImportedLine: Hashable, Sendable {
       originalTransactionID = try container.decodeIfPresent(String.self, forKey: .originalTransactionID)
       tier = try container.decodeIfPresent(String.self, forKey: .tier)
       subscriber = try container.decodeIfPresent(Subscriber.self, forKey: .subscriber)
-      requestDate = try container.decodeIfPresent(String.self, forKey: .requestDate).flatMap(Self.date)
+      requestDate = try container.decodeIfPresent(String.self, forKey: .requestDate).flatMap(ImportedLine.date)
     }
 
-    static func date(_ text: String) -> Date? {
-      (try? Date.ISO8601FormatStyle(includingFractionalSeconds: true).parse(text))
-        ?? (try? Date.ISO8601FormatStyle().parse(text))
-    }
+  }
+
+  static func date(_ text: String) -> Date? {
+    (try? Date.ISO8601FormatStyle(includingFractionalSeconds: true).parse(text))
+      ?? (try? Date.ISO8601FormatStyle().parse(text))
   }
 
   private struct Subscriber: Decodable {
@@ -121,16 +141,19 @@ struct ImportedLine: Hashable, Sendable {
 
     struct Entitlement: Decodable {
       var expiresDate: Date?
+      var productIdentifier: String?
 
       enum CodingKeys: String, CodingKey {
         case expiresDate = "expires_date"
+        case productIdentifier = "product_identifier"
       }
 
       init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         expiresDate = try container.decodeIfPresent(String.self, forKey: .expiresDate).map { text in
-          Object.date(text) ?? .distantPast
+          ImportedLine.date(text) ?? .distantPast
         }
+        productIdentifier = try container.decodeIfPresent(String.self, forKey: .productIdentifier)
       }
     }
 

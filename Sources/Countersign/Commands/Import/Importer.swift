@@ -1,4 +1,6 @@
 import CountersignAPI
+import Cryptography
+import Entitlements
 import FoundationEssentials
 import HTTPTransport
 import Resilience
@@ -10,6 +12,8 @@ struct Importer: Sendable {
   var tiers: [String]
   /// Only compares with what the service knows.
   var isDryRun: Bool
+  /// Whether what the other service gave without a purchase is given here.
+  var grantsPromotions = false
   var sleep: @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0, clock: .continuous) }
 
   /// For how long a service is tried that does not answer.
@@ -32,7 +36,18 @@ struct Importer: Sendable {
         }
       }
     }
-    if let refusal, answer == nil { return .refused(refusal) }
+    let promotions =
+      isDryRun || !grantsPromotions ? [] : line.promotions.filter { tiers.dropFirst().contains($0.tier) }
+    for promotion in promotions {
+      do throws(ServiceClient.Failure) {
+        try await insistently { () throws(ServiceClient.Failure) in try await grant(promotion, to: line.user) }
+        answer = nil
+      } catch {
+        guard case .refused(let detail) = error else { throw error }
+        refusal = "the grant of \(promotion.tier): \(detail)"
+      }
+    }
+    if let refusal, answer == nil, promotions.isEmpty { return .refused(refusal) }
     let state: EntitlementResponse
     if let answer {
       state = answer
@@ -62,7 +77,10 @@ struct Importer: Sendable {
       sentence += "; the catalog has no tier \(ServiceClient.printable(unknown.joined(separator: ", ")))"
     }
     if line.purchasesElsewhere > 0 { sentence += "; bought elsewhere than at Apple's: \(line.purchasesElsewhere)" }
-    if let refusal { sentence += "; a purchase is refused: \(refusal)" }
+    if !line.promotions.isEmpty, isDryRun || !grantsPromotions {
+      sentence += "; given there without a purchase, which --grant-promotions gives here"
+    }
+    if let refusal { sentence += "; refused: \(refusal)" }
     return .differs(sentence)
   }
 
@@ -83,10 +101,29 @@ struct Importer: Sendable {
     return try answer(response)
   }
 
+  /// The end of a grant for life: the service takes none later than a century from now.
+  private static let end = "2099-12-31T00:00:00Z"
+
+  private func grant(_ promotion: ImportedLine.Promotion, to user: String) async throws(ServiceClient.Failure) {
+    let request = GrantRequest(
+      tier: promotion.tier, endsAt: promotion.end?.rfc3339 ?? Self.end, kind: "migration",
+      note: "countersign import --grant-promotions")
+    guard let body = try? JSONEncoder().encode(request) else { throw .unreachable("the request cannot be written") }
+    // The same for the same promotion, so that a repeated import gives nothing twice.
+    let key = SHA256Digest(of: "\(request.tier) \(request.endsAt ?? "") \(user)".utf8).hexadecimal
+    _ = try await client.send(
+      .post, path(of: user) + "/grants", body: String(decoding: body, as: UTF8.self),
+      headers: [TransportHeader("Content-Type", "application/json"), TransportHeader("Idempotency-Key", key)],
+      role: "service")
+  }
+
   private func read(_ user: String) async throws(ServiceClient.Failure) -> EntitlementResponse {
+    try answer(await client.send(.get, path(of: user), role: "service"))
+  }
+
+  private func path(of user: String) -> String {
     // A dot may be a segment of its own, which clients resolve.
-    let name = user.percentEncoded.replacing(".", with: "%2E")
-    return try answer(await client.send(.get, "/v1/profiles/\(name)", role: "service"))
+    "/v1/profiles/\(user.percentEncoded.replacing(".", with: "%2E"))"
   }
 
   private func answer(_ response: TransportResponse) throws(ServiceClient.Failure) -> EntitlementResponse {

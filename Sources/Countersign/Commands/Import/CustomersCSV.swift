@@ -1,0 +1,178 @@
+import CountersignServer
+import Entitlements
+import FoundationEssentials
+
+/// The customers of a CSV, each gathered from its rows: the lines of JSON that `ImportedLine` reads.
+///
+/// Columns are found by their names, in any order, as RevenueCat's exports and hand-made ones have them:
+///
+///     user_id,original_transaction_id,tier
+///     u1,2000000123456789,pro
+struct CustomersCSV {
+  struct Unreadable: Error, Hashable {
+    var sentence: String
+  }
+
+  /// Bytes of the largest file.
+  static let largest = 1 << 30
+
+  /// The names of each column, the best first.
+  private enum Names {
+    static let user = [
+      "app_user_id", "user_id", "rc_last_seen_app_user_id_alias", "rc_original_app_user_id", "original_app_user_id",
+    ]
+    static let transaction = [
+      "original_transaction_id", "original_store_transaction_id", "store_transaction_id", "transaction_id",
+    ]
+    static let tiers = ["tier", "entitlement_identifiers", "latest_entitlement"]
+    static let end = ["expires_at", "effective_end_time", "end_time", "latest_expiration_at"]
+    static let store = ["store", "latest_store"]
+    static let refund = ["refunded_at"]
+  }
+
+  /// One line of JSON for each customer, in the order of their first rows.
+  let text: String
+
+  init(_ bytes: [UInt8]) throws(Unreadable) {
+    var reader = CSVReader(bytes)
+    let header = (reader.next() ?? []).map { $0.trimmed.lowercased() }
+    func column(_ names: [String]) -> Int? { names.lazy.compactMap { header.firstIndex(of: $0) }.first }
+    guard let user = column(Names.user) else {
+      throw Unreadable(sentence: "its first line names no column of user IDs, such as user_id or app_user_id")
+    }
+    let (transaction, tiers) = (column(Names.transaction), column(Names.tiers))
+    guard transaction != nil || tiers != nil else {
+      throw Unreadable(
+        sentence: "its first line names neither a column of transactions, such as original_transaction_id, nor one of "
+          + "tiers, such as tier or entitlement_identifiers")
+    }
+    let (end, store, refund) = (column(Names.end), column(Names.store), column(Names.refund))
+
+    var customers: [Customer] = []
+    var places: [String: Int] = [:]
+    while let fields = reader.next() {
+      func field(_ column: Int?) -> String? {
+        guard let column, fields.indices.contains(column) else { return nil }
+        let text = fields[column].trimmed
+        return text.isEmpty || text.lowercased() == "null" ? nil : text
+      }
+      // A line without any text ends many files.
+      guard fields.contains(where: { !$0.isEmpty }) else { continue }
+      guard let name = field(user) else { throw Unreadable(sentence: "row \(reader.row) has no user ID") }
+      let place = places[name] ?? customers.count
+      if place == customers.count {
+        places[name] = place
+        customers.append(Customer(name: name, saysTiers: tiers != nil))
+      }
+      let shop = field(store)?.lowercased() ?? "app_store"
+      customers[place].add(store: shop, transaction: field(transaction))
+      guard field(refund) == nil, let words = field(tiers) else { continue }
+      var expiry: Date?
+      if let text = field(end) {
+        guard let date = Self.date(text) else {
+          throw Unreadable(sentence: "row \(reader.row): \(Quotation.of(text)) is no date with a time in UTC")
+        }
+        expiry = date
+      }
+      for tier in Self.words(words) { customers[place].add(tier: tier, until: expiry, isGiven: shop == Customer.given) }
+    }
+    guard !customers.isEmpty else { throw Unreadable(sentence: "it has no customers") }
+    do { text = try customers.map { try $0.line() + "\n" }.joined() } catch {
+      throw Unreadable(sentence: "a customer of it cannot be written as JSON")
+    }
+  }
+
+  /// `pro`, `pro, gold` or `["pro", "gold"]`.
+  private static func words(_ text: String) -> [String] {
+    if text.hasPrefix("["), let words = try? JSONDecoder().decode([String].self, from: Data(text.utf8)) { return words }
+    return text.split(separator: ",").map { String($0).trimmed }.filter { !$0.isEmpty }
+  }
+
+  /// `2026-01-15T12:00:00Z`, also with a space, without the zone, with fractions.
+  private static func date(_ text: String) -> Date? {
+    let zoned = text.replacing(" UTC", with: "Z").replacing(" ", with: "T")
+    return ImportedLine.date(zoned) ?? ImportedLine.date(zoned + "Z")
+  }
+}
+
+extension CustomersCSV {
+  /// A customer in the form of RevenueCat's API.
+  private struct Customer {
+    static let given = ImportedLine.promotional
+
+    let name: String
+    let saysTiers: Bool
+    private var purchases: [Purchase] = []
+    /// The latest end of each; `.distantFuture` without one.
+    private var ends: [String: (end: Date, isGiven: Bool)] = [:]
+
+    init(name: String, saysTiers: Bool) {
+      self.name = name
+      self.saysTiers = saysTiers
+    }
+
+    mutating func add(store: String, transaction: String?) {
+      let purchase = Purchase(store: store, storeTransactionID: transaction)
+      guard transaction != nil || store != "app_store", !purchases.contains(purchase) else { return }
+      purchases.append(purchase)
+    }
+
+    mutating func add(tier: String, until end: Date?, isGiven: Bool) {
+      let end = end ?? .distantFuture
+      if let former = ends[tier], former.end >= end { return }
+      ends[tier] = (end, isGiven)
+    }
+
+    func line() throws -> String {
+      let entitlements = ends.mapValues { end, isGiven in
+        Entitlement(
+          expiresDate: end == .distantFuture ? nil : end.rfc3339, productIdentifier: isGiven ? Self.given : "purchase")
+      }
+      let encoder = JSONEncoder()
+      encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+      let line = Line(
+        subscriber: Subscriber(
+          originalAppUserID: name, entitlements: saysTiers ? entitlements : nil,
+          subscriptions: ends.values.contains(where: \.isGiven) ? [Self.given: Purchase(store: Self.given)] : [:],
+          nonSubscriptions: ["purchase": purchases.filter { $0.store != Self.given }]))
+      return String(decoding: try encoder.encode(line), as: UTF8.self)
+    }
+  }
+
+  private struct Line: Encodable {
+    var subscriber: Subscriber
+  }
+
+  private struct Subscriber: Encodable {
+    var originalAppUserID: String
+    var entitlements: [String: Entitlement]?
+    var subscriptions: [String: Purchase]
+    var nonSubscriptions: [String: [Purchase]]
+
+    enum CodingKeys: String, CodingKey {
+      case originalAppUserID = "original_app_user_id"
+      case entitlements, subscriptions
+      case nonSubscriptions = "non_subscriptions"
+    }
+  }
+
+  private struct Purchase: Encodable, Hashable {
+    var store: String
+    var storeTransactionID: String?
+
+    enum CodingKeys: String, CodingKey {
+      case store
+      case storeTransactionID = "store_transaction_id"
+    }
+  }
+
+  private struct Entitlement: Encodable {
+    var expiresDate: String?
+    var productIdentifier: String
+
+    enum CodingKeys: String, CodingKey {
+      case expiresDate = "expires_date"
+      case productIdentifier = "product_identifier"
+    }
+  }
+}
