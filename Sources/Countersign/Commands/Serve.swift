@@ -59,6 +59,10 @@ struct Serve: AsyncParsableCommand {
           },
           onListening: { address in
             logger.info("listening", metadata: address.logMetadata)
+            if Terminal.isInteractive(environment: ProcessInfo.processInfo.environment) {
+              let scheme = configuration.server.tls == nil ? "http" : "https"
+              CommandOutput.status(address.welcome(scheme: scheme))
+            }
             Task {
               // The start goes on after this: background jobs make their first round.
               try? await Task.sleep(for: .seconds(1))
@@ -112,5 +116,12 @@ struct Serve: AsyncParsableCommand {
 extension SocketAddress {
   fileprivate var logMetadata: Logger.Metadata {
     ["host": "\(ipAddress ?? "unknown")", "port": .stringConvertible(port ?? 0)]
+  }
+
+  /// The next steps, for whoever started the service by hand.
+  fileprivate func welcome(scheme: String) -> String {
+    let host = ["0.0.0.0": "127.0.0.1", "::": "::1"][ipAddress ?? ""] ?? ipAddress ?? "localhost"
+    let origin = "\(scheme)://\(host.contains(":") ? "[\(host)]" : host):\(port ?? 0)"
+    return "Post purchases to \(origin)/v1/validations; staff open \(origin)/support. Ctrl-C ends the service.\n"
   }
 }

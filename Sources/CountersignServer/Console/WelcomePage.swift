@@ -15,6 +15,7 @@ struct WelcomePage: Controller {
       GET  /livez            whether the process answers
 
     Callers authenticate with 'Authorization: Bearer', followed by an API key or a user's token.
+    'countersign init' makes a key, 'countersign doctor' says what is missing, docs/your-app.md leads through both.
 
     """
 
