@@ -27,6 +27,17 @@ import Testing
       page[begin.upperBound..<end.lowerBound] == table, "docs/reference/configuration.md needs this table:\n\(table)")
   }
 
+  @Test func `the keys that most services set are keys`() throws {
+    let page = try Self.page("reference/configuration.md")
+    let section = try #require(page.split(separator: "\n## ").first { $0.hasPrefix("Most services set these") })
+    let rows = section.split(separator: "\n").filter { $0.hasPrefix("| `") }
+    let keys = rows.compactMap { $0.split(separator: "|").first }.flatMap {
+      $0.matches(of: /`([^`]+)`/).map { String($0.1) }
+    }
+    #expect(keys.count > 12)
+    for key in keys { #expect(ConfigurationKey.allFileNames.contains(key), "\(key)") }
+  }
+
   @Test func `every command is in the manual of the Debian package`() throws {
     let manual = String(
       decoding: try Data(contentsOf: Self.folder.appending(path: "../packaging/debian/countersign.1")), as: UTF8.self)
