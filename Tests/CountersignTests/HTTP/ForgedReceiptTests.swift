@@ -1,6 +1,7 @@
 import Foundation
 import HTTPTransport
 import Ledger
+import TestSupport
 import Testing
 
 @testable import AppStoreSimulator
