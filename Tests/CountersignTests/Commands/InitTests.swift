@@ -1,4 +1,8 @@
+import ArgumentParser
+import Entitlements
 import Foundation
+import HTTPTransport
+import Profiles
 import TestSupport
 import Testing
 
