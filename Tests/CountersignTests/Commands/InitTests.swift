@@ -81,14 +81,14 @@ import Testing
     let directory = try TemporaryDirectory()
     let secret = try secretFile(directory)
     let plan = try plan([
-      "--bundle-id", "com.acme.bikes", "--bundle-id", "com.acme.lite", "--product", "a=gold", "--product", "b c=on",
+      "--bundle-id", "com.acme.bikes", "--bundle-id", "com.acme.lite", "--product", "a=gold", "--product", "b-c=on",
       "--tiers", "none, on,gold", "--shared-secret-file", secret, "--profile-store", "http://127.0.0.1:3000",
       "--profile-store-key-file", secret,
     ])
     let configuration = try loadYAML(plan.text)
     #expect(configuration.appStore.bundleIDs.count == 2)
     #expect(configuration.catalog.tiers.map(\.rawValue) == ["none", "on", "gold"])
-    #expect(configuration.catalog.products["b c"]?.tier == "on")
+    #expect(configuration.catalog.products["b-c"]?.tier == "on")
     #expect(configuration.auth.jwt == nil && configuration.profileStore?.hasVersions == false)
   }
 

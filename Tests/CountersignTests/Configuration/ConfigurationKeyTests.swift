@@ -350,7 +350,8 @@ struct ConfigurationKeyTests {
           == "app_store.shared_secret: is missing; set app_store.shared_secret in the file, "
           + "COUNTERSIGN_APP_STORE_SHARED_SECRET, app_store.shared_secret_file (a path) or "
           + "COUNTERSIGN_APP_STORE_SHARED_SECRET_FILE (a path), or set app_store.server_api where the app is a StoreKit 2 "
-          + "app only")
+          + "app only. App Store Connect has the secret (the app › App Information › App-Specific Shared Secret) and the key "
+          + "(Users and Access › Integrations › In-App Purchase)")
     }
   }
 }
