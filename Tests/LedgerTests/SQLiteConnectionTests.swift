@@ -17,6 +17,24 @@ import Testing
     #expect(throws: SQLiteError.self, performing: body)?.code
   }
 
+  @Test func `a text is one statement, however often it is composed`() {
+    let texts = [SQL.insert("item", "id, text"), SQL.insert("item", "id, text"), SQL.insert("item", "id")]
+    #expect(texts[0].start == texts[1].start && texts[0].start != texts[2].start)
+    #expect(
+      texts.map(\.text) == [
+        "INSERT INTO item (id, text) VALUES (?, ?) ", "INSERT INTO item (id, text) VALUES (?, ?) ",
+        "INSERT INTO item (id) VALUES (?) ",
+      ])
+  }
+
+  @Test func `the composed words set what the list of columns names`() {
+    #expect(
+      SQL.update("item", "text, bytes", "WHERE id = ?").text == "UPDATE item SET text = ?, bytes = ? WHERE id = ?")
+    #expect(
+      SQL.upsert("item", key: "id", first: "text", "bytes").text
+        == "INSERT INTO item (id, text, bytes) VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET bytes = excluded.bytes")
+  }
+
   @Test func `an error has the extended code, and names no value`() throws {
     let connection = try Self.filled(":memory:")
     try connection.execute("INSERT INTO item VALUES (?, ?, NULL)", 1, "canary")

@@ -1,4 +1,6 @@
-/// The text of a statement: a literal, or a constant that is composed once. `?` stands for a value. Words for an engine
+import Synchronization
+
+/// The text of a statement: a literal, or one that is composed of lists of columns. `?` stands for a value. Words for an engine
 /// other than SQLite are a comment that begins with its name, `/*pg: … */`, in which there is no `?`.
 package struct SQL: ExpressibleByStringLiteral, @unchecked Sendable {
   /// The bytes of the text, which are never freed: a connection finds the prepared statement by their address.
@@ -7,16 +9,25 @@ package struct SQL: ExpressibleByStringLiteral, @unchecked Sendable {
 
   package init(stringLiteral text: StaticString) { (start, count) = (text.utf8Start, text.utf8CodeUnitCount) }
 
-  /// Keeps a composed text for good: only for a `static let`.
+  /// A composed text is kept once, however often it is composed. A `static let` saves the search for it.
   package init(_ text: String) {
-    let bytes = UnsafeMutablePointer<UInt8>.allocate(capacity: text.utf8.count)
-    bytes.initialize(from: Array(text.utf8), count: text.utf8.count)
-    (start, count) = (UnsafePointer(bytes), text.utf8.count)
+    self = Self.composed.withLock { composed in
+      if let known = composed[text] { return known }
+      let bytes = UnsafeMutablePointer<UInt8>.allocate(capacity: text.utf8.count)
+      bytes.initialize(from: Array(text.utf8), count: text.utf8.count)
+      let new = SQL(start: bytes, count: text.utf8.count)
+      composed[text] = new
+      return new
+    }
   }
+
+  private init(start: UnsafePointer<UInt8>, count: Int) { (self.start, self.count) = (start, count) }
+
+  private static let composed = Mutex<[String: SQL]>([:])
 
   var text: String { String(decoding: UnsafeBufferPointer(start: start, count: count), as: UTF8.self) }
 
-  // MARK: Composed once, from lists of columns
+  // MARK: Composed of lists of columns
 
   /// - Parameter rest: the words after the values.
   package static func insert(_ table: String, _ columns: String, _ rest: String = "") -> SQL {
@@ -24,11 +35,11 @@ package struct SQL: ExpressibleByStringLiteral, @unchecked Sendable {
     return SQL("INSERT INTO \(table) (\(columns)) VALUES (\(places)) \(rest)")
   }
 
-  /// Inserts a row; of one that is there it sets the columns after the first ones.
+  /// Inserts a row, or sets `columns` of the row that has the key.
   /// - Parameters:
   ///   - key: the columns of a unique index.
-  ///   - first: columns that stay as they are in a row that is there.
-  ///   - value: the new value of a column.
+  ///   - first: further columns, which such a row keeps.
+  ///   - value: the new value of a column in such a row.
   package static func upsert(
     _ table: String, key: String, first: String? = nil, _ columns: String,
     to value: (String) -> String = { "excluded.\($0)" }
