@@ -22,4 +22,19 @@ enum NewFile {
       throw ExitCode.failure
     }
   }
+
+  /// Puts a file of mode 0600 in the place of the one that may be there; an empty text removes it.
+  static func replace(_ path: String, with text: String) throws(OpenFile.Failure) {
+    guard !text.isEmpty else {
+      guard unlink(path) == 0 || errno == ENOENT else { throw .latest }
+      return
+    }
+    let new = path + ".new"
+    // An earlier call may have been killed before it could rename.
+    guard unlink(new) == 0 || errno == ENOENT else { throw .latest }
+    let file = try OpenFile(new, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode: 0o600)
+    try file.write(Array(text.utf8))
+    try file.synchronize()
+    guard rename(new, path) == 0 else { throw .latest }
+  }
 }

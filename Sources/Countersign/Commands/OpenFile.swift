@@ -8,7 +8,7 @@ final class OpenFile: Sendable {
     /// The system's words for it.
     var description: String { String(cString: strerror(code)) }
 
-    fileprivate static var latest: Failure { Failure(code: errno) }
+    static var latest: Failure { Failure(code: errno) }
   }
 
   let descriptor: Int32

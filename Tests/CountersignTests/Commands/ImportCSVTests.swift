@@ -10,7 +10,7 @@ import Testing
 
 /// `countersign import --from-csv` and `--grant-promotions`.
 @Suite struct ImportCSVTests {
-  private static let clock = Date(timeIntervalSince1970: 1_718_452_800)
+  private static let clock = Date(timeIntervalSince1970: 1_718_452_800.123_456_7)
 
   private func customers(_ text: String) throws -> [ImportedLine] {
     try CustomersCSV(Array(text.utf8)).text.split(separator: "\n").map {

@@ -116,9 +116,9 @@ struct ImportCommand: AsyncParsableCommand {
     do {
       let text = try CustomersCSV(BoundedFile(path: file, limit: CustomersCSV.largest).bytes).text
       // The lines of another export are other lines: what was settled of those says nothing about these.
-      if (try? String(contentsOfFile: path, encoding: .utf8)) != text {
-        try OwnFile.replace(path + ".progress", with: "")
-        try OwnFile.replace(path, with: text)
+      if (try? BoundedFile(path: path, limit: CustomersCSV.largest).bytes) != Array(text.utf8) {
+        try NewFile.replace(path + ".progress", with: "")
+        try NewFile.replace(path, with: text)
       }
       return path
     } catch let error as BoundedFile.Unusable {

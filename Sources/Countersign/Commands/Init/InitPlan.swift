@@ -173,7 +173,7 @@ struct InitPlan {
   }
 }
 
-/// What is asked, and the secrets among the answers.
+/// Answers on the terminal, the secrets among them.
 private struct Answers {
   let ask: TerminalQuestion.Asker?
   private(set) var secrets: [InitPlan.NewSecret] = []
