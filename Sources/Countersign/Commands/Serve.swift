@@ -120,8 +120,7 @@ extension SocketAddress {
 
   /// The next steps, for whoever started the service by hand.
   fileprivate func welcome(scheme: String) -> String {
-    let host = ["0.0.0.0": "127.0.0.1", "::": "::1"][ipAddress ?? ""] ?? ipAddress ?? "localhost"
-    let origin = "\(scheme)://\(host.contains(":") ? "[\(host)]" : host):\(port ?? 0)"
+    let origin = localOrigin(scheme: scheme, host: ipAddress ?? "localhost", port: port ?? 0)
     return "Post purchases to \(origin)/v1/validations; staff open \(origin)/support. Ctrl-C ends the service.\n"
   }
 }
