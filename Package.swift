@@ -333,19 +333,22 @@ let package = Package(
       dependencies: ["Access", "Entitlements", "Ledger"],
       path: "Tests/LedgerProbe",
       swiftSettings: settings),
+    // Ledgers of a test's own, and the users and purchases that fill them.
+    .target(
+      name: "LedgerFixtures",
+      dependencies: ["Access", "Entitlements", "Ledger", "TestSupport"],
+      path: "Tests/LedgerFixtures",
+      swiftSettings: settings),
     .testTarget(
       name: "LedgerTests",
       dependencies: [
-        "Access", "CGatheringVFS", "CSQLite", "Entitlements", "Figures", "Ledger", "LedgerProbe", "SeededRandom",
-        "TestSupport",
+        "Access", "CGatheringVFS", "CSQLite", "Entitlements", "Figures", "Ledger", "LedgerFixtures", "LedgerProbe",
+        "SeededRandom", "TestSupport",
       ],
       swiftSettings: settings),
-    // The files that fill a ledger are links to those of LedgerTests.
     .testTarget(
       name: "FiguresTests",
-      dependencies: [
-        "Access", "Entitlements", "Figures", "Ledger", "SeededRandom", "TestSupport",
-      ],
+      dependencies: ["Access", "Entitlements", "Figures", "Ledger", "LedgerFixtures", "SeededRandom"],
       swiftSettings: settings),
     .testTarget(
       name: "AppStoreSimulatorTests",

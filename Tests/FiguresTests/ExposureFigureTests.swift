@@ -2,6 +2,7 @@ import Access
 import Entitlements
 import Figures
 import Foundation
+import LedgerFixtures
 import Testing
 
 /// What one user who saw a variant adds to its figures.

@@ -1,6 +1,7 @@
 import Access
 import Entitlements
 import Foundation
+import LedgerFixtures
 import Testing
 
 @testable import Figures

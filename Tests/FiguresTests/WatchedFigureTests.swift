@@ -1,6 +1,7 @@
 import Access
 import Entitlements
 import Figures
+import LedgerFixtures
 import Testing
 
 /// The figures that are watched.

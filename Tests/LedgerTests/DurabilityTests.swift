@@ -1,6 +1,7 @@
 import Entitlements
 import Foundation
 import Ledger
+import LedgerFixtures
 import TestSupport
 import Testing
 

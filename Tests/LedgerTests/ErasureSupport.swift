@@ -2,6 +2,7 @@ import Access
 import Entitlements
 import Figures
 import Foundation
+import LedgerFixtures
 import TestSupport
 import Testing
 

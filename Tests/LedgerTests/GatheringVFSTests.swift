@@ -1,5 +1,6 @@
 import CGatheringVFS
 import Foundation
+import LedgerFixtures
 import SeededRandom
 import TestSupport
 import Testing

@@ -2,6 +2,7 @@ import Dispatch
 import Entitlements
 import Foundation
 import Ledger
+import LedgerFixtures
 import Synchronization
 import Testing
 
@@ -193,7 +194,7 @@ final class PausedEvaluator: Sendable {
     { [self] user, evidence, given, now in
       isStarted.withLock { $0 = true }
       isResumed.wait()
-      return LedgerTests.evaluate(user, evidence, given, now)
+      return LedgerFixtures.evaluate(user, evidence, given, now)
     }
   }
 

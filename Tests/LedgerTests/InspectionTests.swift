@@ -1,3 +1,4 @@
+import LedgerFixtures
 import Testing
 
 @testable import Ledger

@@ -1,4 +1,5 @@
 import Ledger
+import LedgerFixtures
 import Testing
 
 @Suite struct MemoTests {

@@ -1,4 +1,5 @@
 import Entitlements
+import LedgerFixtures
 import TestSupport
 import Testing
 

@@ -1,6 +1,7 @@
 import Entitlements
 import Foundation
 import Ledger
+import LedgerFixtures
 import Testing
 
 /// What happens when Ben presents a subscription that is Anna's.

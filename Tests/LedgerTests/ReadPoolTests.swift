@@ -1,4 +1,5 @@
 import Dispatch
+import LedgerFixtures
 import Synchronization
 import Testing
 

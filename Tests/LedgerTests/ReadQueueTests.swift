@@ -1,5 +1,6 @@
 import Dispatch
 import Entitlements
+import LedgerFixtures
 import Synchronization
 import Testing
 

@@ -1,6 +1,7 @@
 import Entitlements
 import Foundation
 import Ledger
+import LedgerFixtures
 import Testing
 
 /// What the ledger does for a service that judges users anew without an answer of Apple's.

@@ -1,6 +1,7 @@
 import CSQLite
 import Entitlements
 import Foundation
+import LedgerFixtures
 import Testing
 
 @testable import Ledger

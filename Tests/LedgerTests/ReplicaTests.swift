@@ -2,6 +2,7 @@ import Access
 import Entitlements
 import Figures
 import Foundation
+import LedgerFixtures
 import Synchronization
 import TestSupport
 import Testing

@@ -1,5 +1,6 @@
 import Entitlements
 import Foundation
+import LedgerFixtures
 import SeededRandom
 import TestSupport
 import Testing

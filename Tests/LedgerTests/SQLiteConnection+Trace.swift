@@ -1,4 +1,5 @@
 import CSQLite
+import LedgerFixtures
 
 @testable import Ledger
 

@@ -1,5 +1,6 @@
 import Dispatch
 import Foundation
+import LedgerFixtures
 import Testing
 
 @testable import Ledger

@@ -1,5 +1,6 @@
 import Entitlements
 import Foundation
+import LedgerFixtures
 import Testing
 
 @testable import Ledger

@@ -1,6 +1,7 @@
 import Entitlements
 import Foundation
 import Ledger
+import LedgerFixtures
 import Testing
 
 /// Purchases that Apple told of before anybody presented them.

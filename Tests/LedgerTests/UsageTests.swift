@@ -1,6 +1,7 @@
 import Access
 import Entitlements
 import Foundation
+import LedgerFixtures
 import SeededRandom
 import Testing
 
@@ -23,7 +24,7 @@ extension Ledger {
   ) async throws -> Outcome {
     let outcome = try await run(
       Consume(
-        user: user, feature: feature, tier: tier, amount: amount, now: LedgerTests.at(seconds), zone: zone,
+        user: user, feature: feature, tier: tier, amount: amount, now: LedgerFixtures.at(seconds), zone: zone,
         idempotencyKey: key, request: request ?? "\(amount)"))
     return switch outcome {
     case .consumed(let answer): .consumed(answer.access.current ?? -1)
@@ -37,7 +38,7 @@ extension Ledger {
   ) async throws -> GiveBack.Outcome {
     try await run(
       GiveBack(
-        user: user, feature: feature, tier: "free", idempotencyKey: key, now: LedgerTests.at(seconds), zone: usual,
+        user: user, feature: feature, tier: "free", idempotencyKey: key, now: LedgerFixtures.at(seconds), zone: usual,
         isByUser: isByUser))
   }
 

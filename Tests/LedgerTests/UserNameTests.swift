@@ -1,6 +1,7 @@
 import Entitlements
 import Foundation
 import Ledger
+import LedgerFixtures
 import Testing
 
 /// A UUID is one user in capitals and in small letters.

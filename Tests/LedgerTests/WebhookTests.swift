@@ -1,5 +1,6 @@
 import Entitlements
 import Foundation
+import LedgerFixtures
 import Testing
 
 @testable import Ledger
@@ -25,7 +26,7 @@ import Testing
   private func settle(
     _ ledger: Ledger, _ results: [WebhookResult], through: Int64? = nil, isGone: Bool = false, at seconds: Double = 100
   ) async throws {
-    try await ledger.settleWebhook("shop", results, through: through, isGone: isGone, at: LedgerTests.at(seconds))
+    try await ledger.settleWebhook("shop", results, through: through, isGone: isGone, at: LedgerFixtures.at(seconds))
   }
 
   @Test func `a new receiver is told of what comes, page by page`() async throws {
