@@ -395,8 +395,8 @@ let package = Package(
       dependencies: [
         "Access", "AppStore", "AppStoreSimulator", "Countersign", "CountersignAPI", "CountersignClient",
         "CountersignServer", "Cryptography", "Entitlements", "Figures", "Files", "HTTPTransport", "JSON", "Ledger",
-        "Profiles", "Prometheus", "Resilience", "SeededRandom", "TestSupport", "Tokens", "Validation", "Webhooks",
-        "YAML",
+        "LedgerFixtures", "Profiles", "Prometheus", "Resilience", "SeededRandom", "TestSupport", "Tokens", "Validation",
+        "Webhooks", "YAML",
         .service("ArgumentParser", of: "swift-argument-parser"),
         .service("Crypto", of: "swift-crypto"),
         .service("HTTPTypes", of: "swift-http-types"),

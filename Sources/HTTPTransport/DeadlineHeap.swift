@@ -31,9 +31,6 @@ struct DeadlineHeap {
     return nil
   }
 
-  /// Drops the nearest.
-  mutating func removeFirst() { _ = heap.popMin() }
-
   /// Drops dead entries when there are more than four for each live one.
   mutating func sweep(live: Int, where isLive: (UInt64) -> Bool) {
     guard heap.count > 4 * live + 64 else { return }

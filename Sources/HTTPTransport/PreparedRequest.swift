@@ -22,8 +22,6 @@ struct PreparedRequest: Sendable {
     self.request = request
   }
 
-  var url: String { request.url }
-
   /// Lines in the form of libcurl's header list.
   var headerLines: [String] {
     // libcurl adds these two headers by itself; a name without a value removes them.

@@ -49,7 +49,6 @@ package struct JSONValue {
 
   package var isObject: Bool { if case .object = kind { true } else { false } }
   package var isArray: Bool { if case .array = kind { true } else { false } }
-  package var isNull: Bool { node.isNull }
 
   /// Whether it is an empty container.
   package var isEmptyContainer: Bool {

@@ -81,10 +81,6 @@ package struct ProfileStoreTrouble: Error, Hashable, Sendable, CustomStringConve
     self.mayStillBeApplied = mayStillBeApplied
   }
 
-  /// Whether another profile has the update's original transaction ID: PostgreSQL's `unique_violation`, as no other
-  /// written column is unique. The update passes once that profile no longer has the ID.
-  package var isTransactionElsewhere: Bool { code == "23505" }
-
   /// Whether the store may hide every row from our key. It then treats each write as one to a user without a row.
   package var isAboutHiddenRows: Bool { code == Self.noRowsVisible }
   package static let noRowsVisible = "no_rows_visible"

@@ -56,9 +56,6 @@ package final class CircuitBreaker: Sendable {
     fileprivate let breaker: CircuitBreaker
     fileprivate let ticket: Circuit.Ticket
 
-    /// Whether this call alone decides if the service is back. It is not to be repeated when it fails.
-    package var isProbe: Bool { ticket.isProbe }
-
     /// To be called once, however the call ended. A probe that never reports holds its place for `probeTimeout`.
     package func report(_ outcome: Outcome) { breaker.report(outcome, for: ticket) }
   }
@@ -75,7 +72,6 @@ package final class CircuitBreaker: Sendable {
 
   /// A change of state, for the log.
   package struct Change: Hashable, Sendable {
-    package var from: State
     package var to: State
     /// The time for which it will be open.
     package var pause: Duration?
@@ -131,7 +127,7 @@ package final class CircuitBreaker: Sendable {
       let result = body(&circuit, now)
       let after = circuit.phaseState
       let hasChanged = before != after || circuit.counts.opened != opened
-      return (result, hasChanged ? Change(from: before, to: after, pause: circuit.pause(at: now)) : nil)
+      return (result, hasChanged ? Change(to: after, pause: circuit.pause(at: now)) : nil)
     }
     if let change { onChange(change) }
     return result

@@ -70,16 +70,6 @@ extension RecordOutcome {
   package var isRefused: Bool { if case .ownedByAnotherUser = self { true } else { false } }
 }
 
-extension Ledger {
-  package func keys(of user: UserID) async throws -> Set<SubscriptionKey> {
-    Set(try await profile(of: user)?.evidence.map(\.key) ?? [])
-  }
-
-  package func wholeHistory(of user: UserID) async throws -> [HistoryEntry] {
-    try await history(of: user, before: nil, limit: 1_000)
-  }
-}
-
 package let evaluationContext = EvaluationContext(evaluatedAt: at(0), recordedAt: at(5_000), evaluate: evaluate)
 
 extension Ledger {

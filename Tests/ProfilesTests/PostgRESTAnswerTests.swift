@@ -230,11 +230,11 @@ struct PostgRESTAnswerTests {
     #expect(tier.trouble?.sentence.contains("uuid") == false)
   }
 
-  @Test func `a transaction ID of another profile is known by its own property`() async throws {
+  @Test func `a transaction ID of another profile is known by its code`() async throws {
     let taken = try await outcome(of: .success(RecordedAnswer.titled("PATCH unique violation").response))
-    #expect(taken.trouble?.isTransactionElsewhere == true)
+    #expect(taken.trouble?.code == "23505")
     let other = try await outcome(of: .success(RecordedAnswer.titled("PATCH check violation").response))
-    #expect(other.trouble?.isTransactionElsewhere == false)
+    #expect(other.trouble?.code == "23514")
   }
 
   @Test func `no key and no grant have different sentences`() async throws {

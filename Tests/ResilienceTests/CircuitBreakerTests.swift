@@ -37,11 +37,11 @@ import Testing
     #expect(breaker.state == .closed)
     #expect(
       bench.changes.withLock { $0 } == [
-        .init(from: .closed, to: .open, pause: .seconds(1)),
-        .init(from: .open, to: .halfOpen, pause: nil),
-        .init(from: .halfOpen, to: .open, pause: .seconds(2)),
-        .init(from: .open, to: .halfOpen, pause: nil),
-        .init(from: .halfOpen, to: .closed, pause: nil),
+        .init(to: .open, pause: .seconds(1)),
+        .init(to: .halfOpen, pause: nil),
+        .init(to: .open, pause: .seconds(2)),
+        .init(to: .halfOpen, pause: nil),
+        .init(to: .closed, pause: nil),
       ])
     #expect(breaker.counts.opened == 2 && breaker.counts.probes == 2 && breaker.counts.refused == 1)
   }

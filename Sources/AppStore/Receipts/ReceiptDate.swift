@@ -6,8 +6,6 @@ import struct FoundationEssentials.Date
 enum ReceiptDate {
   /// RFC 3339 as in app receipts: `2023-02-22T14:30:15Z`, with a fraction, or with an offset (`+01:00`; Xcode writes
   /// `+0100`).
-  static func parse(rfc3339 text: String) -> Date? { parse(rfc3339: Array(text.utf8)[...]) }
-
   static func parse(rfc3339 text: ArraySlice<UInt8>) -> Date? {
     var scanner = Scanner(text)
     guard let day = scanner.day(), scanner.skip(UInt8(ascii: "T")), let time = scanner.time() else { return nil }

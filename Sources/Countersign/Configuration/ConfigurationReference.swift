@@ -1,15 +1,5 @@
 /// The reference of all keys, for people.
 enum ConfigurationReference {
-  /// For `docs/reference/configuration.md`: one row per key.
-  static func markdownTable() -> String {
-    func quoted(_ names: [String]) -> String { names.map { "`\($0)`" }.joined(separator: " or ") }
-    let head = "| key | value | default | environment | what |\n|---|---|---|---|---|\n"
-    return ConfigurationKey.all.reduce(into: head) { table, key in
-      let variables = key.variables.isEmpty ? "file only" : quoted(key.variables)
-      table += "| \(quoted(key.fileNames)) | \(key.form) | \(key.standard) | \(variables) | \(key.summary) |\n"
-    }
-  }
-
   /// For `--help`: a line with the key, and its purpose below.
   static func plainText() -> String {
     ConfigurationKey.all.flatMap { key in

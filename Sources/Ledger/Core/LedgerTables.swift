@@ -43,13 +43,6 @@ package struct LedgerTables: SQLRunner, Sendable {
     guard try exists("SELECT beats FROM heartbeat WHERE id = 1") else { throw StoredForm.Unstorable() }
   }
 
-  /// Whether every page, index, constraint and foreign key is sound.
-  func isSound() throws -> Bool {
-    // PostgreSQL checks each page that it reads, where the cluster has checksums.
-    guard !connection.isShared else { return true }
-    return try all("PRAGMA integrity_check(1)") == ["ok"] && !exists("PRAGMA foreign_key_check")
-  }
-
   package func memo(_ name: String) throws -> String? {
     try first("SELECT text FROM memo WHERE name = ?", name)
   }

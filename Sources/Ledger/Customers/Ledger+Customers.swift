@@ -29,11 +29,6 @@ extension Ledger {
     try await readShort { tables in try tables.troubles(of: user) }
   }
 
-  /// The attributes that an app has set for a customer; none for an unknown one.
-  package func attributes(of id: UserID) async throws(LedgerError) -> [String: CustomerAttribute] {
-    try await read { tables in try tables.attributes(of: tables.name(of: id)) }
-  }
-
   /// Whether an ID is known: as a customer's, or as a user's of whom something is recorded.
   package func knows(_ id: UserID) async throws(LedgerError) -> Bool {
     try await readShort { tables in try tables.isCustomer(id) || tables.customer(id) != nil }

@@ -203,15 +203,6 @@ package final class Ledger: Sendable {
   /// often. A file that was moved or replaced under the ledger is a permanent failure: writes to it are lost.
   package func check() async throws(LedgerError) { try await engine.check() }
 
-  /// Checks the whole file for damage; minutes on a large one.
-  package func verifyIntegrity() async throws(LedgerError) {
-    try await read { tables in
-      guard try tables.isSound() else {
-        throw LedgerFailure(reach: .process, sentence: "The ledger's file is corrupt (integrity check)")
-      }
-    }
-  }
-
   /// Reads one snapshot of the ledger, however long it takes. Cancellation does not end it: there is no error for it.
   func read<Value: Sendable>(
     _ operation: @escaping @Sendable (LedgerTables) throws -> Value

@@ -7,14 +7,6 @@ package enum LedgerPlace: Hashable, Sendable {
   /// - connections: how many operations of this process run at a time.
   case database(url: String, connections: Int)
 
-  /// Whether other processes may have it open.
-  package var isShared: Bool {
-    switch self {
-    case .file: false
-    case .database: true
-    }
-  }
-
   /// The free part, from 0 to 1, of the disk that a ledger's file is on, for this process's user; `nil` for a database, and
   /// where it is not known.
   package var freeShareOfDisk: Double? {

@@ -9,11 +9,6 @@ extension Ledger {
     try await readShort { tables in try tables.changeEvents(after: sequence, limit: limit) }
   }
 
-  /// The place of the newest event; zero without one.
-  package func newestChangeEvent() async throws(LedgerError) -> Int64 {
-    try await readShort { tables in try tables.newestChangeEvent() }
-  }
-
   /// Keeps events that an app reports, in their order, and the variants that they say users saw first. One with an ID under
   /// which the user has an event already is that one, whatever else it says.
   ///

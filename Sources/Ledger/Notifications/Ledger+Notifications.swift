@@ -39,13 +39,6 @@ extension Ledger {
     }
   }
 
-  /// The notifications about a purchase, newest first.
-  package func notifications(
-    of key: SubscriptionKey, limit: Int
-  ) async throws(LedgerError) -> [NotificationLine] {
-    try await read { tables in try tables.notifications(of: key, limit: limit) }
-  }
-
   /// Deletes notifications received before a moment. A deleted one that is redelivered is processed again, which
   /// changes nothing.
   /// - Returns: how many were deleted; `limit` means that there may be more.

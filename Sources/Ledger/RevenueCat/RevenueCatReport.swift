@@ -38,7 +38,6 @@ package struct RevenueCatReport: Sendable {
   package var type: String
   package var store: Store?
   package var environment: StoreEnvironment?
-  package var bundleID: BundleID?
   /// When it happened, by RevenueCat's clock.
   package var at: Date
   /// The body as received.

@@ -58,14 +58,6 @@ package indirect enum LocalProof: Sendable {
     }
   }
 
-  /// Whether Apple's signature was verified.
-  var isVerified: Bool {
-    switch self {
-    case .verified, .signedTransaction, .appTransaction: true
-    case .refuted, .unavailable: false
-    }
-  }
-
   /// The evidence of the signature; `nil` if it proves none or names no store.
   func history(evaluatedAt now: Date) -> PurchaseHistory? {
     switch self {

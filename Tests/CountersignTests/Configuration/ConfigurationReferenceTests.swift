@@ -98,3 +98,15 @@ struct ConfigurationReferenceTests {
     #expect(configuration.auth.apiKeys.map(\.name) == ["backend"])
   }
 }
+
+extension ConfigurationReference {
+  /// The rows of `docs/reference/configuration.md`: one for each key.
+  static func markdownTable() -> String {
+    func quoted(_ names: [String]) -> String { names.map { "`\($0)`" }.joined(separator: " or ") }
+    let head = "| key | value | default | environment | what |\n|---|---|---|---|---|\n"
+    return ConfigurationKey.all.reduce(into: head) { table, key in
+      let variables = key.variables.isEmpty ? "file only" : quoted(key.variables)
+      table += "| \(quoted(key.fileNames)) | \(key.form) | \(key.standard) | \(variables) | \(key.summary) |\n"
+    }
+  }
+}

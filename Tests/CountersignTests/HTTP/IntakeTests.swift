@@ -2,6 +2,7 @@ import Entitlements
 import Foundation
 import HTTPTransport
 import Ledger
+import LedgerFixtures
 import TestSupport
 import Testing
 
