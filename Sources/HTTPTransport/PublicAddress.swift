@@ -1,8 +1,8 @@
 /// Whether an address is one of the public Internet: neither of this machine, nor of a private network, nor of any other
 /// special purpose (https://www.iana.org/assignments/iana-ipv4-special-registry, …-ipv6-special-registry).
 ///
-/// An IPv6 address that stands for an IPv4 address (mapped, RFC 4291, section 2.5.5.2; translated, RFC 6052, section 2.1) is
-/// what that one is.
+/// An IPv6 address that stands for an IPv4 address (mapped, RFC 4291, section 2.5.5.2; translated, RFC 6052, section 2.1)
+/// counts as that address.
 enum PublicAddress {
   /// - Parameter bytes: four, or sixteen, as they are sent.
   static func contains(_ bytes: some Collection<UInt8>) -> Bool {

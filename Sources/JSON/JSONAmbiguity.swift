@@ -13,7 +13,7 @@ package enum JSONAmbiguity: Hashable {
 
   private static let byteOrderMark: [UInt8] = [0xEF, 0xBB, 0xBF]
 
-  /// Inspects a text that the decoder accepted; of its members, those of the outermost object.
+  /// Inspects a text that the decoder accepted: the members of its outermost object.
   ///
   /// - Returns: `nil` if all readers agree.
   package init?(in json: UnsafeRawBufferPointer) {

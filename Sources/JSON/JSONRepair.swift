@@ -1,5 +1,5 @@
 extension JSONReader {
-  /// Parses a text of a sender who is proven, without waiting for a turn, and lends the document for the duration of
+  /// Parses a text of a proven sender, without waiting for a turn, and lends the document for the duration of
   /// `decode`. A part that the parser refuses in a text or a number does not spoil the rest: half a surrogate pair,
   /// NUL, thirty digits.
   ///

@@ -6,7 +6,7 @@
 ///       json.array("tiers") { json in tiers.forEach { json.value($0) } }
 ///     }
 ///
-/// Members stay in the order in which they are written. That a name is written once is the caller's affair.
+/// Members stay in the order in which they are written. The caller writes each name once.
 package struct JSONWriter {
   package private(set) var bytes: [UInt8] = []
   private var needsComma = false

@@ -13,7 +13,7 @@ package final class AsyncSemaphore: Sendable {
     var waiters: [Waiter] = []
   }
 
-  /// Guards the free permits and who waits for one.
+  /// Guards the free permits and the waiters.
   private let state: Mutex<State>
 
   package init(permits: Int) { state = Mutex(State(free: permits)) }

@@ -170,8 +170,8 @@ struct Circuit {
   }
 }
 
-/// The numbers of calls that succeeded and failed in a sliding window, in tenths of it: ten pairs of numbers under any load. What is
-/// counted is between 9 and 10 tenths of the window old at most.
+/// The numbers of calls that succeeded and failed in a sliding window, in tenths of it: ten pairs of numbers under any load. The
+/// oldest counted call is at most between 9 and 10 tenths of the window old.
 private struct RecentOutcomes {
   private struct Slice {
     let index: Int

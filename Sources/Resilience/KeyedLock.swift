@@ -13,13 +13,13 @@ package final class KeyedLock<Key: Hashable & Sendable>: Sendable {
     var numbers: UInt64 = 0
   }
 
-  /// Guards who has which key, and who waits.
+  /// Guards the held keys and their waiters.
   private let state = Mutex(State())
 
   package init() {}
 
   /// Waits for the turn.
-  /// - Returns: whether it came before the deadline and before the task was cancelled; then it has to be given back.
+  /// - Returns: whether the turn came before the deadline and before a cancellation; then it has to be given back.
   package func lock(_ key: Key, until deadline: ContinuousClock.Instant) async -> Bool {
     let (isFree, number) = state.withLock { state in
       state.numbers += 1

@@ -1,7 +1,7 @@
 /// Works on several items at the same time: never more than `width`, and the next begins when one has ended.
 ///
 /// Every task that began is awaited. No further one begins after a cancellation.
-/// - Parameter goesOn: looks at each result; where it says no, nothing more begins either.
+/// - Parameter goesOn: called with each result; after `false` no further item begins.
 /// - Returns: the results, in the order of their items.
 package func mapConcurrently<Item: Sendable, Value: Sendable>(
   _ items: some Sequence<Item>, width: Int, while goesOn: (Value) -> Bool = { _ in true },

@@ -6,7 +6,7 @@
 ///     slots all taken, calls take 300 ms         64 slots, 100 waiting: a slot in 470 ms, an answer in 770 ms
 ///     slots all taken, none was freed for 4 s    a slot in 4 s or later, whatever calls took before
 package struct QueueForecast: Sendable {
-  /// The recent duration of calls: each weighs an eighth, those before it the rest.
+  /// The moving average of the durations of calls: the latest one weighs an eighth.
   package private(set) var typicalDuration: Duration?
   /// The last time a slot was taken or given back: until then one was free.
   private var lastTurnover: ContinuousClock.Instant?

@@ -5,7 +5,7 @@ import Synchronization
 ///     rate 10:                 ten requests at once, then one every 100 ms
 ///     rate 10, per a minute:   ten requests at once, then one every 6 s
 ///
-/// A bucket that nobody touched for a period is full, as one is that does not exist. So there are two generations of
+/// A bucket that is unused for a period is full, and so is a new one. So there are two generations of
 /// buckets: a used bucket moves to the young one, and once in a while the old one, untouched for longer than that, is
 /// forgotten as a whole. Memory is bounded by the callers of the last moments, and by `most` in a flood of addresses,
 /// whose buckets are then forgotten, full or not.
@@ -54,9 +54,9 @@ package final class RateLimiter: Sendable {
   /// The number of buckets.
   var count: Int { state.withLock { $0.young.count + $0.old.count } }
 
-  /// Takes a request of this caller's.
+  /// Takes a token for a request of this caller.
   ///
-  /// - Returns: `nil` when it may go on, else how long until the next one may, in whole seconds and at least one.
+  /// - Returns: `nil` when the request may go on, else the time until the next one may, in whole seconds, at least one.
   package func admit(_ caller: String) -> Int? {
     guard rate > 0 else { return nil }
     let capacity = Double(rate)
@@ -76,7 +76,7 @@ package final class RateLimiter: Sendable {
     }
   }
 
-  /// Whether a request of this caller's would be turned away now. Takes none.
+  /// Whether a request of this caller would be refused now. Takes no token.
   package func isSpent(_ caller: String) -> Bool {
     guard rate > 0 else { return false }
     return state.withLock { state in

@@ -1,15 +1,14 @@
 import Synchronization
 
-/// A value that is looked up now and then, for any number of callers: a result is reused for a moment, and while it is
-/// being looked up all who ask wait for the same.
+/// A value that many callers look up: a result is reused for a lifetime, and callers at the same time share one look-up.
 package final class RecentValue<Value: Sendable>: Sendable {
   private struct State {
     var look: Task<Value, Never>?
-    /// The end of that look; `nil` while it goes on.
+    /// The end of the look-up; `nil` while it goes on.
     var endedAt: ContinuousClock.Instant?
   }
 
-  /// Guards the last look.
+  /// Guards the last look-up.
   private let state = Mutex(State())
   private let lifetime: Duration
   private let clock: @Sendable () -> ContinuousClock.Instant

@@ -33,7 +33,7 @@ package final class RetryBudget: Sendable {
     self.now = now
   }
 
-  /// A call is made that repeats none.
+  /// Counts a first call.
   package func noteFirstCall() {
     tokens.withLock { $0.noteFirstCall(at: now()) }
   }
@@ -56,7 +56,7 @@ struct RetryTokens {
 
   private let configuration: RetryBudget.Configuration
   private var hundredths: Int
-  /// Up to when the trickle was paid out.
+  /// The time up to which the trickle is paid out.
   private var trickledUntil: ContinuousClock.Instant
   private(set) var refused = 0
 

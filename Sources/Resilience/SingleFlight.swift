@@ -20,7 +20,7 @@ package final class SingleFlight<Key: Hashable & Sendable, Value: Sendable>: Sen
     var begun = 0
   }
 
-  /// Guards which flights are on, and how many wait for each.
+  /// Guards the flights and the number of waiters of each.
   private let state = Mutex(State())
 
   package init() {}

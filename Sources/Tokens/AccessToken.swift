@@ -1,8 +1,8 @@
 package import FoundationEssentials
 
-/// A user's access, signed, so that the app's other servers and the app itself can tell without asking here.
+/// A user's access, signed: the app and its other servers check it without a request to the service.
 ///
-/// It is no credential: this service takes none that it has signed.
+/// It is no credential: the service accepts no token that it signed itself.
 package struct AccessToken: Encodable, Hashable, Sendable {
   /// `typ` of the header (RFC 8725, section 3.11).
   package static let type = "access+jwt"

@@ -6,7 +6,7 @@ extension Node {
 
   /// Reads a text with one document (YAML 1.1, as libyaml reads it).
   ///
-  /// An alias is the value that it names; merge keys (`<<`) are keys as others. A text of some aliases may stand for very
+  /// An alias stands for the value that it names; a merge key (`<<`) is a plain key. A short text of aliases may stand for very
   /// many values: the caller limits the size of the text and the number of its asterisks.
   ///
   /// - Parameter text: in UTF-8.
@@ -81,7 +81,7 @@ private final class DocumentParser {
   }
 
   deinit {
-    // It takes one that was not initialized.
+    // libyaml accepts a parser that was not initialized.
     yaml_parser_delete(parser)
     parser.deallocate()
   }
