@@ -97,7 +97,7 @@ final class NotificationDelivery: Sendable {
             Post(notification: $0, due: Timestamp($0.at))
           }
         } catch {
-          logger.error("Notifications could not be signed", metadata: ["error": "\(error)"])
+          logger.error("notifications cannot be signed", metadata: ["error": "\(error)"])
         }
       }
       state.add(due)
@@ -126,7 +126,7 @@ final class NotificationDelivery: Sendable {
         status = try await PlainHTTPPost.send(Array(notification.body.utf8), to: target)
       } catch {
         logger.warning(
-          "A notification was not answered", metadata: ["error": "\(error)", "type": "\(notification.type)"])
+          "a notification was not answered", metadata: ["error": "\(error)", "type": "\(notification.type)"])
       }
       note(Attempt(notification: notification, status: status), of: post, to: target)
     }

@@ -101,10 +101,10 @@ struct ServeCommand: AsyncParsableCommand {
     if let readyFile { try Data((ready + "\n").utf8).write(to: URL(filePath: readyFile), options: .atomic) }
     print(ready)
     fflush(nil)
-    configuration.logger.info("Listening", metadata: ["production": "\(simulator.productionURL)"])
+    configuration.logger.info("listening", metadata: ["production": "\(simulator.productionURL)"])
 
     let reason = await endings.first()
-    configuration.logger.info("Stopping", metadata: ["reason": "\(reason)"])
+    configuration.logger.info("stopping", metadata: ["reason": "\(reason)"])
     // An open exchange must not delay the exit: the process ends within a second, even if a listener is still busy.
     Task.detached {
       try await Task.sleep(for: .milliseconds(800))

@@ -154,7 +154,7 @@ package final class RemoteKeySet: Service {
     switch result {
     case .success(let keys):
       logger.log(
-        level: wasFailing ? .notice : .debug, "keys for users' tokens fetched",
+        level: wasFailing ? .notice : .debug, "keys for users' tokens were fetched",
         metadata: ["keys": .stringConvertible(keys.count)])
     case .failure(let trouble):
       let health = health

@@ -160,7 +160,7 @@ private struct AppStoreObserver: Sendable {
     _ duration: Duration
   ) {
     logger.debug(
-      "asked Apple",
+      "Apple was asked",
       metadata: [
         "endpoint": "\(endpoint())", "environment": "\(environment.rawValue)", "outcome": "\(outcome())",
         "milliseconds": .stringConvertible(duration / .milliseconds(1)),

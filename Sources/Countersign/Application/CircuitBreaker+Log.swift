@@ -13,9 +13,9 @@ extension CircuitBreaker {
         var metadata: Logger.Metadata = ["upstream": "\(upstream)", "state": "\(change.to.rawValue)"]
         if let pause = change.pause { metadata["pause_milliseconds"] = .stringConvertible(pause / .milliseconds(1)) }
         if change.to == .open {
-          logger.warning("circuit breaker", metadata: metadata)
+          logger.warning("a circuit breaker changed", metadata: metadata)
         } else {
-          logger.notice("circuit breaker", metadata: metadata)
+          logger.notice("a circuit breaker changed", metadata: metadata)
         }
       })
   }

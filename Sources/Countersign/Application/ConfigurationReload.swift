@@ -54,7 +54,8 @@ struct ConfigurationReload: Service {
       metadata: Self.metadata(from: before, to: configuration.auth.apiKeys))
     for section in Self.sections(from: started, to: configuration) {
       logger.warning(
-        "configuration", metadata: ["key": "\(section)", "finding": "has changed; it applies from the next start"])
+        "the configuration has a finding",
+        metadata: ["key": "\(section)", "finding": "has changed; it applies from the next start"])
     }
   }
 

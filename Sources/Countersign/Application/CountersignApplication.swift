@@ -62,7 +62,8 @@ private func build(
 ) async throws(StartError) -> CountersignApplication {
   let logger = environment.logger
   for warning in configuration.warnings {
-    logger.warning("configuration", metadata: ["key": "\(warning.origin)", "finding": "\(warning.sentence)"])
+    logger.warning(
+      "the configuration has a finding", metadata: ["key": "\(warning.origin)", "finding": "\(warning.sentence)"])
   }
   let identities = try configuration.server.identities()
   let appStore = try configuration.appStoreServices(environment: environment)

@@ -53,7 +53,8 @@ struct Serve: AsyncParsableCommand {
           logger: logger,
           ledgerFailed: { problem in
             logger.critical(
-              "the ledger's disk failed; stopping, to recover at the next start", metadata: ["problem": "\(problem)"])
+              "the ledger's disk failed: the service stops, and recovers at the next start",
+              metadata: ["problem": "\(problem)"])
             // At once: what is in flight was not acknowledged, and nothing may be written after a failed fsync.
             _exit(ExitCode.ioError.rawValue)
           },

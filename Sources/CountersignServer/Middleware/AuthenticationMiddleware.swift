@@ -38,7 +38,7 @@ package struct AuthenticationMiddleware: RouterMiddleware {
     if case .user(let user) = caller {
       metadata["user_sha256"] = "\(SHA256Digest(of: (user.accountToken ?? user.rawValue).utf8).hexadecimal.prefix(16))"
     }
-    context.logger.notice("a caller may not do this", metadata: metadata)
+    context.logger.notice("a request was forbidden", metadata: metadata)
   }
 
   /// Not inlined: a request holds the memory of `handle` until it is answered, 0.7 KB, and 3.2 with this.
@@ -64,7 +64,7 @@ package struct AuthenticationMiddleware: RouterMiddleware {
     } catch {
       switch error {
       case .refused(let reason):
-        logger.debug("a user's token is refused", metadata: ["reason": "\(reason.rawValue)"])
+        logger.debug("a user's token was refused", metadata: ["reason": "\(reason.rawValue)"])
         throw .unauthenticated
       case .keysUnavailable:
         throw Problem(

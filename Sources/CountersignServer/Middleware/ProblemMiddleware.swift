@@ -42,7 +42,7 @@ struct ProblemMiddleware: RouterMiddleware {
       return Problem(.malformedRequest, "The request's body is not valid HTTP, or it ended early.")
     default:
       // The details go to the log, once, and not to the caller.
-      context.logger.error("unexpected error", metadata: ["error_type": "\(type(of: error))"])
+      context.logger.error("a request failed unexpectedly", metadata: ["error_type": "\(type(of: error))"])
       return Problem(.internalError, "Something went wrong inside the service.")
     }
   }

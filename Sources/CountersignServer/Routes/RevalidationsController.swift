@@ -40,7 +40,7 @@ package struct RevalidationsController: Controller {
     let start = try await context.reading(await ledger.startRun(order, key: key, at: now()))
     switch start {
     case .started(let run):
-      context.logger.notice("a re-validation run begins", metadata: run.metadata)
+      context.logger.notice("a re-validation run began", metadata: run.metadata)
       return response(run, status: .accepted)
     case .known(let run): return response(run, status: .ok)
     case .mismatch:

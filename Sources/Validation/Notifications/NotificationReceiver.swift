@@ -215,12 +215,12 @@ package struct NotificationReceiver: Sendable {
   ) async throws(Failure) -> Reception {
     guard isOurPassword(notification) else {
       if wrongPasswords.admit() {
-        logger.warning("a notification of version 1 does not have our shared secret; it is refused")
+        logger.warning("a notification of version 1 without our shared secret was refused")
       }
       throw .wrongPassword
     }
     if let bundleID = notification.bundleID, !gateway.apps.contains(bundleID) {
-      logger.warning("a notification of version 1 is about an app that this service does not serve")
+      logger.warning("a notification of version 1 about another app was ignored")
       return Reception(outcome: .refused)
     }
     let now = verdicts.now()

@@ -135,7 +135,8 @@ package struct ProfileWriteBack: Sendable {
     _ update: WaitingUpdate, cause: ProfileStoreTrouble? = nil, logger: Logger
   ) async throws(LedgerError) -> Outcome {
     if update.state != .missing {
-      logger.notice("there is no such profile", metadata: cause.map { ["code": "\($0.code)", "cause": "\($0)"] })
+      logger.notice(
+        "the profile store has no such profile", metadata: cause.map { ["code": "\($0.code)", "cause": "\($0)"] })
     }
     let attempts = update.state == .missing ? update.attempts : 0
     try await ledger.missUpdate(

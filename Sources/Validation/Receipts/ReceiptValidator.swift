@@ -123,7 +123,7 @@ package final class ReceiptValidator: Sendable {
     let recorded = try await record(evidence, accepted, reference, for: submission, mode)
     onVerdict(recorded.entitlement)
     logger.info(
-      "validated",
+      "verdict",
       metadata: [
         "user_id": "\(submission.user)", "tier": "\(recorded.entitlement.tier)",
         "status": "\(recorded.entitlement.status.rawValue)", "reason": "\(recorded.entitlement.reason.rawValue)",

@@ -58,7 +58,7 @@ package final class ReplicaWatch: Service {
         logger.notice("the number of replicas has changed", metadata: ["replicas": .stringConvertible(count)])
       }
     } catch {
-      logger.warning("the ledger cannot be told that this replica lives", metadata: ["error": "\(error)"])
+      logger.warning("the sign of life of this replica cannot be recorded", metadata: ["error": "\(error)"])
       return
     }
     await brake.synchronize(logger)

@@ -72,9 +72,9 @@ struct PendingSettler: Service {
   func sweep(afterFailure: Bool) async -> Outcome {
     do throws(LedgerError) {
       let ended = try await ledger.endProvisional(verdicts.evaluationContext)
-      if ended > 0 { logger.notice("provisional grants are over", metadata: ["grants": .stringConvertible(ended)]) }
+      if ended > 0 { logger.notice("provisional grants ended", metadata: ["grants": .stringConvertible(ended)]) }
       let over = try await ledger.endOverdueGiven(verdicts.evaluationContext)
-      if over > 0 { logger.notice("given periods are over", metadata: ["periods": .stringConvertible(over)]) }
+      if over > 0 { logger.notice("grants and trials ended", metadata: ["periods": .stringConvertible(over)]) }
       let due = try await ledger.pendingReceipts(dueAt: now(), limit: Self.batch)
       guard let first = due.first else { return .done }
       guard try await settle(first) else { return .failed }

@@ -153,7 +153,7 @@ struct RevalidationRunner: Service {
       case .heldBack: try await ledger.settle(item, .heldBack)
       case .refused: try await ledger.settle(item, .failed)
       case .troubled where item.attempts + 1 >= Self.attempts:
-        logger.warning("Apple has had trouble with a subscription too often", metadata: ["run": "\(item.run)"])
+        logger.warning("a subscription failed: Apple had trouble with it too often", metadata: ["run": "\(item.run)"])
         try await ledger.settle(item, .failed)
       case .troubled:
         try await ledger.retry(item, at: now().advanced(by: Self.delay(after: item.attempts)), isCounted: true)
@@ -174,7 +174,7 @@ struct RevalidationRunner: Service {
 
   private func finish(_ run: Run) async throws(LedgerError) -> Pause {
     guard let ended = try await ledger.finishRun(run.id, at: now()), ended.state != .running else { return .later }
-    logger.notice("a re-validation run is finished", metadata: ended.metadata)
+    logger.notice("a re-validation run ended", metadata: ended.metadata)
     return .idle
   }
 

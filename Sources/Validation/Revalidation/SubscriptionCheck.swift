@@ -49,7 +49,7 @@ struct SubscriptionCheck: Sendable {
       case .overloaded: return .away
       case .cancelled: return .cancelled
       case .ledgerUnavailable(let cause):
-        logger.warning("a verdict could not be recorded", metadata: ["error": "\(cause)"])
+        logger.warning("a verdict cannot be recorded", metadata: ["error": "\(cause)"])
         return .away
       case .sandboxRefused: return await reevaluate(owner, receipt, requestID: requestID, logger: logger)
       case .notAskable: return await followTime(of: owner, requestID: requestID, logger: logger)
@@ -86,7 +86,7 @@ struct SubscriptionCheck: Sendable {
             rules.withholds(verdict, from: user, evidence, given: given, recorded: recorded, at: now)
           }, approves: approves), logger)
     } catch {
-      logger.warning("a verdict could not be recorded", metadata: ["error": "\(error)"])
+      logger.warning("a verdict cannot be recorded", metadata: ["error": "\(error)"])
       return .away
     }
   }
@@ -101,7 +101,7 @@ struct SubscriptionCheck: Sendable {
           owner, receipt: receipt.base64, requestID: requestID, verdicts.evaluationContext,
           approves: brake.approval(of: verdicts.rules)), logger)
     } catch {
-      logger.warning("a verdict could not be recorded", metadata: ["error": "\(error)"])
+      logger.warning("a verdict cannot be recorded", metadata: ["error": "\(error)"])
       return .away
     }
   }

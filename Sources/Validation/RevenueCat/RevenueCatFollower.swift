@@ -45,7 +45,7 @@ struct RevenueCatFollower: Service {
       }
       return turns.count + reports.count
     } catch {
-      logger.warning("reports of RevenueCat's cannot be followed", metadata: ["error": "\(error)"])
+      logger.warning("RevenueCat's reports cannot be processed", metadata: ["error": "\(error)"])
       return 0
     }
   }

@@ -40,13 +40,14 @@ struct RevenueCatHintCheck: Sendable {
           try await postpone(hint, until: end, logger)
         case .undecodableReceipt, .notAuthentic, .wrongApp, .keyOfAnotherApp, .sandboxRefused, .ownedByAnotherUser,
           .unknownTransaction:
-          logger.notice("Apple does not confirm a purchase of RevenueCat's", metadata: ["problem": "\(error.code)"])
+          logger.notice(
+            "Apple does not confirm a purchase that RevenueCat reported", metadata: ["problem": "\(error.code)"])
           try await settle(hint)
         }
       }
     } catch {
       // The hint is durable, and comes due again.
-      logger.warning("a hint of RevenueCat's cannot be settled", metadata: ["error": "\(error)"])
+      logger.warning("a hint from RevenueCat cannot be settled", metadata: ["error": "\(error)"])
     }
   }
 

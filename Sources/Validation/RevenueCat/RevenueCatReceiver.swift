@@ -71,7 +71,7 @@ package struct RevenueCatReceiver: Sendable {
   private func refuse(_ logger: Logger) async {
     onOutcome(.refused)
     guard unproven.admit() else { return }
-    logger.warning("an event without RevenueCat's proof is refused")
+    logger.warning("an event without RevenueCat's proof was refused")
     let now = verdicts.now()
     // Without a note nothing is lost: the log has it.
     try? await ledger.noteRefused(
@@ -97,7 +97,7 @@ package struct RevenueCatReceiver: Sendable {
             problem: "An event of RevenueCat's: \(error.sentence)", payload: String(decoding: body, as: UTF8.self),
             isSigned: true, receivedAt: now)), or: Failure.ledgerUnavailable)
       onOutcome(.unreadable)
-      logger.warning("an event of RevenueCat's cannot be read", metadata: ["problem": "\(error.sentence)"])
+      logger.warning("a RevenueCat event cannot be read", metadata: ["problem": "\(error.sentence)"])
       throw .unreadable(error)
     }
     let report = report(of: event, String(decoding: body, as: UTF8.self))
@@ -105,7 +105,7 @@ package struct RevenueCatReceiver: Sendable {
     let outcome = await follow(taken, logger)
     onOutcome(outcome)
     logger.info(
-      "event of RevenueCat's",
+      "RevenueCat event",
       metadata: ["type": "\(event.type)", "id": "\(event.id)", "outcome": "\(outcome.rawValue)"])
     return Reception(outcome: outcome, id: event.id)
   }

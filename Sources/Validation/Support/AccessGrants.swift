@@ -25,7 +25,7 @@ package struct AccessGrants: Sendable {
           rowsClaimedUntil: verdicts.rowsClaim)))
     if case .given(let record) = outcome {
       logger.notice(
-        "access was given",
+        "a grant was made",
         metadata: [
           "user_id": "\(record.user)", "tier": "\(tier)", "kind": "\(kind.rawValue)",
           "ends_at": "\(record.endsAt.rfc3339)",
@@ -41,7 +41,7 @@ package struct AccessGrants: Sendable {
   ) async throws(ValidationError) -> EndGiven.Outcome {
     let outcome = try await consult(await ledger.run(EndGiven(id, of: user, note: note, verdicts.evaluationContext)))
     if case .ended(let record) = outcome {
-      logger.notice("given access was ended", metadata: ["user_id": "\(record.user)", "tier": "\(record.period.tier)"])
+      logger.notice("a grant was ended", metadata: ["user_id": "\(record.user)", "tier": "\(record.period.tier)"])
       _ = await verdicts.write(record.user, .waiting, logger: logger)
     }
     return outcome

@@ -162,7 +162,8 @@ package struct SupportLookUp: Sendable {
       found.appStore = try Self.outcome(of: error)
       // Only production has orders, and it rejects an app without a release: this is no proof against the key.
       if case .order = question, error == .keyRejected {
-        logger.warning("Apple refuses our key for the look-up of an order: has the app a production release?")
+        logger.warning(
+          "Apple refuses our key for the look-up of an order: before the app's first release it always does")
       } else {
         appStoreHealth.failed(error)
         error.log(logger)

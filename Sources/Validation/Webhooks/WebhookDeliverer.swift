@@ -270,7 +270,7 @@ package struct WebhookDeliverer: Service {
     case .failed(let problem, let retryAfter):
       metadata["problem"] = "\(problem)"
       guard let pause = WebhookSchedule.pause(after: attempts, retryAfter: retryAfter, jitter: jitter) else {
-        logger.error("an event is given up: it can be redelivered", metadata: metadata)
+        logger.error("an event was given up: it can be redelivered", metadata: metadata)
         return (.dead(attempts: attempts, problem: problem), .dead)
       }
       logger.warning("an event was not delivered", metadata: metadata)

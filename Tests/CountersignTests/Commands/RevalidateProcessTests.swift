@@ -218,6 +218,6 @@ import Testing
 
   /// The subscriptions that a run has asked about, as the log of a service names them.
   private static func validatedByRun(_ log: String) -> [Substring] {
-    log.matches(of: /"message":"validated".*"request_id":"run-1-(\d+)"/).map(\.1)
+    log.matches(of: /"message":"verdict".*"request_id":"run-1-(\d+)"/).map(\.1)
   }
 }

@@ -111,7 +111,7 @@ extension FaultTests {
         run.forged = tallies.map(\.posts).reduce(0, +)
         run.granted = tallies.count { $0.isGranted }
         run.alarms = ending.log.split(separator: "\n")
-          .count { $0.contains("Apple cannot be asked") || $0.contains(#""message":"circuit breaker""#) }
+          .count { $0.contains("Apple cannot be asked") || $0.contains(#""message":"a circuit breaker changed""#) }
         let audit = try LedgerAudit(path: world.ledgerPath)
         run.kept = tallies.map(\.acknowledged).reduce(0, +) + audit.pending.count
         run.findings = audit.findings(acknowledged: reported.figures.acknowledged)

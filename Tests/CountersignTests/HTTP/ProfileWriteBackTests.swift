@@ -173,7 +173,7 @@ import Testing
       for member in [#""depth":0"#, #""age_seconds":0"#, #""last_error":null"#, #""missing":1"#] {
         #expect(ready.text.contains(member))
       }
-      #expect(service.log.lines.count { $0.contains("there is no such profile") } == 1)
+      #expect(service.log.lines.count { $0.contains("the profile store has no such profile") } == 1)
       let before = profiles.requests
       clock.advance(by: 59)
       // A sweep that finds nothing due.

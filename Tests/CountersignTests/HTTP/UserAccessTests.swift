@@ -76,7 +76,7 @@ import TestSupport
       #expect(try await service.profile("me", key: token).status == 200)
       let lines = try service.log.lines.compactMap {
         try JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any]
-      }.filter { $0["message"] as? String == "a caller may not do this" }
+      }.filter { $0["message"] as? String == "a request was forbidden" }
       #expect(lines.map { $0["caller"] as? String } == ["(user)", "app", "desk"])
       #expect(
         lines.map { $0["route"] as? String } == ["/v1/profiles/{user_id}", "/v1/brake", "/v1/revalidations"])

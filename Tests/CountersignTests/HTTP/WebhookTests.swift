@@ -143,7 +143,7 @@ import Testing
         let shown = try await service.send(.get, "/v1/webhooks", key: RunningService.supportKey)
         #expect(shown.text.contains(#""dead":1"#) && shown.text.contains(#""origin":"\#(receiver.url)""#))
         #expect(!shown.text.contains("hidden"))
-        #expect(service.log.text.contains("an event is given up: it can be redelivered"))
+        #expect(service.log.text.contains("an event was given up: it can be redelivered"))
         let metrics = try await service.send(.get, "/metrics", key: nil).text
         #expect(metrics.contains(#"countersign_webhook_dead{webhook="shop"} 1"#))
         #expect(metrics.contains(#"countersign_webhook_attempts_total{webhook="shop",outcome="failed"} 9"#))

@@ -107,7 +107,7 @@ import Testing
       #expect(store.versions.count == 1)
       #expect(try await bench.ledger.profile(of: Self.user)?.write == .missing)
       #expect(try await bench.ledger.backlog(at: .distantFuture).updates == 0)
-      let told = bench.log.lines.filter { $0.contains("there is no such profile") }
+      let told = bench.log.lines.filter { $0.contains("the profile store has no such profile") }
       #expect(told.count == 1 && told.first?.contains("cannot be one of the profile store's") == true, "\(told)")
     }
   }

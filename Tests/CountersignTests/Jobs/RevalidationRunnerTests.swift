@@ -60,7 +60,7 @@ import Testing
       #expect(await bench.runner().advance(probing: false) == .idle)
       #expect(store.simulator.calls.total == 25)
       #expect(
-        bench.log.lines.contains { $0.contains("a re-validation run is finished") && $0.contains(#""done":25"#) })
+        bench.log.lines.contains { $0.contains("a re-validation run ended") && $0.contains(#""done":25"#) })
     }
   }
 

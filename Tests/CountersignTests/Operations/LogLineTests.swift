@@ -46,7 +46,7 @@ import Testing
 @Suite struct LogLineTextTests {
   @Test func `the message comes first, then what belongs to it`() {
     let line = LogLine(
-      time: Date(timeIntervalSince1970: 0), level: .notice, label: "l", message: "validated",
+      time: Date(timeIntervalSince1970: 0), level: .notice, label: "l", message: "verdict",
       fields: [
         "user_id": "user-1", "caller": "(user)", "milliseconds": .stringConvertible(1.23456),
         "status": .stringConvertible(200),

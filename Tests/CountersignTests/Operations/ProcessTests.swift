@@ -155,7 +155,7 @@ import Testing
       #expect(try await service.validate(receipt, user: "user-1").status == 200)
       service.terminate()
       let log = await service.wait().log
-      #expect(log.contains(#""message":"validated""#))
+      #expect(log.contains(#""message":"verdict""#))
       for secret in [SimulatedStore.sharedSecret, RunningService.serviceKey, String(receipt.prefix(60)), "<html"] {
         #expect(!log.contains(secret))
       }

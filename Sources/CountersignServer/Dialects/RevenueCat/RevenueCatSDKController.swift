@@ -191,7 +191,7 @@ struct RevenueCatSDKController: DialectController {
         .appTransaction(transaction), of: try await user(named: id, context), app: app, context)
     } catch {
       context.logger.info(
-        "an AppTransaction is not recorded", metadata: ["problem": "\((error as? Problem)?.code.rawValue ?? "other")"])
+        "an AppTransaction was not recorded", metadata: ["problem": "\((error as? Problem)?.code.rawValue ?? "other")"])
     }
   }
 
