@@ -33,13 +33,11 @@ package struct VerifiedRenewalInfo: Hashable, Sendable {
 /// An AppTransaction that Apple signed. Only `SignedDataVerifier` makes one, so a value of this type is the proof.
 package struct VerifiedAppTransaction: Hashable, Sendable {
   package let transaction: SignedAppTransaction
-  package let signer: ReceiptSigner
   /// The store; the sandbox for data signed by Xcode, where that is accepted; `nil` for an unknown store.
   package let environment: StoreEnvironment?
 
-  fileprivate init(_ transaction: SignedAppTransaction, signer: ReceiptSigner, environment: StoreEnvironment?) {
+  fileprivate init(_ transaction: SignedAppTransaction, environment: StoreEnvironment?) {
     self.transaction = transaction
-    self.signer = signer
     self.environment = environment
   }
 }
@@ -161,8 +159,8 @@ extension SignedDataVerifier {
     _ transaction: SignedAppTransaction, of jws: CompactJWS, now: Date
   ) throws(SignedDataError) -> VerifiedAppTransaction {
     let environment = transaction.signedEnvironment
-    let signer = try signer(of: jws, environment, signedDate: transaction.signedDate, now: now)
-    return VerifiedAppTransaction(transaction, signer: signer, environment: store(environment))
+    _ = try signer(of: jws, environment, signedDate: transaction.signedDate, now: now)
+    return VerifiedAppTransaction(transaction, environment: store(environment))
   }
 
   func verify(

@@ -54,7 +54,6 @@ package struct StoreEvent: Hashable, Codable, Sendable {
   package var price: Int64?
   package var currency: String?
   package var country: String?
-  package var offerCode: String?
 
   package init(id: String, at: Date, change: Change, user: UserID) {
     self.id = id

@@ -161,7 +161,6 @@ package struct RevenueCatEvent: Hashable, Sendable {
     event.price = members.thousandths("price_in_purchased_currency")
     event.currency = try? members.word("currency")
     event.country = try? members.word("country_code")
-    event.offerCode = try? members.text("offer_code")
     return event
   }
 
