@@ -2,6 +2,7 @@ import Entitlements
 import Foundation
 import LedgerFixtures
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import Ledger
@@ -76,13 +77,13 @@ import Testing
   @Test func `records that wait while the ledger is closed are written without further pauses`() async throws {
     let scratch = try Scratch()
     let evaluator = PausedEvaluator()
-    let pauses = Counter()
+    let pauses = ConcurrencyCounter()
     let opened = Once<Ledger>()
     let ledger = try await Scratch.retrying { () throws(LedgerOpenError) in
       try await Ledger.open(
         path: scratch.path, synchronous: .full, onFatal: { Issue.record("the ledger gave up: \($0)") },
         pause: {
-          pauses.increment()
+          pauses.begin()
           guard let ledger = opened.value else { return }
           Task { try await ledger.record(entry("late", [evidence("late")])) }
           hold { ledger.statistics.waiting >= 1 }
@@ -105,7 +106,7 @@ import Testing
       await Task.yield()
     }
     await ledger.close()
-    #expect(pauses.count == 1)
+    #expect(pauses.total == 1)
     #expect(ledger.statistics.entries == 6)
   }
 }
@@ -169,14 +170,6 @@ private final class ScriptedWriter: Sendable {
     }
     for record in state.withLock({ $0.records }) { try await record.value }
   }
-}
-
-private final class Counter: Sendable {
-  private let number = Atomic(0)
-
-  var count: Int { number.load(ordering: .relaxed) }
-
-  func increment() { number.add(1, ordering: .relaxed) }
 }
 
 /// What is known only after something that refers to it was made.

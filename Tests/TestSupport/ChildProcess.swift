@@ -126,8 +126,6 @@ package final class ChildProcess: Sendable {
 
   package func closeInput() { input.finish() }
 
-  package var isRunning: Bool { record.isRunning }
-
   /// Waits until standard output is enough; `nil` where it never was.
   package func output(_ isEnough: (String) -> Bool) async -> String? { await record.text(\.output, isEnough) }
 
@@ -155,7 +153,6 @@ private final class Record: Sendable {
   private let state = Mutex(State())
 
   var hasBegun: Bool { state.withLock { $0.hasBegun } }
-  var isRunning: Bool { state.withLock { $0.end == nil } }
 
   func begin() { state.withLock { $0.hasBegun = true } }
 

@@ -59,12 +59,6 @@ package final class RawConnection {
 
   package func write(_ answer: TestAnswer) async throws { try await write(answer.bytes) }
 
-  /// Ends the connection in order: with TLS's close_notify, then FIN.
-  package func close() async {
-    // Closing what the client has closed already is no failure of the test.
-    try? await channel.close()
-  }
-
   /// Sends FIN without a close_notify, as a peer that dies does.
   package func cut() async {
     try? await channel.triggerUserOutboundEvent(SocketEnd.fin)

@@ -46,8 +46,6 @@ package final class RawTLSServer: Sendable {
 
   /// Connections accepted so far, whether or not their handshake succeeded.
   package var connectionsAccepted: Int { state.guarded.withLock { $0.accepted } }
-  /// Connections open now.
-  package var connectionsOpen: Int { state.guarded.withLock { $0.open.count } }
   /// The requests that an `answering` server has read, oldest first.
   package var requests: [TestRequest] { state.guarded.withLock { $0.requests } }
 

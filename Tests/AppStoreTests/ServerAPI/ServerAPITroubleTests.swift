@@ -368,25 +368,6 @@ import Testing
     #expect(bench.time.pauses.count == pauses)
   }
 
-  @Test func `a breaker that others open during the pause stops the retry, which ends as it failed`() async throws {
-    let time = TestTime()
-    let breaker = CircuitBreaker(now: { time.now }, jitter: { $0 })
-    var timing = time.timing()
-    timing.sleep = { _ in
-      for _ in 0..<5 {
-        if case .admitted(let permit) = breaker.admit() { permit.report(.failure()) }
-      }
-    }
-    let transport = ScriptedTransport([Sample.error(5_000_001)], time: time)
-    let client = ServerAPIClient(
-      transport: transport, configuration: try Sample.configuration(), verifier: try TestStore.made.get().verifier,
-      timing: timing, breakers: [.production: breaker])
-    await #expect(throws: AppStoreError.unavailable(appleStatus: 5_000_001, httpStatus: 500, .trouble)) {
-      try await client.transaction("1", bundleIDs: [Sample.bundleID], deadline: time.now + .seconds(10))
-    }
-    #expect(transport.calls.count == 1)
-  }
-
   @Test func `a probe that gets no turn in time leaves its place to the next call`() async throws {
     let bench = try Bench(pause: .milliseconds(500)) {
       $0.retry.attempts = 1

@@ -11,13 +11,6 @@ import Testing
 
 /// So many validations at once; the others wait in line.
 @Suite(.timeLimit(.minutes(10))) struct AdmissionQueueTests {
-  /// A clock that stands until it is told.
-  private final class Clock: Sendable {
-    private let moment = Mutex(ContinuousClock.now)
-    var now: ContinuousClock.Instant { moment.withLock { $0 } }
-    func advance(by duration: Duration) { moment.withLock { $0 += duration } }
-  }
-
   /// Requests that are at work until they are let go, one by one or all.
   private final class Work: Sendable {
     private struct State {
@@ -39,7 +32,7 @@ import Testing
     func end(_ number: Int) { state.withLock { $0.held.removeValue(forKey: number) }?.resume() }
   }
 
-  private let clock = Clock()
+  private let clock = SleepingClock()
   private let work = Work()
 
   private func line(slots: Int, patience: Duration = .seconds(3)) -> AdmissionQueue {
@@ -83,9 +76,9 @@ import Testing
     let line = line(slots: 1, patience: .seconds(3))
     let held = await post(0, line, waiting: 0)
     let late = await post(1, line, waiting: 1)
-    clock.advance(by: .seconds(2))
+    clock.pass(.seconds(2))
     let patient = await post(2, line, waiting: 2)
-    clock.advance(by: .milliseconds(1001))
+    clock.pass(.milliseconds(1001))
     work.end(0)
     #expect(try await !late.value)
     while work.begun.count < 2 { await Task.yield() }
@@ -103,7 +96,7 @@ import Testing
     let line = line(slots: 1, patience: .seconds(3))
     // One that took two seconds: from now on the line takes that as usual.
     let first = await post(0, line, waiting: 0)
-    clock.advance(by: .seconds(2))
+    clock.pass(.seconds(2))
     work.end(0)
     #expect(try await first.value)
     let held = await post(1, line, waiting: 0)
@@ -126,7 +119,7 @@ import Testing
     let held = await post(0, line, waiting: 0)
     let slow = await post(1, line, since: clock.now - .seconds(13), waiting: 1)
     let quick = await post(2, line, waiting: 2)
-    clock.advance(by: .milliseconds(2001))
+    clock.pass(.milliseconds(2001))
     work.end(0)
     #expect(try await !slow.value)
     while work.begun.count < 2 { await Task.yield() }

@@ -20,9 +20,8 @@ import TestSupport
     var user: String
     var data: [String: Any]
 
-    /// A member of the data, or of what is under `previous` there.
+    /// A member of the data.
     func text(_ name: String) -> String? { data[name] as? String }
-    func previous(_ name: String) -> String? { (data["previous"] as? [String: Any])?[name] as? String }
   }
 
   struct Page {

@@ -13,16 +13,7 @@ import Testing
 @Suite struct SupportLookUpTests {
   static let start = Date(timeIntervalSince1970: 1_718_452_800)
 
-  private struct World: Sendable {
-    var service: RunningService
-    var store: SimulatedStore
-    var clock: MovingClock
-
-    func advance(days: Double) {
-      clock.advance(by: days * 86_400)
-      store.simulator.advanceClock(by: .seconds(days * 86_400))
-    }
-  }
+  private typealias World = SupportTests.World
 
   private func run(
     withKey: Bool = true, _ settings: Settings = Settings(), body: @Sendable (World) async throws -> Void

@@ -14,7 +14,7 @@ import Testing
   static let support = RunningService.supportKey
 
   /// The clock of the service and the simulator's go together.
-  private struct World: Sendable {
+  struct World: Sendable {
     var service: RunningService
     var store: SimulatedStore
     var clock: MovingClock

@@ -485,7 +485,6 @@ import Testing
 
   private struct Report: Decodable {
     struct Line: Decodable {
-      var subject: String
       var verdict: String
       var sentence: String
     }

@@ -14,14 +14,6 @@ extension SimulatedStore {
       keyID: simulator.serverAPIKeyID, issuerID: simulator.serverAPIIssuerID)
     return apple
   }
-
-  /// Where nothing but signatures can be looked at.
-  var signaturesOnly: Apple {
-    var apple = apple
-    apple.productionURL = Apple.unreachable.productionURL
-    apple.sandboxURL = Apple.unreachable.sandboxURL
-    return apple
-  }
 }
 
 extension RunningService {

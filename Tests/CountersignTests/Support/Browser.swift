@@ -22,7 +22,6 @@ final class Browser: Sendable {
     case tab = "\u{E004}"
     case enter = "\u{E007}"
     case escape = "\u{E00C}"
-    case space = " "
     case left = "\u{E012}"
   }
 

@@ -14,8 +14,6 @@ struct TableQuery: Sendable {
     var isCounted = false
     var handling: String?
     var maxAffected: Int?
-    /// In the order in which PostgREST names what it heeded.
-    var applied: [String] = []
   }
 
   var schema: String
