@@ -1,4 +1,4 @@
-/// A JSON text that was read: by its index, or by the parser if it is not plain.
+/// A JSON text that was read: in one pass, or by the parser if it is not plain.
 ///
 /// Not `Sendable`: the task that read the text copies values out.
 package struct JSONDocument {
@@ -17,15 +17,15 @@ package struct JSONDocument {
   /// - Returns: `nil` for a text that the parser has to read.
   init?(plain bytes: [UInt8], root: JSONRoot, limits: JSONLimits) {
     guard let index = JSONIndex(bytes, root: root, limits: limits) else { return nil }
-    self.root = JSONValue(node: .entry(index.root, in: index), path: .root)
+    self.init(index)
   }
 
   /// Any text, by the parser.
   init(parsing bytes: [UInt8], root: JSONRoot = .object, limits: JSONLimits = JSONLimits()) throws(JSONError) {
-    self.init(try JSONTree(bytes, root: root, limits: limits))
+    self.init(try JSONTree.index(of: bytes, root: root, limits: limits))
   }
 
-  init(_ tree: JSONTree) { root = JSONValue(node: .tree(tree.root, in: tree), path: .root) }
+  init(_ index: JSONIndex) { root = JSONValue(index: index, place: index.root) }
 }
 
 /// The kind of the outermost value of a JSON text.

@@ -12,20 +12,3 @@ package enum JSONError: Error, Hashable, Sendable {
   /// A value has the wrong form. Malformed is not absent.
   case unreadable(path: String)
 }
-
-/// The place of a value in its document, built link by link and formatted only for an error.
-package indirect enum JSONPath: Sendable {
-  case root
-  case key(String, in: JSONPath)
-  case index(Int, in: JSONPath)
-
-  /// For example `receipt.in_app[3].expires_date_ms`.
-  package var text: String {
-    switch self {
-    case .root: ""
-    case .key(let key, in: .root): key
-    case .key(let key, in: let parent): "\(parent.text).\(key)"
-    case .index(let index, in: let parent): "\(parent.text)[\(index)]"
-    }
-  }
-}

@@ -17,9 +17,8 @@ extension JSONDocument {
     do throws(JSONError) { try self.init(bytes, limits: limits) } catch {
       // No JSON has a NUL outside of an escape, and not every store takes one.
       guard error == .syntax, !bytes.contains(0) else { throw error }
-      let tree = try JSONTree(
-        bytes.withUnsafeBytes(JSONRepair.repaired), root: .object, limits: limits, rejectsDuplicates: false)
-      self.init(tree)
+      let repaired = bytes.withUnsafeBytes(JSONRepair.repaired)
+      self.init(try JSONTree.index(of: repaired, root: .object, limits: limits, rejectsDuplicates: false))
     }
   }
 }

@@ -1,11 +1,13 @@
+internal import Glibc
+
 /// Skips the tokens of a JSON text, eight bytes at a time, and returns `false` or `nil` on any doubt. It accepts less
 /// than the parser does, never more.
 ///
 /// The scanner's own checks are the only bounds checks: `place` is never beyond `end`, and `word(at:)` reads nothing from `end`
 /// on.
 struct JSONScanner {
-  /// A key: the unescaped bytes between its quotes.
-  struct Key {
+  /// A name: the unescaped bytes between its quotes.
+  struct Name {
     var start: UnsafeRawPointer
     var length: Int
     /// Different hashes mean different keys.
@@ -43,6 +45,17 @@ struct JSONScanner {
   mutating func take(_ byte: UInt8) -> Bool {
     guard next == byte else { return false }
     step()
+    return true
+  }
+
+  /// Takes a name that was read before, with its quotes.
+  @inline(__always)
+  mutating func take(_ name: JSONIndex.Name) -> Bool {
+    let count = Int(name.count)
+    guard end - place >= count + 2, next == UInt8(ascii: "\""), memcmp(place + 1, start + Int(name.start), count) == 0,
+      place.load(fromByteOffset: count + 1, as: UInt8.self) == UInt8(ascii: "\"")
+    else { return false }
+    place += count + 2
     return true
   }
 
@@ -85,30 +98,38 @@ struct JSONScanner {
       & (ones &* 0x80)
   }
 
-  /// Skips a key from behind its first quote, and its last quote.
+  /// Skips bytes of a text up to the first that needs attention, and returns it: NUL at the end.
   @inline(__always)
-  mutating func skipKey() -> Key? {
-    let start = place
-    var hash: UInt64 = 0x243F_6A88_85A3_08D3
+  private mutating func skipPlain() -> UInt8 {
+    var place = place
+    var seen: UInt64 = 0
     while true {
       let word = word(at: place)
       let marks = Self.marks(word)
       seen |= word
       if marks == 0 {
         // Without a mark, none of the eight bytes is a NUL, so all of them exist.
-        hash = Self.mix(hash, word)
         place += 8
         continue
       }
       let bits = UInt64(truncatingIfNeeded: marks.trailingZeroBitCount & ~7)
-      hash = Self.mix(hash, word & (1 &<< bits &- 1))
       // Bytes beyond the end are marked, so the first mark is at the end at most.
-      place += Int(truncatingIfNeeded: bits / 8)
-      guard UInt8(truncatingIfNeeded: word &>> bits) == UInt8(ascii: "\"") else { return nil }
-      let length = place - start
-      place += 1
-      return Key(start: start, length: length, hash: hash)
+      self.place = place + Int(truncatingIfNeeded: bits / 8)
+      self.seen |= seen
+      return UInt8(truncatingIfNeeded: word &>> bits)
     }
+  }
+
+  /// Skips a name from behind its first quote, and its last quote.
+  @inline(__always)
+  mutating func skipName() -> Name? {
+    let start = place
+    guard skipPlain() == UInt8(ascii: "\"") else { return nil }
+    let length = place - start
+    place += 1
+    let first = length < 8 ? word(at: start) & (1 &<< UInt64(8 * length) &- 1) : word(at: start)
+    let last = length < 8 ? 0 : word(at: start + length - 8)
+    return Name(start: start, length: length, hash: Self.mix(Self.mix(UInt64(length), first), last))
   }
 
   @inline(__always)
@@ -133,17 +154,7 @@ struct JSONScanner {
     step()
     var kind = JSONIndex.Kind.text
     while true {
-      let word = word(at: place)
-      let marks = Self.marks(word)
-      seen |= word
-      // As in `skipKey`.
-      if marks == 0 {
-        place += 8
-        continue
-      }
-      let bits = UInt64(truncatingIfNeeded: marks.trailingZeroBitCount & ~7)
-      place += Int(truncatingIfNeeded: bits / 8)
-      switch UInt8(truncatingIfNeeded: word &>> bits) {
+      switch skipPlain() {
       case UInt8(ascii: "\""):
         place += 1
         return kind

@@ -15,7 +15,7 @@ import Testing
   /// The keys of all objects in a plain text.
   private func keys(_ bytes: [UInt8]) -> Set<String>? {
     JSONIndex(bytes, root: .any, limits: JSONLimits()).map { index in
-      Set(index.entries.map { String(decoding: bytes[Int($0.keyStart)...].prefix(Int($0.keyCount)), as: UTF8.self) })
+      Set(index.names.map { String(decoding: bytes[Int($0.start)...].prefix(Int($0.count)), as: UTF8.self) })
     }
   }
 
@@ -23,6 +23,9 @@ import Testing
     "{}", " { } \n", "[]", "[[]]", #"{"a":1}"#, #"{"a":{}}"#, #"{"a":[]}"#, #"{"":""}"#, #"{"a":null}"#,
     "{ \"b\" : 2 ,\r\n\t\"a\" : 1 , \"list\" : [ ] }",
     #"{"list":[{"b":1},1,{},[],"x",[null,{"c":[]}]],"z":[{"a":[1,[2,[3]],4]},5]}"#,
+    // Rows with the same names, fewer, more, and others.
+    #"{"rows":[{"a":1,"b":2},{"a":3,"b":4},{"a":5},{"a":6,"b":7,"c":8},{"a":9,"c":0},{"b":1,"a":2},{},{"a":1}]}"#,
+    #"[{"a":1,"b":2},{"a":{"a":[{"a":3,"b":4}],"b":5},"b":[{"b":6,"a":7},{"b":8,"aa":9}]},{"a":0,"b":{"c":1}}]"#,
     // Names that are nearly the same.
     #"{"A":1,"a":2,"":3,"exactly8":4,"exactly80":5,"a_rather_long_name_of_a_member":6,"a_rather_long_name_of_b_member":7}"#,
     #"{"a":"\"\\\/\b\f\n\r\t\u00e9\u0001 é😀","b":"\u0041","ключ":"ключ"}"#,
@@ -49,7 +52,9 @@ import Testing
     #"{"b":+1}"#, #"{"b":.5}"#, #"{"b":1.}"#, #"{"b":1.e1}"#, #"{"b":00}"#, #"{"b":-01}"#, #"{"b":1x}"#, #"{"b":"\x"}"#,
     #"{"b":"\u12"}"#, #"{"b":"\u12g4"}"#, #"{"b":"\"}"#, #"{"b":"\"#, #"{"b":"\u"#, #"{"b":"\u00"#, "{\"b\":\"\n\"}",
     "{\"b\n\":1}", "{\u{B}}", "{\u{A0}}", #"{"b":1,"b":1}"#, #"{"b":{"c":[{"x":1,"y":2,"x":3}]}}"#, #"{"":1,"":1}"#,
-    #"{"b":{"c":1},"d":2,"b":{}}"#,
+    #"{"b":{"c":1},"d":2,"b":{}}"#, #"{"list":[{"b":1,"c":2},{"b":1,"c":2,"b":3}]}"#,
+    #"{"list":[{"b":1,"c":2},{"b":1,"d":2,"b":3}]}"#, #"{"list":[{"b":1},{"b":1,"c":2,"c":3}]}"#,
+    #"{"list":[{"b":1},{"b"}]}"#, #"{"list":[{"b":1},{"b" 1}]}"#, #"{"list":[{"b":1},{"b"#,
   ])
   func `a syntax error is found`(_ text: String) {
     #expect(document(text) == nil)
@@ -75,6 +80,19 @@ import Testing
       }
     }
     #expect(document(text.dropLast() + #","k7":1}"#) == nil)
+  }
+
+  @Test func `an error names the place of its value`() throws {
+    let text = Array(#"{"":[],"a":{"b":[[],{},7,{"c":[{"d":1},[2,{"e":{}}]]}]},"f":[1]}"#.utf8)
+    for root in [try JSONDocument(parsing: text).root, try #require(document(text)).root] {
+      let rows = try #require(root["a"]?["b"]).elements
+      let inner = try #require(rows[3]["c"]).elements[1].elements[1]
+      #expect(inner.missing("x") == .missing(path: "a.b[3].c[1][1].x"))
+      #expect(inner["e"]?.path == "a.b[3].c[1][1].e")
+      #expect(rows[1].unreadable("x") == .unreadable(path: "a.b[1].x"))
+      #expect(root["f"]?.elements.first?.path == "f[0]")
+      #expect(root.missing("y") == .missing(path: "y"))
+    }
   }
 
   @Test func `every place in a text is looked at`() {
@@ -105,7 +123,7 @@ import Testing
         behind.withUnsafeBytes { bytes in
           let cut = UnsafeRawBufferPointer(rebasing: bytes[..<(bytes.count - 16)])
           var scanner = JSONScanner(cut)
-          while let value = scanner?.skipValue() ?? scanner?.skipKey().map({ _ in .text }) { _ = value }
+          while let value = scanner?.skipValue() ?? scanner?.skipName().map({ _ in .text }) { _ = value }
           #expect(scanner.map { $0.place - $0.start <= cut.count } ?? true)
         }
       }

@@ -74,6 +74,7 @@ extension JSONValue {
   /// - Throws: `JSONError.unreadable` if one is present and cannot be read, or if only forms in Pacific time are: a
   ///   refund with an unclear date must not become a purchase.
   func date(_ names: AppleDateNames) throws(JSONError) -> Date? {
+    if let number = digits(names.milliseconds), let date = AppleDate.milliseconds(number) { return date }
     if let kind = present(names.milliseconds) {
       return try orUnreadable(AppleDate.milliseconds(kind), names.milliseconds)
     }

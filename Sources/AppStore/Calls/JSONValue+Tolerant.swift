@@ -18,6 +18,7 @@ extension JSONValue {
 
   /// A whole number, or text of one. Exact to 64 bits; a fraction is refused.
   func integer(_ key: String) throws(JSONError) -> Int64? {
+    if let number = digits(key) { return number }
     switch kind(key) {
     case nil, .null: return nil
     case .integer(let number): return number
@@ -32,6 +33,7 @@ extension JSONValue {
   /// A number that stands for a state (`"0"`, `1`, `true`, `"false"`). States that Apple adds are kept.
   func state(_ key: String) throws(JSONError) -> Int? {
     switch kind(key) {
+    case nil: return nil
     case .bool(let flag): return flag ? 1 : 0
     case .string("true"): return 1
     case .string("false"): return 0
@@ -65,7 +67,7 @@ extension JSONValue {
     if value.isObject { return value.isEmptyContainer ? [] : [value] }
     guard value.isArray else { throw unreadable(key) }
     let elements = value.elements
-    for element in elements where !element.isObject { throw .unreadable(path: element.path.text) }
+    for element in elements where !element.isObject { throw .unreadable(path: element.path) }
     return elements
   }
 }

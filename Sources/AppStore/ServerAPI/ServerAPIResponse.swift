@@ -44,7 +44,7 @@ extension JSONValue {
     guard list.isArray else { throw unreadable(member) }
     var texts: [String] = []
     for element in list.elements {
-      guard case .string(let text) = element.kind else { throw .unreadable(path: element.path.text) }
+      guard case .string(let text) = element.kind else { throw .unreadable(path: element.path) }
       texts.append(text)
     }
     return texts
@@ -106,7 +106,7 @@ struct StatusesResponse: Hashable, Sendable {
             originalTransactionID: OriginalTransactionID(try element.required("originalTransactionId")),
             signedTransaction: try element.required("signedTransactionInfo"),
             signedRenewal: try element.text("signedRenewalInfo"),
-            status: try element.code("status").flatMap(RenewalInfo.Status.init), path: element.path.text))
+            status: try element.code("status").flatMap(RenewalInfo.Status.init), path: element.path))
       }
     }
     self.items = items

@@ -185,7 +185,7 @@ extension SignedDataInspection {
     for member in members.compactMap({ $0 }) {
       found = true
       guard case .string(let text) = member.kind else {
-        report.problem = report.problem ?? "Its \(member.path.text) is no text."
+        report.problem = report.problem ?? "Its \(member.path) is no text."
         continue
       }
       let part = finding(ofJWS: Array(text.utf8)).report
@@ -196,17 +196,17 @@ extension SignedDataInspection {
       report.environment = report.environment ?? part.environment
       report.createdAt = [report.createdAt, part.createdAt].compactMap { $0 }.max()
       if report.problem == nil, let problem = part.problem {
-        report.problem = "Its \(member.path.text) is not proven: \(problem)"
+        report.problem = "Its \(member.path) is not proven: \(problem)"
       }
       if report.problem == nil, let outer = report.bundleID, let inner = part.bundleID, inner != outer {
-        report.problem = "Its \(member.path.text) is of another app than the answer."
+        report.problem = "Its \(member.path) is of another app than the answer."
       }
       if report.problem == nil, let outer = report.environment, let inner = part.environment, inner != outer {
-        report.problem = "Its \(member.path.text) is of another store than the answer."
+        report.problem = "Its \(member.path) is of another store than the answer."
       }
       let inner = part.transactions.first?.originalTransactionID ?? part.renewals.first?.originalTransactionID
       if report.problem == nil, let originalID, let inner, inner != originalID {
-        report.problem = "Its \(member.path.text) is of another purchase than the answer calls it."
+        report.problem = "Its \(member.path) is of another purchase than the answer calls it."
       }
     }
     if !found, report.problem == nil { report.problem = "Nothing in it is signed." }
