@@ -68,9 +68,10 @@ extension ReceiptInspection.Report {
       let rows = try receipt?.objects("latest_receipt_info") ?? older
       var first: Purchase?
       for row in rows {
-        let read = try VerifyReceiptRow(row)
-        transactions.append(Row(read))
-        first = first ?? read.purchase
+        let purchase = try Purchase(row: row)
+        transactions.append(Row(purchase))
+        transactions[transactions.count - 1].promotionalOfferID = try row.text("promotional_offer_id")
+        first = first ?? purchase
         if bundleID == nil { bundleID = try row.text("bid") }
       }
       for element in try receipt?.objects("pending_renewal_info") ?? [] {
@@ -106,12 +107,7 @@ extension ReceiptInspection.Report.Row {
     signedDate = ReceiptDate.format(transaction.signedDate)
   }
 
-  init(_ row: VerifyReceiptRow) {
-    self.init(row.purchase)
-    promotionalOfferID = row.promotionalOfferID
-  }
-
-  private init(_ purchase: Purchase) {
+  init(_ purchase: Purchase) {
     self.init(
       productID: purchase.productID.rawValue,
       transactionID: purchase.transactionID.rawValue,

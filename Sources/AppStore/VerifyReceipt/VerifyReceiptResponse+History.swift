@@ -21,14 +21,13 @@ extension VerifyReceiptResponse {
   func purchaseHistory(
     environment endpoint: StoreEnvironment, answeredAt: Date? = nil, askedAt: Date
   ) -> PurchaseHistory {
-    let decoded = receiptRows.map { row in
-      var purchase = row.purchase
+    var decoded = receiptRows
+    for index in decoded.indices where decoded[index].expiresDate == nil {
       // A receipt of iOS 6 has no date: it was made with its purchase. Apple says in its answer that it was cancelled.
-      let madeAt = creationDate ?? (purchase.cancellationDate == nil ? purchase.purchaseDate : nil)
-      if purchase.expiresDate == nil { purchase.reportedAt = madeAt }
-      return purchase
+      let purchasedAt = decoded[index].cancellationDate == nil ? decoded[index].purchaseDate : nil
+      decoded[index].reportedAt = creationDate ?? purchasedAt
     }
-    var purchases = latestRows?.map(\.purchase) ?? decoded
+    var purchases = latestRows ?? decoded
     if latestRows != nil {
       let newest = purchases.compactMap(\.purchaseDate).max() ?? .distantFuture
       purchases += Self.unexpiring(decoded, beside: purchases)
@@ -63,7 +62,7 @@ extension VerifyReceiptResponse {
 
   /// Each row once. A transaction that is listed as cancelled and as running counts as cancelled.
   private static func withoutRepetition(_ rows: [Purchase]) -> [Purchase] {
-    var transactions: Set<TransactionID> = []
+    var transactions = Set<TransactionID>(minimumCapacity: rows.count)
     guard rows.contains(where: { !transactions.insert($0.transactionID).inserted }) else { return rows }
     let cancelled = Set(rows.lazy.filter { $0.cancellationDate != nil }.map(\.transactionID))
     var seen: Set<Purchase> = []

@@ -22,9 +22,9 @@ package struct VerifyReceiptResponse: Hashable, Sendable {
   /// The creation date of the submitted receipt.
   var creationDate: Date?
   /// `receipt.in_app`; iOS 6-style: `receipt` itself.
-  var receiptRows: [VerifyReceiptRow]
+  var receiptRows: [Purchase]
   /// `latest_receipt_info`; with 21006 `latest_expired_receipt_info`. `nil` if missing or empty.
-  var latestRows: [VerifyReceiptRow]?
+  var latestRows: [Purchase]?
   /// `pending_renewal_info`; iOS 6-style: the same facts at the top level. `nil` if missing.
   var renewals: [RenewalInfo]?
   /// The customer's first download of the app, from `receipt`. A member that cannot be read is left out: no purchase is
@@ -61,7 +61,7 @@ package struct VerifyReceiptResponse: Hashable, Sendable {
       latestRows = try latest.map { elements throws(JSONError) in try Self.rows(elements) }
       bundleID = try Self.bundleID(receipt: receipt, latest: latest?.first)
       receiptRows = try Self.rows((isTransaction ? receipt.map { [$0] } : receipt?.objects("in_app")) ?? [])
-      renewals = try Self.renewals(body, of: isTransaction ? (latestRows ?? receiptRows).first?.purchase : nil)
+      renewals = try Self.renewals(body, of: isTransaction ? (latestRows ?? receiptRows).first : nil)
       if !isTransaction, let receipt {
         originalVersion = (try? receipt.text("original_application_version")) ?? nil
         originalPurchaseDate = (try? receipt.date(Self.originalPurchaseDateNames)) ?? nil
@@ -104,10 +104,10 @@ package struct VerifyReceiptResponse: Hashable, Sendable {
     return nil
   }
 
-  private static func rows(_ elements: [JSONValue]) throws(JSONError) -> [VerifyReceiptRow] {
-    var rows: [VerifyReceiptRow] = []
+  private static func rows(_ elements: [JSONValue]) throws(JSONError) -> [Purchase] {
+    var rows: [Purchase] = []
     rows.reserveCapacity(elements.count)
-    for element in elements { rows.append(try VerifyReceiptRow(element)) }
+    for element in elements { rows.append(try Purchase(row: element)) }
     return rows
   }
 

@@ -1,3 +1,4 @@
+import Entitlements
 import FoundationEssentials
 
 @testable import AppStore
@@ -71,7 +72,7 @@ enum Sample {
   }
 
   /// A row decoded as the only one of an answer.
-  static func decodeRow(_ text: String) throws(JSONError) -> VerifyReceiptRow? {
+  static func decodeRow(_ text: String) throws(JSONError) -> Purchase? {
     try decode(body(inApp: "", latest: "[\(text)]")).latestRows?.first
   }
 }

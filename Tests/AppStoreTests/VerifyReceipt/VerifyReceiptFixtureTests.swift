@@ -35,7 +35,7 @@ struct VerifyReceiptFixtureTests {
 
   private func expect(_ response: VerifyReceiptResponse, latest: Fixtures.Latest?) throws {
     guard let latest else { return }
-    let rows = (response.latestRows ?? response.receiptRows).map(\.purchase)
+    let rows = (response.latestRows ?? response.receiptRows)
     let last = try #require(rows.max { ($0.expiresDate ?? .distantPast) < ($1.expiresDate ?? .distantPast) })
     if let product = latest.product_id { #expect(last.productID.rawValue == product) }
     if let transaction = latest.transaction_id { #expect(last.transactionID.rawValue == transaction) }
@@ -58,7 +58,7 @@ struct VerifyReceiptFixtureTests {
     }
     try expect(response.renewals, expected.pending_renewal_info)
     try expect(response, latest: expected.latest)
-    let rows = (response.latestRows ?? response.receiptRows).map(\.purchase)
+    let rows = (response.latestRows ?? response.receiptRows)
     if let count = expected.upgraded_rows { #expect(rows.count { $0.isUpgraded } == count) }
     if let count = expected.cancelled_rows { #expect(rows.count { $0.cancellationDate != nil } == count) }
   }

@@ -61,8 +61,8 @@ import Testing
       decoded += 1
       guard response.status.isVerdict else { continue }
       let expected = try Self.cancelled(bytes)
-      let latest = response.latestRows?.map { $0.purchase.cancellationDate != nil }
-      let sent = response.receiptRows.map { $0.purchase.cancellationDate != nil }
+      let latest = response.latestRows?.map { $0.cancellationDate != nil }
+      let sent = response.receiptRows.map { $0.cancellationDate != nil }
       refunds += (latest ?? sent).count { $0 }
       guard latest == expected.latest, sent == expected.sent else {
         Issue.record("mutation \(number) lost a refund: \(String(decoding: bytes, as: UTF8.self))")
@@ -86,7 +86,7 @@ import Testing
       ? row.replacingOnce(#""cancellation_date_ms":"1717977600000","#, with: "")
       : row.replacingOnce(#""cancellation_date":"2024-06-10 00:00:00 Etc/GMT","#, with: "")
     let value = key == "cancellation_date" ? "2024-06-10 00:00:00 Etc/GMT" : "1717977600000"
-    #expect(try Sample.decodeRow(row)?.purchase.cancellationDate == moment(1_717_977_600_000))
+    #expect(try Sample.decodeRow(row)?.cancellationDate == moment(1_717_977_600_000))
 
     var refused = 0
     for place in value.indices {
@@ -95,7 +95,7 @@ import Testing
         let text = row.replacingOnce(#""\#(key)":"\#(value)""#, with: #""\#(key)":"\#(damaged)""#)
         do throws(JSONError) {
           let decoded = try Sample.decodeRow(text)
-          #expect(decoded?.purchase.cancellationDate != nil, "\(damaged) was read as no refund")
+          #expect(decoded?.cancellationDate != nil, "\(damaged) was read as no refund")
         } catch {
           #expect(error == .unreadable(path: "latest_receipt_info[0].\(key)"))
           refused += 1

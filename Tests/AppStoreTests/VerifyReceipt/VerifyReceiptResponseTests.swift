@@ -15,9 +15,9 @@ import Testing
     #expect(response.bundleID == "com.example.app")
     #expect(response.requestDate == moment(1_718_452_800_123))
     #expect(response.creationDate == moment(1_717_200_000_000))
-    #expect(response.receiptRows.map(\.purchase.productID) == ["com.example.app.forever"])
+    #expect(response.receiptRows.map(\.productID) == ["com.example.app.forever"])
     #expect(
-      response.latestRows?.map(\.purchase) == [
+      response.latestRows == [
         Purchase(
           productID: "com.example.app.pro.monthly", transactionID: "480002000000112",
           originalTransactionID: "480002000000001", webOrderLineItemID: "480002000000113",
@@ -35,8 +35,8 @@ import Testing
 
   @Test func `a refund is read with its date and reason`() throws {
     let row = try #require(try Sample.decodeRow(Sample.refundedRow))
-    #expect(row.purchase.cancellationDate == moment(1_717_977_600_000))
-    #expect(row.purchase.cancellationReason == 1)
+    #expect(row.cancellationDate == moment(1_717_977_600_000))
+    #expect(row.cancellationReason == 1)
   }
 
   // MARK: Tolerance
@@ -45,10 +45,10 @@ import Testing
   struct Spelling: Sendable, CustomTestStringConvertible {
     var testDescription: String
     var row: String
-    var meaning: @Sendable (VerifyReceiptRow) -> Bool
+    var meaning: @Sendable (Purchase) -> Bool
 
     /// - Parameter members: put in place of what the sample row has under the same keys.
-    init(_ name: String, _ members: [String: String], _ meaning: @escaping @Sendable (VerifyReceiptRow) -> Bool) {
+    init(_ name: String, _ members: [String: String], _ meaning: @escaping @Sendable (Purchase) -> Bool) {
       testDescription = name
       row = Self.row(members)
       self.meaning = meaning
@@ -66,75 +66,72 @@ import Testing
 
     static let all: [Spelling] = [
       Spelling("transaction IDs as numbers", ["transaction_id": "480002000000112", "original_transaction_id": "1"]) {
-        $0.purchase.transactionID == "480002000000112" && $0.purchase.originalTransactionID == "1"
+        $0.transactionID == "480002000000112" && $0.originalTransactionID == "1"
       },
       Spelling("18 digits, exact", ["transaction_id": "123456789012345678"]) {
-        $0.purchase.transactionID == "123456789012345678"
+        $0.transactionID == "123456789012345678"
       },
       Spelling("leading zeros are kept in text", ["transaction_id": #""000123""#]) {
-        $0.purchase.transactionID == "000123"
+        $0.transactionID == "000123"
       },
       Spelling("no original transaction ID", ["original_transaction_id": ""]) {
-        $0.purchase.originalTransactionID == "480002000000112"
+        $0.originalTransactionID == "480002000000112"
       },
       Spelling("an empty original transaction ID", ["original_transaction_id": #""""#]) {
-        $0.purchase.originalTransactionID == "480002000000112"
+        $0.originalTransactionID == "480002000000112"
       },
       Spelling("only the original transaction ID", ["transaction_id": ""]) {
-        $0.purchase.transactionID == "480002000000001"
+        $0.transactionID == "480002000000001"
       },
       Spelling("milliseconds as numbers", ["expires_date_ms": "1719792000001"]) {
-        $0.purchase.expiresDate == moment(1_719_792_000_001)
+        $0.expiresDate == moment(1_719_792_000_001)
       },
       Spelling("milliseconds as a float", ["expires_date_ms": "1719792000001.0"]) {
-        $0.purchase.expiresDate == moment(1_719_792_000_001)
+        $0.expiresDate == moment(1_719_792_000_001)
       },
       Spelling("only the text form", ["expires_date_ms": "", "expires_date": #""2024-07-01 00:00:00 Etc/GMT""#]) {
-        $0.purchase.expiresDate == moment(1_719_792_000_000)
+        $0.expiresDate == moment(1_719_792_000_000)
       },
       Spelling("milliseconds under the bare key", ["expires_date_ms": "", "expires_date": #""1719792000002""#]) {
-        $0.purchase.expiresDate == moment(1_719_792_000_002)
+        $0.expiresDate == moment(1_719_792_000_002)
       },
-      Spelling("no expiry", ["expires_date_ms": ""]) { $0.purchase.expiresDate == nil },
+      Spelling("no expiry", ["expires_date_ms": ""]) { $0.expiresDate == nil },
       Spelling(
         "empty texts for absent dates",
         [
           "expires_date_ms": #""""#, "expires_date": #""""#, "cancellation_date": #""""#,
           "cancellation_date_ms": #""""#, "cancellation_date_pst": #""""#, "cancellation_reason": #""""#,
         ]
-      ) { $0.purchase.expiresDate == nil && $0.purchase.cancellationDate == nil },
-      Spelling("null for an absent date", ["cancellation_date_ms": "null"]) { $0.purchase.cancellationDate == nil },
+      ) { $0.expiresDate == nil && $0.cancellationDate == nil },
+      Spelling("null for an absent date", ["cancellation_date_ms": "null"]) { $0.cancellationDate == nil },
       Spelling(
         "a refund's reason as a number", ["cancellation_date_ms": "1717977600000", "cancellation_reason": "0"]
-      ) { $0.purchase.cancellationReason == 0 && $0.purchase.cancellationDate == moment(1_717_977_600_000) },
+      ) { $0.cancellationReason == 0 && $0.cancellationDate == moment(1_717_977_600_000) },
       Spelling(
         "a refund's reason that Apple adds", ["cancellation_date_ms": "1717977600000", "cancellation_reason": #""7""#]
-      ) { $0.purchase.cancellationReason == 7 },
-      Spelling("upgraded as text", ["is_upgraded": #""true""#]) { $0.purchase.isUpgraded },
-      Spelling("upgraded as a boolean", ["is_upgraded": "true"]) { $0.purchase.isUpgraded },
-      Spelling("upgraded as a digit", ["is_upgraded": #""1""#]) { $0.purchase.isUpgraded },
-      Spelling("upgraded as a number", ["is_upgraded": "1"]) { $0.purchase.isUpgraded },
-      Spelling("not upgraded", ["is_upgraded": #""false""#]) { !$0.purchase.isUpgraded },
+      ) { $0.cancellationReason == 7 },
+      Spelling("upgraded as text", ["is_upgraded": #""true""#]) { $0.isUpgraded },
+      Spelling("upgraded as a boolean", ["is_upgraded": "true"]) { $0.isUpgraded },
+      Spelling("upgraded as a digit", ["is_upgraded": #""1""#]) { $0.isUpgraded },
+      Spelling("upgraded as a number", ["is_upgraded": "1"]) { $0.isUpgraded },
+      Spelling("not upgraded", ["is_upgraded": #""false""#]) { !$0.isUpgraded },
       Spelling("a trial", ["is_trial_period": "true", "is_in_intro_offer_period": #""0""#]) {
-        $0.purchase.isTrial && !$0.purchase.isIntroductoryOffer
+        $0.isTrial && !$0.isIntroductoryOffer
       },
       Spelling("an introductory offer", ["is_trial_period": #""false""#, "is_in_intro_offer_period": "1"]) {
-        !$0.purchase.isTrial && $0.purchase.isIntroductoryOffer
+        !$0.isTrial && $0.isIntroductoryOffer
       },
       Spelling("family sharing", ["in_app_ownership_type": #""FAMILY_SHARED""#]) {
-        $0.purchase.ownership == .familyShared
+        $0.ownership == .familyShared
       },
       Spelling("an ownership that Apple adds", ["in_app_ownership_type": #""BORROWED""#]) {
-        $0.purchase.ownership == .purchased
+        $0.ownership == .purchased
       },
       Spelling("an account token in upper case", ["app_account_token": #""ABCDEF00-0000-4000-8000-00000000ABCD""#]) {
-        $0.purchase.appAccountToken == "abcdef00-0000-4000-8000-00000000abcd"
-      },
-      Spelling("offers", ["promotional_offer_id": #""spring""#, "offer_code_ref_name": #""code""#]) {
-        $0.promotionalOfferID == "spring" && $0.offerCodeReferenceName == "code"
+        $0.appAccountToken == "abcdef00-0000-4000-8000-00000000abcd"
       },
       Spelling("keys nobody knows", ["brand_new": #"{"deep":[1,2,{"x":null}]}"#, "quantity": "1"]) {
-        $0.purchase.productID == "com.example.app.pro.monthly"
+        $0.productID == "com.example.app.pro.monthly"
       },
     ]
   }

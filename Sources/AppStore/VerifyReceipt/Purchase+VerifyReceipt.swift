@@ -1,20 +1,15 @@
 import Entitlements
 import JSON
 
-/// A row of `in_app` or `latest_receipt_info`, or the one object of an iOS 6-style answer.
-///
-/// https://developer.apple.com/documentation/appstorereceipts/responsebody/latest_receipt_info
-struct VerifyReceiptRow: Hashable, Sendable {
-  var purchase: Purchase
-  var promotionalOfferID: String?
-  var offerCodeReferenceName: String?
+extension Purchase {
+  private static let purchaseDateNames: AppleDateNames = "purchase_date"
+  private static let expiryDateNames: AppleDateNames = "expires_date"
+  private static let cancellationDateNames: AppleDateNames = "cancellation_date"
 
-  private static let purchaseDate: AppleDateNames = "purchase_date"
-  private static let expiryDate: AppleDateNames = "expires_date"
-  private static let cancellationDate: AppleDateNames = "cancellation_date"
-
+  /// - Parameter row: of `in_app` or `latest_receipt_info`, or the one object of an iOS 6-style answer:
+  ///   https://developer.apple.com/documentation/appstorereceipts/responsebody/latest_receipt_info
   /// - Throws: `JSONError` for a row without a product or any transaction ID, and for an unreadable value.
-  init(_ row: JSONValue) throws(JSONError) {
+  init(row: JSONValue) throws(JSONError) {
     guard let product = try row.text("product_id") else { throw row.missing("product_id") }
     // Each replaces the other: a first purchase is its own original.
     let transaction = try row.text("transaction_id")
@@ -22,21 +17,19 @@ struct VerifyReceiptRow: Hashable, Sendable {
     guard let transactionID = transaction ?? original, let originalID = original ?? transaction else {
       throw row.missing("transaction_id")
     }
-    let cancellationDate = try row.date(Self.cancellationDate)
+    let cancellationDate = try row.date(Self.cancellationDateNames)
     let cancellationReason = try row.state("cancellation_reason")
     // Only a refund has a reason: without its date the row would read as still running.
     if cancellationReason != nil, cancellationDate == nil { throw row.missing("cancellation_date") }
 
-    promotionalOfferID = try row.text("promotional_offer_id")
-    offerCodeReferenceName = try row.text("offer_code_ref_name")
-    purchase = Purchase(
+    self.init(
       productID: ProductID(product),
       transactionID: TransactionID(transactionID),
       originalTransactionID: OriginalTransactionID(originalID),
       webOrderLineItemID: try row.text("web_order_line_item_id"),
       subscriptionGroupID: try row.text("subscription_group_identifier").map { SubscriptionGroupID($0) },
-      purchaseDate: try row.date(Self.purchaseDate),
-      expiresDate: try row.date(Self.expiryDate),
+      purchaseDate: try row.date(Self.purchaseDateNames),
+      expiresDate: try row.date(Self.expiryDateNames),
       cancellationDate: cancellationDate,
       cancellationReason: cancellationReason,
       isUpgraded: try row.flag("is_upgraded") ?? false,
