@@ -50,9 +50,15 @@ package struct PurchaseHistory: Hashable, Sendable {
   package func evidence() -> [SubscriptionEvidence] {
     var order: [OriginalTransactionID] = []
     var rows: [OriginalTransactionID: [Purchase]] = [:]
-    for purchase in purchases {
-      if rows[purchase.originalTransactionID] == nil { order.append(purchase.originalTransactionID) }
-      rows[purchase.originalTransactionID, default: []].append(purchase)
+    if let only = purchases.first?.originalTransactionID,
+      purchases.allSatisfy({ $0.originalTransactionID == only })
+    {
+      (order, rows) = ([only], [only: purchases])
+    } else {
+      for purchase in purchases {
+        if rows[purchase.originalTransactionID] == nil { order.append(purchase.originalTransactionID) }
+        rows[purchase.originalTransactionID, default: []].append(purchase)
+      }
     }
     if coverage != .snapshot {
       for id in renewals.compactMap(\.originalTransactionID) where rows[id] == nil {
@@ -78,7 +84,9 @@ package struct PurchaseHistory: Hashable, Sendable {
         // Decoded rows are as old as the receipt.
         let reported = purchases.compactMap(\.reportedAt)
         if reported.count == purchases.count, let newest = reported.max() { evidence.evidenceTime = newest }
-        for index in evidence.purchases.indices { evidence.purchases[index].reportedAt = nil }
+        for index in purchases.indices where purchases[index].reportedAt != nil {
+          evidence.purchases[index].reportedAt = nil
+        }
       } else {
         let reported = evidence.purchases.map(evidence.reportedAt) + evidence.renewals.map(evidence.reportedAt)
         evidence.evidenceTime = reported.max() ?? evidenceTime
