@@ -38,10 +38,11 @@ struct SubscriptionGroup {
       return readings.indices.map { Row(source: source, place: $0) }
     }
 
-    var evidence: SubscriptionEvidence { source.evidence }
-    var reading: SubscriptionEvidence.Reading { source.readings[place] }
-    var product: Catalog.Product? { source.products[place] }
-    var purchase: Purchase { reading.purchase }
+    // Lent, as a copy counts up each of a dozen texts.
+    var evidence: SubscriptionEvidence { _read { yield source.evidence } }
+    var reading: SubscriptionEvidence.Reading { _read { yield source.readings[place] } }
+    var product: Catalog.Product? { _read { yield source.products[place] } }
+    var purchase: Purchase { _read { yield source.readings[place].purchase } }
     /// The time of Apple's report.
     var reportedAt: Date { reading.reportedAt }
     /// Apple never reported the row itself: a renewal info names its end.
