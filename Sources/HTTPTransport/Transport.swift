@@ -68,7 +68,9 @@ package struct TransportResponse: Sendable {
   }
 
   /// The first header with this name; names are case-insensitive (RFC 9110, section 5.1).
-  package func header(_ name: String) -> String? { headers.first { $0.name.lowercased() == name.lowercased() }?.value }
+  package func header(_ name: String) -> String? {
+    headers.first { $0.name.utf8.count == name.utf8.count && $0.name.lowercased() == name.lowercased() }?.value
+  }
 
   /// The pause that the response asks for by `Retry-After`: whole seconds, or a date in any of HTTP's three forms (RFC 9110,
   /// sections 10.2.3 and 5.6.7).

@@ -20,13 +20,13 @@ enum PostgRESTKey: Hashable {
   /// Only a JWT is sent as a token: PostgREST would respond PGRST301, "Expected 3 parts in JWT", to any other key.
   static func isToken(_ key: Secret) -> Bool { key.exposed.utf8.count { $0 == UInt8(ascii: ".") } == 2 }
 
-  static func kind(of key: Secret) async -> PostgRESTKey {
+  static func kind(of key: Secret) -> PostgRESTKey {
     if key.exposed.hasPrefix("sb_publishable_") { return .everybodys }
     if key.exposed.hasPrefix("sb_secret_") { return .service }
     guard isToken(key) else { return .unknown }
     let parts = key.exposed.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
     guard parts.count == 3, let payload = decode(base64URL: parts[1]) else { return .unknown }
-    let claim = try? await JSONReader.shared.read(payload) { claims throws(JSONError) -> String? in
+    let claim = try? JSONReader.readAtOnce(payload) { claims throws(JSONError) -> String? in
       guard case .string(let role) = claims["role"]?.kind else { return nil }
       return role
     }

@@ -21,6 +21,7 @@ package final class PostgRESTProfileStore: ProfileStore {
   static let schemaCacheGrace = Duration.seconds(60)
 
   private let requests: PostgRESTRequests
+  private let key: PostgRESTKey
   private let transport: any Transport
   private let now: @Sendable () -> ContinuousClock.Instant
   /// The beginning of the unbroken series of responses with an unknown table or column.
@@ -32,6 +33,7 @@ package final class PostgRESTProfileStore: ProfileStore {
     now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
   ) {
     requests = PostgRESTRequests(configuration: configuration)
+    key = PostgRESTKey.kind(of: configuration.key)
     self.transport = transport
     self.now = now
   }
@@ -42,7 +44,7 @@ package final class PostgRESTProfileStore: ProfileStore {
 
   package func apply(_ update: ProfileUpdate, deadline: ContinuousClock.Instant) async -> ProfileWriteOutcome {
     do throws(PostgRESTFailure) {
-      try await checkKey()
+      try checkKey()
       // A row may appear, or lose its version, between our two requests; not twice in a row.
       for _ in 1...2 {
         if let outcome = try await write(update, deadline: deadline) { return outcome }
@@ -57,7 +59,7 @@ package final class PostgRESTProfileStore: ProfileStore {
   /// second.
   package func check(deadline: ContinuousClock.Instant) async -> ProfileStoreCheck {
     do throws(PostgRESTFailure) {
-      let key = try await checkKey()
+      try checkKey()
       guard try await rows(requests.writeNothing(), deadline: deadline).isEmpty else {
         throw PostgRESTFailure(
           .misconfigured, "filter_ignored",
@@ -169,15 +171,11 @@ package final class PostgRESTProfileStore: ProfileStore {
   // MARK: - Requests
 
   /// Refuses a public key before it is sent: anybody may do what it may do.
-  @discardableResult
-  private func checkKey() async throws(PostgRESTFailure) -> PostgRESTKey {
-    let kind = await PostgRESTKey.kind(of: requests.configuration.key)
-    if kind == .everybodys {
-      throw PostgRESTFailure(
-        .misconfigured, "public_key",
-        "profile_store.key is the key of the app's users (anon, authenticated or publishable); a secret key is needed")
-    }
-    return kind
+  private func checkKey() throws(PostgRESTFailure) {
+    guard key == .everybodys else { return }
+    throw PostgRESTFailure(
+      .misconfigured, "public_key",
+      "profile_store.key is the key of the app's users (anon, authenticated or publishable); a secret key is needed")
   }
 
   private func rows(

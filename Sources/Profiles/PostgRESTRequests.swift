@@ -12,6 +12,29 @@ struct PostgRESTRequests {
   let configuration: PostgRESTProfileStore.Configuration
 
   private var columns: PostgRESTProfileStore.Columns { configuration.columns }
+  /// The table's URL up to the query.
+  private let table: String
+  private let columnsShown: String
+  private let headersOfRead: [TransportHeader]
+  private let headersOfWrite: [TransportHeader]
+
+  init(configuration: PostgRESTProfileStore.Configuration) {
+    self.configuration = configuration
+    var base = configuration.url[...]
+    while base.last == "/" { base.removeLast() }
+    table = "\(base)/\(configuration.table)?"
+    let columns = configuration.columns
+    columnsShown =
+      [columns.id, columns.tier, columns.status, columns.version].compactMap { $0?.text }.joined(separator: ",")
+    let key = configuration.key.exposed
+    var headers = [TransportHeader("Accept", "application/json"), TransportHeader("apikey", key)]
+    if PostgRESTKey.isToken(configuration.key) { headers.append(TransportHeader("Authorization", "Bearer \(key)")) }
+    headersOfRead = headers + (configuration.schema.map { [TransportHeader("Accept-Profile", $0.text)] } ?? [])
+    headers.append(TransportHeader("Content-Type", "application/json"))
+    // If the id matched two rows, the server would roll back; it honours that limit only together with `strict`.
+    headers.append(TransportHeader("Prefer", "return=representation,handling=strict,max-affected=1"))
+    headersOfWrite = headers + (configuration.schema.map { [TransportHeader("Content-Profile", $0.text)] } ?? [])
+  }
 
   /// Writes an update to a user's row if its version is lower; without a version column, in any case.
   func write(_ update: ProfileUpdate) -> TransportRequest {
@@ -48,10 +71,6 @@ struct PostgRESTRequests {
     "\(column)=\(comparison).\(value.percentEncoded)"
   }
 
-  private var columnsShown: String {
-    [columns.id, columns.tier, columns.status, columns.version].compactMap { $0?.text }.joined(separator: ",")
-  }
-
   /// - Parameter query: must begin with a condition on the id: a PATCH without one changes every row.
   private func patch(
     _ query: [String], tier: String?, status: String?, expiresAt: String?, originalTransactionID: String?,
@@ -64,33 +83,14 @@ struct PostgRESTRequests {
       row.member(columns.originalTransactionID.text, originalTransactionID)
       if let column = columns.version { row.member(column.text, version) }
     }
-    var headers = headers
-    headers.append(TransportHeader("Content-Type", "application/json"))
-    // If the id matched two rows, the server would roll back; it honours that limit only together with `strict`.
-    headers.append(TransportHeader("Prefer", "return=representation,handling=strict,max-affected=1"))
-    if let schema = configuration.schema { headers.append(TransportHeader("Content-Profile", schema.text)) }
     return TransportRequest(
-      method: .patch, url: url(query + ["select=\(columnsShown)"]), headers: headers,
+      method: .patch, url: url(query + ["select=\(columnsShown)"]), headers: headersOfWrite,
       body: row, responseBodyLimit: Self.answerLimit)
   }
 
   private func get(_ query: [String]) -> TransportRequest {
-    var headers = headers
-    if let schema = configuration.schema { headers.append(TransportHeader("Accept-Profile", schema.text)) }
-    return TransportRequest(
-      method: .get, url: url(query), headers: headers, responseBodyLimit: Self.answerLimit)
+    TransportRequest(method: .get, url: url(query), headers: headersOfRead, responseBodyLimit: Self.answerLimit)
   }
 
-  private var headers: [TransportHeader] {
-    let key = configuration.key.exposed
-    var headers = [TransportHeader("Accept", "application/json"), TransportHeader("apikey", key)]
-    if PostgRESTKey.isToken(configuration.key) { headers.append(TransportHeader("Authorization", "Bearer \(key)")) }
-    return headers
-  }
-
-  private func url(_ query: [String]) -> String {
-    var base = configuration.url[...]
-    while base.last == "/" { base.removeLast() }
-    return "\(base)/\(configuration.table)?\(query.joined(separator: "&"))"
-  }
+  private func url(_ query: [String]) -> String { table + query.joined(separator: "&") }
 }
