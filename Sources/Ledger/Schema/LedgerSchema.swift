@@ -11,6 +11,8 @@
 ///
 /// Times are milliseconds since 1970 (UTC). JSON columns are the forms of `StoredForm`. Foreign keys would cost a lookup per row
 /// in tables that this target alone writes: `ledger verify` checks what they would hold.
+/// A check of a word that each receipt writes compares it with each word that is allowed: for an IN of more than two, SQLite
+/// makes and drops a table at each run.
 struct LedgerSchema: Sendable {
   struct Migration: Sendable {
     /// Sorts after those before it.
@@ -89,7 +91,8 @@ struct LedgerSchema: Sendable {
       newest INTEGER NOT NULL,
       verdict INTEGER CHECK ((verdict IS NULL) = (version = 0)),
       tier TEXT CHECK ((tier IS NULL) = (version = 0) AND tier <> ''),
-      status TEXT CHECK ((status IS NULL) = (version = 0) AND status IN ('active', 'cancelled', 'grace_period', 'expired')),
+      status TEXT CHECK ((status IS NULL) = (version = 0)
+        AND (status = 'active' OR status = 'cancelled' OR status = 'grace_period' OR status = 'expired')),
       product_id TEXT,
       access_until INTEGER,
       is_for_life INTEGER NOT NULL CHECK (is_for_life IN (0, 1)),
@@ -137,7 +140,7 @@ struct LedgerSchema: Sendable {
       -- The account's key. NULL: a note on a change of owner, which names it.
       user_id TEXT CHECK (user_id <> ''),
       previous INTEGER CHECK (previous < sequence),
-      kind TEXT NOT NULL CHECK (kind IN ('verdict', 'gained', 'lost', 'note')),
+      kind TEXT NOT NULL CHECK (kind = 'verdict' OR kind = 'gained' OR kind = 'lost' OR kind = 'note'),
       recorded_at INTEGER NOT NULL,
       request_id TEXT NOT NULL,
       -- The note that is the reason.
@@ -221,7 +224,8 @@ struct LedgerSchema: Sendable {
       user_id TEXT NOT NULL CHECK (user_id <> ''),
       claim TEXT NOT NULL CHECK (claim IN ('proof', 'account_token')),
       proof_id INTEGER NOT NULL,
-      source TEXT NOT NULL CHECK (source IN ('verify_receipt', 'server_api', 'signature', 'notification')),
+      source TEXT NOT NULL
+        CHECK (source = 'verify_receipt' OR source = 'server_api' OR source = 'signature' OR source = 'notification'),
       evidence_at INTEGER NOT NULL,
       judged_at INTEGER NOT NULL,
       account_gone INTEGER NOT NULL CHECK (account_gone IN (0, 1)),
@@ -420,7 +424,7 @@ struct LedgerSchema: Sendable {
     CREATE TABLE outbox (
       key TEXT NOT NULL PRIMARY KEY CHECK (key <> ''),
       version INTEGER NOT NULL CHECK (version >= 1),
-      state TEXT NOT NULL CHECK (state IN ('waiting', 'confirming', 'missing')),
+      state TEXT NOT NULL CHECK (state = 'waiting' OR state = 'confirming' OR state = 'missing'),
       is_doubtful INTEGER NOT NULL CHECK (is_doubtful IN (0, 1)),
       waiting_since INTEGER NOT NULL,
       attempts INTEGER NOT NULL CHECK (attempts >= 0),
