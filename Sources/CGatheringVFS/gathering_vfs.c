@@ -194,6 +194,8 @@ static int open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flag
 }
 
 int gathering_vfs_register(void) {
+  // Without SQLite's count of its memory, for which each allocation takes a lock. Refused once SQLite is initialized.
+  sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
   // In C a static that is initialized by a call is no constant, so SQLite's own mutex keeps two threads apart.
   int code = sqlite3_initialize();
   if (code != SQLITE_OK) return code;
