@@ -2,28 +2,41 @@ import Cryptography
 internal import Entitlements
 
 /// A receipt in its stored form: bytes, if it is base64 that spells them exactly, else its text.
-struct StoredProof {
-  var content: [UInt8]
-  var isText: Bool
-  /// The part that is stored elsewhere; `nil` where the content is whole.
-  var frame: ProofFrame?
+struct StoredProof: Sendable {
+  var digest: ReceiptDigest
+  var environment: StoreEnvironment
+  var bundleID: BundleID
+  /// Without the frame.
+  private(set) var content: [UInt8]
+  let isText: Bool
+  /// The part that is stored elsewhere, and the place where it stood; `nil` where the content is whole.
+  private(set) var frame: (octets: [UInt8], at: Int)?
 
-  init(_ base64: String) {
-    if let bytes = Base64.bytes(of: base64) {
-      (content, isText) = (bytes, false)
-    } else {
-      (content, isText) = (Array(base64.utf8), true)
-    }
+  /// - Parameter shared: the octets of the receipt that others have too; `nil`: none.
+  init(_ receipt: KeptReceipt, sharing shared: Range<Int>? = nil) {
+    digest = ReceiptDigest(of: receipt.base64)
+    (environment, bundleID) = (receipt.environment, receipt.bundleID)
+    let bytes = Base64.bytes(of: receipt.base64)
+    (content, isText) = (bytes ?? Array(receipt.base64.utf8), bytes == nil)
+    guard let shared, (ProofFrame.least...ProofFrame.most).contains(shared.count), shared.lowerBound >= 0,
+      shared.upperBound <= content.count, shared.count < content.count,
+      !isText || content.contains(UInt8(ascii: "."))
+    else { return }
+    frame = (Array(content[shared]), shared.lowerBound)
+    content.removeSubrange(shared)
   }
 
-  /// The receipt in the form in which Apple takes it.
-  static func base64(of content: [UInt8], isText: Bool) -> String {
-    isText ? String(decoding: content, as: UTF8.self) : Base64.text(of: content)
+  /// The proof with its frame inside.
+  var whole: StoredProof {
+    var whole = self
+    if let frame { whole.content.insert(contentsOf: frame.octets, at: frame.at) }
+    whole.frame = nil
+    return whole
   }
 }
 
 /// Octets of a receipt that many others have too, in `proof_frame`.
-struct ProofFrame {
+enum ProofFrame {
   /// The fewest octets that are worth a row: shorter than any certificate.
   static let least = 512
   /// The most octets, as many as `AppReceipt` remembers of a frame. Apple's have about 4 KiB.
@@ -31,10 +44,6 @@ struct ProofFrame {
   /// The most rows. Apple has used a handful of signers in ten years. Whoever has a receipt of Apple's can write its
   /// certificates in other ways, and use the rows up: then receipts of later signers are stored whole.
   static let limit: Int64 = 256
-
-  var id: Int64
-  /// Where it stood in the receipt.
-  var at: Int64
 }
 
 extension LedgerTables {
@@ -57,8 +66,8 @@ extension LedgerTables {
       }
       return (
         receipt: KeptReceipt(
-          base64: StoredProof.base64(of: content, isText: try row.get(3)), environment: try row.get(1),
-          bundleID: try row.get(2)),
+          base64: try row.get(3) ? String(decoding: content, as: UTF8.self) : Base64.text(of: content),
+          environment: try row.get(1), bundleID: try row.get(2)),
         digest: try row.get(0, as: ReceiptDigest.self)
       )
     }
@@ -74,10 +83,10 @@ extension LedgerTables {
   }
 
   /// Whether a stored proof is this receipt.
-  func isProof(_ id: Int64, _ receipt: KeptReceipt, _ digest: ReceiptDigest) throws -> Bool {
+  func isProof(_ id: Int64, _ proof: StoredProof) throws -> Bool {
     try exists(
-      "SELECT 1 FROM proof WHERE id = ? AND sha256 = ? AND environment = ? AND bundle_id = ?", id, digest,
-      receipt.environment, receipt.bundleID)
+      "SELECT 1 FROM proof WHERE id = ? AND sha256 = ? AND environment = ? AND bundle_id = ?", id, proof.digest,
+      proof.environment, proof.bundleID)
   }
 
   private static let proofColumns =
@@ -85,26 +94,21 @@ extension LedgerTables {
   private static let insertProof = SQL.insert("proof", "id, uses, \(proofColumns)")
   private static let updateProof = SQL.update("proof", proofColumns, "WHERE id = ? AND uses = 1")
 
-  /// - Parameter shared: the octets of the receipt that others have too; `nil`: none.
   /// - Returns: the ID of a new row, which one purchase uses.
-  func add(
-    _ receipt: KeptReceipt, _ digest: ReceiptDigest, sharing shared: Range<Int>? = nil, at now: Int64
-  ) throws -> Int64 {
-    let stored = try stored(receipt, without: shared)
+  func add(_ proof: StoredProof, at now: Int64) throws -> Int64 {
+    let (proof, frame) = try storable(proof)
     return try insert(
-      nextProof(), Self.insertProof, 1, digest, receipt.environment, receipt.bundleID, stored.isText, stored.content,
-      now, stored.frame?.id, stored.frame?.at)
+      nextProof(), Self.insertProof, 1, proof.digest, proof.environment, proof.bundleID, proof.isText, proof.content,
+      now, frame, proof.frame?.at)
   }
 
   /// Puts a receipt in the place of one that only one purchase uses.
   /// - Returns: whether it could be done.
-  func replace(
-    proof id: Int64, by receipt: KeptReceipt, _ digest: ReceiptDigest, sharing shared: Range<Int>?, at now: Int64
-  ) throws -> Bool {
-    let stored = try stored(receipt, without: shared)
+  func replace(proof id: Int64, by proof: StoredProof, at now: Int64) throws -> Bool {
+    let (proof, frame) = try storable(proof)
     try execute(
-      Self.updateProof, digest, receipt.environment, receipt.bundleID, stored.isText, stored.content, now,
-      stored.frame?.id, stored.frame?.at, id)
+      Self.updateProof, proof.digest, proof.environment, proof.bundleID, proof.isText, proof.content, now, frame,
+      proof.frame?.at, id)
     return changesCount == 1
   }
 
@@ -116,31 +120,26 @@ extension LedgerTables {
     if changesCount == 0 { try execute("UPDATE proof SET uses = uses - 1 WHERE id = ?", id) }
   }
 
-  /// A receipt, without what is stored for all that share it.
+  /// A proof, and the row of its frame; the whole proof where there is no such row.
   ///
   /// PostgreSQL stores receipts whole: a transaction would wait for another replica's that adds the same frame.
-  private func stored(_ receipt: KeptReceipt, without shared: Range<Int>?) throws -> StoredProof {
-    var stored = StoredProof(receipt.base64)
-    guard !connection.isShared, let range = shared, (ProofFrame.least...ProofFrame.most).contains(range.count),
-      range.lowerBound >= 0,
-      range.upperBound <= stored.content.count, range.count < stored.content.count,
-      !stored.isText || stored.content.contains(UInt8(ascii: ".")), let frame = try frame(stored.content[range])
-    else { return stored }
-    stored.content.removeSubrange(range)
-    stored.frame = ProofFrame(id: frame, at: Int64(range.lowerBound))
-    return stored
+  private func storable(_ proof: StoredProof) throws -> (proof: StoredProof, frame: Int64?) {
+    guard let octets = proof.frame?.octets, !connection.isShared, let row = try row(of: octets) else {
+      return (proof.whole, nil)
+    }
+    return (proof, row)
   }
 
-  /// The row of these octets; `nil` where there are too many rows for a new one.
-  private func frame(_ octets: ArraySlice<UInt8>) throws -> Int64? {
-    let digest = SHA256Digest(of: octets).bytes
-    let known = try first("SELECT id, content FROM proof_frame WHERE sha256 = ?", digest, as: (Int64, [UInt8]).self)
-    // A row that was damaged on the disk takes no other receipt along.
-    if let (id, content) = known { return SHA256Digest(of: content).bytes == digest ? id : nil }
+  /// The row of a frame; `nil` where there are too many rows for a new one. To compare the few rows costs less than a digest.
+  private func row(of frame: [UInt8]) throws -> Int64? {
+    if let known: Int64 = try first("SELECT id FROM proof_frame WHERE content = ?", frame) { return known }
     let last = try first("SELECT max(id) FROM proof_frame", as: Int64?.self) ?? nil
     let id = (last ?? 0) + 1
     guard id <= ProofFrame.limit else { return nil }
-    try execute("INSERT INTO proof_frame (id, sha256, content) VALUES (?, ?, ?)", id, digest, Array(octets))
-    return id
+    // A row that was damaged on the disk keeps its digest, and takes no other receipt along.
+    try execute(
+      "INSERT INTO proof_frame (id, sha256, content) VALUES (?, ?, ?) ON CONFLICT (sha256) DO NOTHING", id,
+      SHA256Digest(of: frame).bytes, frame)
+    return changesCount == 1 ? id : nil
   }
 }

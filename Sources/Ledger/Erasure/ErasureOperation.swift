@@ -140,8 +140,7 @@ struct ErasureOperation {
   private func nothing(insteadOf proof: Int64) throws -> Int64 {
     var nothing = try tables.proof(proof).receipt
     nothing.base64 = KeptReceipt.erasedText
-    let id = try tables.add(
-      nothing, ReceiptDigest(of: nothing.base64), at: StoredForm.milliseconds(erasure.recordedAt))
+    let id = try tables.add(StoredProof(nothing), at: StoredForm.milliseconds(erasure.recordedAt))
     try tables.leave(proof: proof)
     return id
   }

@@ -23,7 +23,8 @@ struct PreparedEntry: Sendable {
   }
 
   var entry: LedgerEntry
-  private(set) var digest: ReceiptDigest
+  /// The receipt as it will be stored.
+  private(set) var proof: StoredProof
   /// One per key, in the order of `SubscriptionKey.precedes`. Duplicate keys in the answer are merged.
   private(set) var subscriptions: [Subscription]
   let recordedAt: Int64
@@ -35,7 +36,7 @@ struct PreparedEntry: Sendable {
     var entry = entry
     entry.approves = ApprovalCache.remembering(entry.approves)
     self.entry = entry
-    digest = ReceiptDigest(of: entry.receipt.base64)
+    proof = StoredProof(entry.receipt, sharing: entry.sharedOctets)
     var merged: [SubscriptionKey: SubscriptionEvidence] = [:]
     for evidence in entry.evidence { merged[evidence.key] = merged[evidence.key]?.merging(evidence) ?? evidence }
     subscriptions = try merged.values.sorted { $0.key.precedes($1.key) }.map(Subscription.init)
@@ -58,8 +59,7 @@ struct PreparedEntry: Sendable {
     // A signed transaction has the name inside. A receipt has none, and is needed to ask Apple.
     guard hasForgotten, entry.user.isErased || entry.receipt.base64.contains(".") else { return }
     entry.receipt.base64 = KeptReceipt.erasedText
-    entry.sharedOctets = nil
-    digest = ReceiptDigest(of: KeptReceipt.erasedText)
+    proof = StoredProof(entry.receipt)
   }
 }
 

@@ -55,7 +55,7 @@ struct RecordOperation {
     VerdictWriter(
       tables: tables, evaluate: entry.evaluate, evaluatedAt: entry.evaluatedAt,
       head: .init(recordedAt: prepared.recordedAt, requestID: entry.requestID, note: entry.note),
-      digest: prepared.digest, evidenceAt: prepared.evidenceAt, rowsDueAt: prepared.rowsDueAt)
+      digest: prepared.proof.digest, evidenceAt: prepared.evidenceAt, rowsDueAt: prepared.rowsDueAt)
   }
 
   /// The stored purchases of the answer, before and after the merge.
@@ -156,7 +156,7 @@ struct RecordOperation {
       for id in self.account.purchases where id > 0 && !known.stored.values.contains(where: { $0.id == id }) {
         _ = try? tables.purchase(id: id)
       }
-      if let proof = known.stored.values.first?.proof { _ = try? tables.isProof(proof, entry.receipt, prepared.digest) }
+      if let proof = known.stored.values.first?.proof { _ = try? tables.isProof(proof, prepared.proof) }
     }
     let own = prepared.subscriptions.filter { grant.belongsToUser($0.evidence.key) }
     let named = try namingThisUser()
@@ -320,7 +320,7 @@ struct RecordOperation {
   private func save(
     _ news: [PurchaseUpdate], over known: [SubscriptionKey: LedgerTables.StoredPurchase], at moment: Date
   ) throws -> [SubscriptionKey: Int64] {
-    var shared = try known.values.map(\.proof).first { try tables.isProof($0, entry.receipt, prepared.digest) }
+    var shared = try known.values.map(\.proof).first { try tables.isProof($0, prepared.proof) }
     var rows: [SubscriptionKey: Int64] = [:]
     for new in news {
       let stored = known[new.key]
@@ -361,7 +361,7 @@ struct RecordOperation {
     switch new.receipt {
     case .kept(let id): return id
     case .proof(let receipt):
-      return try tables.add(receipt, ReceiptDigest(of: receipt.base64), at: prepared.recordedAt)
+      return try tables.add(StoredProof(receipt), at: prepared.recordedAt)
     case .entry:
       if let shared {
         guard shared != former else { return shared }
@@ -369,15 +369,11 @@ struct RecordOperation {
         if let former { try tables.leave(proof: former) }
         return shared
       }
-      if let former,
-        try tables.replace(
-          proof: former, by: entry.receipt, prepared.digest, sharing: entry.sharedOctets, at: prepared.recordedAt)
-      {
+      if let former, try tables.replace(proof: former, by: prepared.proof, at: prepared.recordedAt) {
         shared = former
         return former
       }
-      let added = try tables.add(
-        entry.receipt, prepared.digest, sharing: entry.sharedOctets, at: prepared.recordedAt)
+      let added = try tables.add(prepared.proof, at: prepared.recordedAt)
       if let former { try tables.leave(proof: former) }
       shared = added
       return added

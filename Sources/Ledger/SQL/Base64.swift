@@ -4,7 +4,10 @@ import struct FoundationEssentials.Data
 enum Base64 {
   /// - Returns: `nil` for a text that is not what an encoder writes for these bytes.
   static func bytes(of text: String) -> [UInt8]? {
-    guard !text.isEmpty, let data = Data(base64Encoded: text), data.base64EncodedString() == text else { return nil }
+    // Four characters are three bytes. Only the last four can spell the same bytes in two ways.
+    guard let data = Data(base64Encoded: text), !data.isEmpty, text.utf8.count == (data.count + 2) / 3 * 4,
+      text.utf8.suffix(4).elementsEqual(data.suffix((data.count - 1) % 3 + 1).base64EncodedString().utf8)
+    else { return nil }
     return Array(data)
   }
 
