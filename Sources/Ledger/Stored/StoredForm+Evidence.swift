@@ -39,7 +39,7 @@ extension StoredForm {
 
   static func text(_ evidence: SubscriptionEvidence) throws -> String {
     let text = try JSONWriter.object { writer in
-      var names = Names()
+      var names: [String] = []
       let lists = try evidence.purchases.map { try Columns($0, of: evidence.key, &names) }
       if let grace = evidence.grace {
         try writer.object("grace") { writer in
@@ -48,7 +48,7 @@ extension StoredForm {
           try writer.member("until", ifPresent: grace.until)
         }
       }
-      writer.array("names") { writer in names.texts.forEach { writer.value($0) } }
+      writer.array("names") { writer in names.forEach { writer.value($0) } }
       if case .partial(let since) = evidence.coverage {
         try writer.object("parts") { writer in
           try writer.member("answeredAt", ifPresent: evidence.answeredAt)
@@ -90,7 +90,9 @@ extension StoredForm {
           return Rows(
             grace: grace, parts: parts,
             purchases: try reader.array("purchases") { reader throws(StoredTextReader.Unfamiliar) in
-              try Columns(from: &reader).purchase(of: key, names)
+              try reader.list { reader throws(StoredTextReader.Unfamiliar) in
+                try Columns(elements: &reader).purchase(of: key, names)
+              }
             }, renewals: try reader.array("renewals", RenewalInfo.init(from:)))
         }
       }
@@ -99,16 +101,11 @@ extension StoredForm {
     }
   }
 
-  /// The names of one text.
-  private struct Names {
-    private(set) var texts: [String] = []
-
-    /// - Returns: the place of a name. There are few.
-    mutating func place(of text: String) -> Int64 {
-      if let place = texts.firstIndex(of: text) { return Int64(place) }
-      texts.append(text)
-      return Int64(texts.count - 1)
-    }
+  /// - Returns: the place of a name among those of one text. There are few.
+  private static func place(of name: String, in names: inout [String]) -> Int64 {
+    if let place = names.firstIndex(of: name) { return Int64(place) }
+    names.append(name)
+    return Int64(names.count - 1)
   }
 
   /// One purchase, by column.
@@ -132,66 +129,51 @@ extension StoredForm {
     var offerPeriod: Int64?
     var appVersion: Int64?
 
-    init(_ purchase: Purchase, of key: SubscriptionKey, _ names: inout Names) throws {
-      product = names.place(of: purchase.productID.rawValue)
+    init(_ purchase: Purchase, of key: SubscriptionKey, _ names: inout [String]) throws {
+      product = place(of: purchase.productID.rawValue, in: &names)
       transaction = purchase.transactionID.rawValue
       bought = try purchase.purchaseDate.map(milliseconds)
       ends = try purchase.expiresDate.map(milliseconds)
       flags =
         (purchase.isUpgraded ? 1 : 0) | (purchase.ownership == .familyShared ? 2 : 0) | (purchase.isTrial ? 4 : 0)
         | (purchase.isIntroductoryOffer ? 8 : 0)
-      group = purchase.subscriptionGroupID.map { names.place(of: $0.rawValue) }
+      group = purchase.subscriptionGroupID.map { place(of: $0.rawValue, in: &names) }
       order = purchase.webOrderLineItemID
       cancelled = try purchase.cancellationDate.map(milliseconds)
       reason = purchase.cancellationReason.map(Int64.init)
       if purchase.originalTransactionID != key.originalTransactionID {
-        original = names.place(of: purchase.originalTransactionID.rawValue)
+        original = place(of: purchase.originalTransactionID.rawValue, in: &names)
       }
-      account = purchase.appAccountToken.map { names.place(of: $0) }
+      account = purchase.appAccountToken.map { place(of: $0, in: &names) }
       reported = try purchase.reportedAt.map(milliseconds)
-      appVersion = purchase.appVersion.map { names.place(of: $0) }
+      appVersion = purchase.appVersion.map { place(of: $0, in: &names) }
       guard let sale = purchase.sale else { return }
       price = sale.price
-      currency = sale.currency.map { names.place(of: $0) }
-      storefront = sale.storefront.map { names.place(of: $0) }
+      currency = sale.currency.map { place(of: $0, in: &names) }
+      storefront = sale.storefront.map { place(of: $0, in: &names) }
       offerType = sale.offerType.map(Int64.init)
-      offerPeriod = sale.offerPeriod.map { names.place(of: $0) }
+      offerPeriod = sale.offerPeriod.map { place(of: $0, in: &names) }
     }
 
-    /// The places of the columns that are there decide how many are written.
+    /// Nulls at the end are left out.
     func write(to writer: inout JSONWriter) {
-      let isPresent = [
-        group != nil, order != nil, cancelled != nil, reason != nil, original != nil, account != nil, reported != nil,
-        price != nil, currency != nil, storefront != nil, offerType != nil, offerPeriod != nil, appVersion != nil,
+      let rest = [
+        cancelled, reason, original, account, reported, price, currency, storefront, offerType, offerPeriod, appVersion,
       ]
-      let count = 5 + (isPresent.lastIndex(of: true).map { $0 + 1 } ?? 0)
+      let count = rest.lastIndex { $0 != nil }.map { $0 + 1 } ?? 0
       writer.array { writer in
         writer.value(product)
         writer.value(transaction)
         writer.value(bought)
         writer.value(ends)
         writer.value(flags)
-        if count > 5 { writer.value(group) }
-        if count > 6 { writer.value(order) }
-        if count > 7 { writer.value(cancelled) }
-        if count > 8 { writer.value(reason) }
-        if count > 9 { writer.value(original) }
-        if count > 10 { writer.value(account) }
-        if count > 11 { writer.value(reported) }
-        if count > 12 { writer.value(price) }
-        if count > 13 { writer.value(currency) }
-        if count > 14 { writer.value(storefront) }
-        if count > 15 { writer.value(offerType) }
-        if count > 16 { writer.value(offerPeriod) }
-        if count > 17 { writer.value(appVersion) }
+        if group != nil || order != nil || count > 0 { writer.value(group) }
+        if order != nil || count > 0 { writer.value(order) }
+        for number in rest[..<count] { writer.value(number) }
       }
     }
 
-    init(from reader: inout StoredTextReader) throws(StoredTextReader.Unfamiliar) {
-      self = try reader.list { reader throws(StoredTextReader.Unfamiliar) in try Columns(elements: &reader) }
-    }
-
-    private init(elements reader: inout StoredTextReader) throws(StoredTextReader.Unfamiliar) {
+    init(elements reader: inout StoredTextReader) throws(StoredTextReader.Unfamiliar) {
       product = try StoredTextReader.needed(reader.integerElement())
       transaction = try StoredTextReader.needed(reader.stringElement())
       bought = try reader.integerElement()
@@ -215,6 +197,9 @@ extension StoredForm {
     private func sale(
       _ name: (Int64) throws(StoredTextReader.Unfamiliar) -> String
     ) throws(StoredTextReader.Unfamiliar) -> Purchase.Sale? {
+      guard price != nil || currency != nil || storefront != nil || offerType != nil || offerPeriod != nil else {
+        return nil
+      }
       let texts = (try currency.map(name), try storefront.map(name), try offerPeriod.map(name))
       let sale = Purchase.Sale(
         price: price, currency: texts.0, storefront: texts.1, offerType: offerType.map(Int.init), offerPeriod: texts.2)
@@ -231,25 +216,20 @@ extension StoredForm {
         return names[Int(place)]
       }
       guard (0..<16).contains(flags) else { throw StoredTextReader.Unfamiliar() }
-      var purchase = Purchase(
+      return Purchase(
         productID: ProductID(try name(product)), transactionID: TransactionID(transaction),
-        originalTransactionID: key.originalTransactionID)
-      if let original { purchase.originalTransactionID = OriginalTransactionID(try name(original)) }
-      purchase.webOrderLineItemID = order
-      if let group { purchase.subscriptionGroupID = SubscriptionGroupID(try name(group)) }
-      purchase.purchaseDate = bought.map(date)
-      purchase.expiresDate = ends.map(date)
-      purchase.cancellationDate = cancelled.map(date)
-      purchase.cancellationReason = reason.map(Int.init)
-      purchase.isUpgraded = flags & 1 != 0
-      purchase.ownership = flags & 2 != 0 ? .familyShared : .purchased
-      purchase.isTrial = flags & 4 != 0
-      purchase.isIntroductoryOffer = flags & 8 != 0
-      if let account { purchase.appAccountToken = try name(account) }
-      purchase.reportedAt = reported.map(date)
-      purchase.sale = try sale(name)
-      if let appVersion { purchase.appVersion = try name(appVersion) }
-      return purchase
+        originalTransactionID: try original.map { place throws(StoredTextReader.Unfamiliar) in
+          OriginalTransactionID(try name(place))
+        } ?? key.originalTransactionID,
+        webOrderLineItemID: order,
+        subscriptionGroupID: try group.map { place throws(StoredTextReader.Unfamiliar) in
+          SubscriptionGroupID(try name(place))
+        },
+        purchaseDate: bought.map(date), expiresDate: ends.map(date), cancellationDate: cancelled.map(date),
+        cancellationReason: reason.map(Int.init), isUpgraded: flags & 1 != 0,
+        ownership: flags & 2 != 0 ? .familyShared : .purchased, isTrial: flags & 4 != 0,
+        isIntroductoryOffer: flags & 8 != 0, appAccountToken: try account.map(name), reportedAt: reported.map(date),
+        sale: try sale(name), appVersion: try appVersion.map(name))
     }
   }
 }

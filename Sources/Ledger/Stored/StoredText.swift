@@ -175,7 +175,7 @@ struct StoredTextReader {
     if place < text.count, text[place] == UInt8(ascii: "]") { return false }
     if !isFirst { try expect(UInt8(ascii: ",")) }
     isFirst = false
-    return !takeLiteral("null")
+    return place >= text.count || text[place] != UInt8(ascii: "n") || !takeLiteral("null")
   }
 
   private mutating func number() throws(Unfamiliar) -> Int64 {
