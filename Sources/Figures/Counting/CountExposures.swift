@@ -42,11 +42,9 @@ struct CountExposures: LedgerOperation {
   }
 }
 
-/// Reads the number of users to be counted, up to a limit.
+/// Reads whether there are users to be counted.
 struct ExposuresDue: LedgerOperation {
-  let limit: Int
-
-  func run(_ tables: LedgerTables) throws -> Int { try tables.exposuresDue(limit: limit) }
+  func run(_ tables: LedgerTables) throws -> Bool { try tables.exposuresDue(limit: 1) > 0 }
 }
 
 extension LedgerTables {
@@ -106,7 +104,6 @@ extension LedgerTables {
     try execute("DELETE FROM variant_figure WHERE day = ?", Self.allDays)
     try execute(Self.addUpVariants, Self.allDays)
   }
-
 }
 
 /// The counts of a user as they are stored: a list of lists, each the key and then the numbers.

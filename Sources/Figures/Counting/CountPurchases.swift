@@ -52,6 +52,7 @@ package struct CountPurchases: LedgerOperation {
       "SELECT purchase_id FROM figure_due ORDER BY purchase_id LIMIT ?", max(0, limit), as: Int64.self)
     var sums: [FigureKey: FigureCounts] = [:]
     var cohorts: [FigureCohort.Key: Int64] = [:]
+    var periods: [ProductID: BillingPeriod] = [:]
     var read = 0
     for id in due {
       guard read < rows else { break }
@@ -59,19 +60,22 @@ package struct CountPurchases: LedgerOperation {
       guard let (evidence, owner) = try tables.countable(id) else { continue }
       read += evidence.purchases.count
       try tables.noteExposures(of: owner.key)
-      for (product, period) in evidence.billingPeriods { try tables.keep(period.text, of: product) }
-      let former = try tables.countedAs(id)
+      for (product, period) in evidence.billingPeriods { periods[product] = period }
       let present = evidence.figures(terms)
       if evidence.key.environment == .production {
         try tables.note(progressOf: owner, by: present, isWhole: evidence.isKnownFromStart)
       }
-      guard former != present else { continue }
-      for (key, counts) in former { sums[key, default: FigureCounts()] -= counts }
+      let (former, text) = (try tables.countedAs(id), StoredFigures.text(present))
+      guard former ?? "[]" != text else { continue }
+      if let former = try former.map(StoredFigures.counts) {
+        for (key, counts) in former { sums[key, default: FigureCounts()] -= counts }
+        for (key, change) in former.cohort { cohorts[key, default: 0] -= change }
+      }
       for (key, counts) in present { sums[key, default: FigureCounts()] += counts }
-      for (key, change) in former.cohort { cohorts[key, default: 0] -= change }
       for (key, change) in present.cohort { cohorts[key, default: 0] += change }
-      try tables.execute(LedgerTables.upsertCounted, id, StoredFigures.text(present))
+      try tables.execute(LedgerTables.upsertCounted, id, text)
     }
+    for (product, period) in periods { try tables.keep(period.text, of: product) }
     try tables.add(sums)
     try tables.add(cohorts)
     return max(read < rows ? due.count : limit, try tables.addTallies(limit: limit))
@@ -82,17 +86,14 @@ extension LedgerTables {
   /// Notes the first payment among the counts of a purchase for its owner.
   /// - Parameter isWhole: whether the first transaction is known. If it is not, the owner had paid before.
   fileprivate func note(progressOf owner: UserID, by counts: [FigureKey: FigureCounts], isWhole: Bool) throws {
-    let seenAt: Date? = try first("SELECT first_seen_at FROM account WHERE key = ?", owner.key)
-    guard let seenAt else { return }
-    var paid = counts.filter { $0.value[.payments] > 0 }.keys.map(\.day).min()
+    guard let seenAt: Date = try first("SELECT first_seen_at FROM account WHERE key = ?", owner.key) else { return }
+    var paid = counts.lazy.filter { $0.value[.payments] > 0 }.map(\.key.day).min()
     if !isWhole { paid = paid.map { min($0, seenAt.utcDay - 1) } }
     try record(UserProgress(seen: seenAt.utcDay, paid: paid), of: owner)
   }
 
-  fileprivate func countedAs(_ purchase: Int64) throws -> [FigureKey: FigureCounts] {
-    try first("SELECT counts FROM counted_purchase WHERE purchase_id = ?", purchase) {
-      try StoredForm.decoded(StoredFigures.self, $0.get(0)).counts
-    } ?? [:]
+  fileprivate func countedAs(_ purchase: Int64) throws -> String? {
+    try first("SELECT counts FROM counted_purchase WHERE purchase_id = ?", purchase)
   }
 
   fileprivate static let upsertCounted = SQL.upsert("counted_purchase", key: "purchase_id", "counts")
@@ -100,9 +101,8 @@ extension LedgerTables {
 
   /// Keeps the length of a product's periods.
   fileprivate func keep(_ period: String, of product: ProductID) throws {
-    let known: String? = try first("SELECT period FROM product_period WHERE product_id = ?", product)
-    guard known != period else { return }
-    try execute(Self.upsertPeriod, product, period)
+    let known = try first("SELECT period FROM product_period WHERE product_id = ?", product, as: String.self)
+    if known != period { try execute(Self.upsertPeriod, product, period) }
   }
 
   /// The product under which a row has the sums of all products, so that a page reads one row instead of one of each.
@@ -134,29 +134,33 @@ extension LedgerTables {
 }
 
 /// The counts of a purchase as they are stored: a list of days, each with its product, its currency, and pairs of a
-/// figure and a number.
-private struct StoredFigures: Decodable {
-  let counts: [FigureKey: FigureCounts]
-
-  init(from decoder: any Decoder) throws {
-    var list = try decoder.unkeyedContainer()
+/// figure and a number. Equal counts have equal texts.
+private enum StoredFigures {
+  static func counts(_ text: String) throws -> [FigureKey: FigureCounts] {
+    let rows = try JSONReader.readAtOnce(Array(text.utf8), root: .any, size: .whole) { list in
+      list.elements.map { $0.elements.map(\.kind) }
+    }
     var counts: [FigureKey: FigureCounts] = [:]
-    while !list.isAtEnd {
-      var row = try list.nestedUnkeyedContainer()
-      let key = try FigureKey(
-        day: row.decode(Int.self), product: row.decode(String.self), currency: row.decode(String.self))
-      while !row.isAtEnd {
-        guard let figure = Figure(rawValue: try row.decode(Int.self)) else { throw StoredForm.Unstorable() }
-        counts[key, default: FigureCounts()][figure] = try row.decode(Int64.self)
+    for row in rows {
+      guard row.count >= 3, row.count % 2 == 1, case .integer(let day) = row[0], case .string(let product) = row[1],
+        case .string(let currency) = row[2]
+      else { throw StoredForm.Unstorable() }
+      let key = FigureKey(day: Int(day), product: product, currency: currency)
+      for place in stride(from: 3, to: row.count, by: 2) {
+        guard case .integer(let number) = row[place], let figure = Figure(rawValue: Int(number)),
+          case .integer(let count) = row[place + 1]
+        else { throw StoredForm.Unstorable() }
+        counts[key, default: FigureCounts()][figure] = count
       }
     }
-    self.counts = counts
+    return counts
   }
 
   static func text(_ counts: [FigureKey: FigureCounts]) -> String {
     var writer = JSONWriter()
     writer.array { writer in
-      for (key, counts) in counts.sorted(by: { $0.key < $1.key }) {
+      for key in counts.keys.sorted() {
+        guard let counts = counts[key] else { continue }
         writer.array { writer in
           writer.value(Int64(key.day))
           writer.value(key.product)

@@ -8,7 +8,7 @@ internal import ServiceLifecycle
 /// Counts the purchases and the users in experiments that records marked, a moment later, so that no receipt waits for it.
 package struct FigureCounter: Service {
   /// The most purchases, or users, in one transaction, which no receipt should wait for long.
-  static let batch = 50
+  static let batch = 100
 
   private let terms: [ProductID: Plans.Terms]
   private let ledger: Ledger
@@ -37,32 +37,27 @@ package struct FigureCounter: Service {
 
   /// Begins a recount if the catalog's prices changed.
   func begin() async -> Bool {
-    do throws(LedgerError) {
-      try await ledger.beginFigures(terms)
-      return true
-    } catch {
-      logger.warning("the figures cannot be counted", metadata: ["error": "\(error)"])
-      return false
-    }
+    await attempt { () async throws(LedgerError) in try await ledger.beginFigures(terms) } != nil
   }
 
   /// - Returns: the number of purchases.
   func count() async -> Int {
-    do throws(LedgerError) {
-      return try await ledger.run(CountPurchases(terms, limit: Self.batch))
-    } catch {
-      logger.warning("the figures cannot be counted", metadata: ["error": "\(error)"])
-      return 0
-    }
+    await attempt { () async throws(LedgerError) in
+      try await ledger.run(CountPurchases(terms, limit: Self.batch))
+    } ?? 0
   }
 
   /// - Returns: the number of users.
   func countExposures() async -> Int {
+    await attempt { () async throws(LedgerError) in try await ledger.countExposures(terms, limit: Self.batch) } ?? 0
+  }
+
+  private func attempt<Result>(_ body: () async throws(LedgerError) -> Result) async -> Result? {
     do throws(LedgerError) {
-      return try await ledger.countExposures(terms, limit: Self.batch)
+      return try await body()
     } catch {
       logger.warning("the figures cannot be counted", metadata: ["error": "\(error)"])
-      return 0
+      return nil
     }
   }
 }

@@ -15,7 +15,6 @@ extension Ledger {
   /// Counts the users in experiments who have new exposures, purchases or trials. Without any it writes nothing.
   /// - Returns: the number of users: see `CountExposures`.
   package func countExposures(_ terms: [ProductID: Plans.Terms], limit: Int) async throws(LedgerError) -> Int {
-    let isIdle = try await readLong(ExposuresDue(limit: 1)) == 0
-    return isIdle ? 0 : try await run(CountExposures(terms, limit: limit))
+    try await readLong(ExposuresDue()) ? run(CountExposures(terms, limit: limit)) : 0
   }
 }

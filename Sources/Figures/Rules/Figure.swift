@@ -75,6 +75,6 @@ package struct FigureKey: Hashable, Comparable, Sendable {
   }
 
   package static func < (one: Self, other: Self) -> Bool {
-    (one.day, one.product, one.currency) < (other.day, other.product, other.currency)
+    one.day == other.day ? (one.product, one.currency) < (other.product, other.currency) : one.day < other.day
   }
 }

@@ -17,17 +17,22 @@ extension SubscriptionEvidence {
     tally.add(
       periods(of: bought), terms, isWhole: isKnownFromStart,
       isPending: renewals.contains { $0.autoRenews == true }, at: evaluatedAt)
-    return tally.counts.filter { !$0.value.isZero }
+    return tally.figures
   }
 
   /// The length of the periods of each product, by the last one that was paid for at the usual price.
-  package var billingPeriods: [ProductID: BillingPeriod] {
-    guard key.environment == .production else { return [:] }
-    let usual = purchases.filter { !$0.isTrial && !$0.isIntroductoryOffer && $0.ownership == .purchased }
-    return Dictionary(
-      usual.compactMap(FigurePeriod.init).sorted { $0.start < $1.start }
-        .map { ($0.purchase.productID, BillingPeriod(days: $0.days)) }
-    ) { $1 }
+  package var billingPeriods: [(product: ProductID, period: BillingPeriod)] {
+    guard key.environment == .production else { return [] }
+    var newest: [FigurePeriod] = []
+    for purchase in purchases where !purchase.isTrial && !purchase.isIntroductoryOffer {
+      guard purchase.ownership == .purchased, let period = FigurePeriod(purchase) else { continue }
+      if let place = newest.firstIndex(where: { $0.purchase.productID == purchase.productID }) {
+        if newest[place].start <= period.start { newest[place] = period }
+      } else {
+        newest.append(period)
+      }
+    }
+    return newest.map { ($0.purchase.productID, BillingPeriod(days: $0.days)) }
   }
 
   /// Whether the first transaction of the purchase is known.
@@ -131,11 +136,28 @@ struct Money {
 
 /// The sum of the counts of a subscription's payments and periods.
 private struct FigureTally {
-  var counts: [FigureKey: FigureCounts] = [:]
+  /// The products with their currencies, each of day zero, and their counts by day: numbers are found faster than texts.
+  private var names: [FigureKey] = []
+  private var counts: [[Int: FigureCounts]] = []
+
+  var figures: [FigureKey: FigureCounts] {
+    var figures: [FigureKey: FigureCounts] = [:]
+    for (name, days) in zip(names, counts) {
+      for (day, counts) in days where !counts.isZero {
+        figures[FigureKey(day: day, product: name.product, currency: name.currency)] = counts
+      }
+    }
+    return figures
+  }
 
   private mutating func add(_ figure: Figure, _ amount: Int64 = 1, on day: Int, _ purchase: Purchase, _ money: Money) {
-    let key = FigureKey(day: day, product: purchase.productID.rawValue, currency: money.currency)
-    counts[key, default: FigureCounts()][figure] += amount
+    let name = FigureKey(day: 0, product: purchase.productID.rawValue, currency: money.currency)
+    let place = names.firstIndex(of: name) ?? names.count
+    if place == names.count {
+      names.append(name)
+      counts.append([:])
+    }
+    counts[place][day, default: FigureCounts()][figure] += amount
   }
 
   mutating func pay(_ purchase: Purchase, _ money: Money) {
