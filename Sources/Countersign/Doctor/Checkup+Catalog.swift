@@ -29,7 +29,7 @@ extension Checkup {
       return comparison.losses.prefix(20).map { Finding("catalog", .warning, $0.sentence) }
     }
     return [
-      Finding("catalog", .ok, "gives the \(comparison.total) subscribers of the ledger at least what they have")
+      Finding("catalog", .ok, "everybody in the ledger keeps their access (subscribers: \(comparison.total))")
     ]
   }
 }

@@ -397,7 +397,7 @@ import Testing
         }
         #expect(
           texts(await deployment.checkup().catalogFindings(), "catalog") == [
-            "ok: gives the 1 subscribers of the ledger at least what they have",
+            "ok: everybody in the ledger keeps their access (subscribers: 1)",
             "warning: Apple names no end of com.example.app.pro.season: if it does not renew, it needs kind: non_renewing and "
               + "a period",
           ])
