@@ -40,17 +40,7 @@ struct ServiceClient: Sendable {
     do throws(TransportError) {
       response = try await transport.send(request, deadline: .now.advanced(by: Self.deadline))
     } catch {
-      switch error {
-      case .connect: throw .away("the connection is refused", retryAfter: nil)
-      case .timedOut: throw .away("no answer in \(Self.deadline.components.seconds) s", retryAfter: nil)
-      case .reset, .other, .overloaded, .protocolViolation:
-        throw .away("the connection ended early", retryAfter: nil)
-      case .resolve: throw .unreachable("the name of the host cannot be found")
-      case .tls(let reason): throw .unreachable("TLS fails: \(reason)")
-      case .invalidRequest(let reason): throw .unreachable(reason)
-      case .tooLarge: throw .unreachable("the answer is too large; is it Countersign that listens there?")
-      case .cancelled, .shutDown: throw .cancelled
-      }
+      throw Failure(error, deadline: Self.deadline)
     }
     switch response.status {
     case 200...202: return response
@@ -76,5 +66,22 @@ struct ServiceClient: Sendable {
   /// The printable ASCII of a text, which is safe to show on a terminal.
   static func printable(_ text: String) -> String {
     String(String.UnicodeScalarView(text.unicodeScalars.filter { (" "..."~").contains($0) }))
+  }
+}
+
+extension ServiceClient.Failure {
+  /// The failure that the lack of an answer is.
+  init(_ error: TransportError, deadline: Duration, server: String = "Countersign") {
+    self =
+      switch error {
+      case .connect: .away("the connection is refused", retryAfter: nil)
+      case .timedOut: .away("no answer in \(deadline.components.seconds) s", retryAfter: nil)
+      case .reset, .other, .overloaded, .protocolViolation: .away("the connection ended early", retryAfter: nil)
+      case .resolve: .unreachable("the name of the host cannot be found")
+      case .tls(let reason): .unreachable("TLS fails: \(reason)")
+      case .invalidRequest(let reason): .unreachable(reason)
+      case .tooLarge: .unreachable("the answer is too large; is it \(server) that listens there?")
+      case .cancelled, .shutDown: .cancelled
+      }
   }
 }

@@ -44,16 +44,18 @@ struct ServiceOptions: ParsableArguments {
   }
 
   /// - Parameter isInsecure: whether the key may go to another machine in clear.
-  static func origin(_ url: String, isInsecure: Bool = false) throws(CommandUsage) -> String {
+  static func origin(
+    _ url: String, isInsecure: Bool = false, option: String = "--url"
+  ) throws(CommandUsage) -> String {
     do throws(BadValue) { _ = try ValueForm.baseURL.read(url) } catch {
       throw CommandUsage(
         description:
-          "--url has to be the address of the service, such as \(defaultURL) or https://countersign.example.com.")
+          "\(option) has to be the address of the service, such as \(defaultURL) or https://countersign.example.com.")
     }
     guard isInsecure || url.lowercased().hasPrefix("https://") || Loopback.contains(url: url) else {
       throw CommandUsage(
         description:
-          "--url: by http:// the API key goes to another machine in clear; use https://, or --insecure where "
+          "\(option): by http:// the API key goes to another machine in clear; use https://, or --insecure where "
           + "nobody else can listen.")
     }
     var url = url
@@ -61,20 +63,23 @@ struct ServiceOptions: ParsableArguments {
     return url
   }
 
-  static func key(file: String?, environment: [String: String]) throws(CommandUsage) -> String {
+  static func key(
+    file: String?, environment: [String: String], variable: String = ConfigurationKey.apiKeyVariable,
+    option: String = "--key-file"
+  ) throws(CommandUsage) -> String {
     let text: String
     if let file {
       do throws(BoundedFile.Unusable) {
         let bytes = try BoundedFile(path: file, limit: AuthenticationMiddleware.longestCredential).bytes
         text = String(decoding: bytes, as: UTF8.self)
       } catch {
-        throw CommandUsage(description: "--key-file: \(Quotation.of(file, length: 4_096)) \(error.reason).")
+        throw CommandUsage(description: "\(option): \(Quotation.of(file, length: 4_096)) \(error.reason).")
       }
-    } else if let given = environment[ConfigurationKey.apiKeyVariable] {
+    } else if let given = environment[variable] {
       text = given
     } else {
       throw CommandUsage(
-        description: "an API key is needed: set \(ConfigurationKey.apiKeyVariable), or name a file with --key-file.")
+        description: "an API key is needed: set \(variable), or name a file with \(option).")
     }
     do throws(BadValue) { return try ValueForm.word.read(text.trimmed).exposed } catch {
       throw CommandUsage(description: "the API key \(error.sentence).")

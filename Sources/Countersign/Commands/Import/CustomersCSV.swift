@@ -48,7 +48,7 @@ struct CustomersCSV {
     }
     let (end, store, refund) = (column(Names.end), column(Names.store), column(Names.refund))
 
-    var customers: [Customer] = []
+    var customers: [FormerCustomer] = []
     var places: [String: Int] = [:]
     while let fields = reader.next() {
       func field(_ column: Int?) -> String? {
@@ -62,7 +62,7 @@ struct CustomersCSV {
       let place = places[name] ?? customers.count
       if place == customers.count {
         places[name] = place
-        customers.append(Customer(name: name, saysTiers: tiers != nil))
+        customers.append(FormerCustomer(name: name, saysTiers: tiers != nil))
       }
       let shop = field(store)?.lowercased() ?? "app_store"
       customers[place].add(store: shop, transaction: field(transaction))
@@ -74,7 +74,9 @@ struct CustomersCSV {
         }
         expiry = date
       }
-      for tier in Self.words(words) { customers[place].add(tier: tier, until: expiry, isGiven: shop == Customer.given) }
+      for tier in Self.words(words) {
+        customers[place].add(tier: tier, until: expiry, isGiven: shop == ImportedLine.promotional)
+      }
     }
     guard !customers.isEmpty else { throw Unreadable(sentence: "it has no customers") }
     do { text = try customers.map { try $0.line() + "\n" }.joined() } catch {
@@ -92,87 +94,5 @@ struct CustomersCSV {
   private static func date(_ text: String) -> Date? {
     let zoned = text.replacing(" UTC", with: "Z").replacing(" ", with: "T")
     return ImportedLine.date(zoned) ?? ImportedLine.date(zoned + "Z")
-  }
-}
-
-extension CustomersCSV {
-  /// A customer in the form of RevenueCat's API.
-  private struct Customer {
-    static let given = ImportedLine.promotional
-
-    let name: String
-    let saysTiers: Bool
-    private var purchases: [Purchase] = []
-    /// The latest end of each; `.distantFuture` without one.
-    private var ends: [String: (end: Date, isGiven: Bool)] = [:]
-
-    init(name: String, saysTiers: Bool) {
-      self.name = name
-      self.saysTiers = saysTiers
-    }
-
-    mutating func add(store: String, transaction: String?) {
-      let purchase = Purchase(store: store, storeTransactionID: transaction)
-      guard transaction != nil || store != "app_store", !purchases.contains(purchase) else { return }
-      purchases.append(purchase)
-    }
-
-    mutating func add(tier: String, until end: Date?, isGiven: Bool) {
-      let end = end ?? .distantFuture
-      if let former = ends[tier], former.end >= end { return }
-      ends[tier] = (end, isGiven)
-    }
-
-    func line() throws -> String {
-      let entitlements = ends.mapValues { end, isGiven in
-        Entitlement(
-          expiresDate: end == .distantFuture ? nil : end.rfc3339, productIdentifier: isGiven ? Self.given : "purchase")
-      }
-      let encoder = JSONEncoder()
-      encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-      let line = Line(
-        subscriber: Subscriber(
-          originalAppUserID: name, entitlements: saysTiers ? entitlements : nil,
-          subscriptions: ends.values.contains(where: \.isGiven) ? [Self.given: Purchase(store: Self.given)] : [:],
-          nonSubscriptions: ["purchase": purchases.filter { $0.store != Self.given }]))
-      return String(decoding: try encoder.encode(line), as: UTF8.self)
-    }
-  }
-
-  private struct Line: Encodable {
-    var subscriber: Subscriber
-  }
-
-  private struct Subscriber: Encodable {
-    var originalAppUserID: String
-    var entitlements: [String: Entitlement]?
-    var subscriptions: [String: Purchase]
-    var nonSubscriptions: [String: [Purchase]]
-
-    enum CodingKeys: String, CodingKey {
-      case originalAppUserID = "original_app_user_id"
-      case entitlements, subscriptions
-      case nonSubscriptions = "non_subscriptions"
-    }
-  }
-
-  private struct Purchase: Encodable, Hashable {
-    var store: String
-    var storeTransactionID: String?
-
-    enum CodingKeys: String, CodingKey {
-      case store
-      case storeTransactionID = "store_transaction_id"
-    }
-  }
-
-  private struct Entitlement: Encodable {
-    var expiresDate: String?
-    var productIdentifier: String
-
-    enum CodingKeys: String, CodingKey {
-      case expiresDate = "expires_date"
-      case productIdentifier = "product_identifier"
-    }
   }
 }

@@ -24,6 +24,12 @@ struct ImportCommand: AsyncParsableCommand {
       With --from-csv FILE is a CSV with a header, such as an export of RevenueCat's: the \
       columns are found by their names, and the customers gathered in FILE.jsonl.
 
+      With --from-revenuecat PROJECT the customers come from RevenueCat's REST API of \
+      version 2, two requests for each, and FILE keeps them: while it is there, RevenueCat \
+      is not asked again. The secret key is in REVENUECAT_KEY or in the file that \
+      --revenuecat-key-file names; it reads customers, subscriptions and purchases. \
+      FILE.cursor says where the same command goes on.
+
       Standard output has a line for each customer of whom the two differ, or whose \
       purchase is refused; FILE.differences has them as JSON. FILE.progress has what was \
       settled, so that the same command goes on where it ended. It takes lines again that \
@@ -36,14 +42,17 @@ struct ImportCommand: AsyncParsableCommand {
           0  both services give every customer the same
           1  some differ, are refused, or cannot be read, now or in a call before
          64  wrong usage
-         69  the service cannot be reached, or no longer; the same command goes on
-         77  the service refuses the key
+         69  the service or RevenueCat cannot be reached, or no longer; the same \
+      command goes on
+         77  the service or RevenueCat refuses the key
         130  interrupted by Ctrl-C, 143 by SIGTERM; the same command goes on
 
       EXAMPLES
         countersign import customers.jsonl --dry-run --key-file backend.key
         countersign import customers.jsonl --rate 20 --key-file backend.key
         countersign import --from-csv transactions.csv --grant-promotions --key-file backend.key
+        countersign import customers.jsonl --from-revenuecat proj1ab2c3d4 \
+      --revenuecat-key-file revenuecat.key --dry-run --key-file backend.key
       """)
 
   @Argument(help: "A file with one JSON object per line, or a CSV.")
@@ -68,21 +77,27 @@ struct ImportCommand: AsyncParsableCommand {
     name: .long, help: "Print a JSON object on a line for each customer who is not equal, and one with the counts.")
   var json = false
 
+  @OptionGroup var revenueCat: RevenueCatOptions
+
   @OptionGroup var service: ServiceOptions
 
   func validate() throws {
+    guard !isCSV || revenueCat.project == nil else {
+      throw ValidationError("--from-csv and --from-revenuecat exclude each other.")
+    }
     guard (1...1_000).contains(rate) else { throw ValidationError("--rate has to be from 1 to 1000.") }
   }
 
   func run() async throws {
     let environment = ProcessInfo.processInfo.environment
+    let (client, transport) = try service.client(environment: environment)
+    let isInteractive = Terminal.isInteractive(environment: environment)
     let path = isCSV ? try converted() : file
+    if let project = revenueCat.project { try await gather(project, environment, isInteractive) }
     guard let opened = try? OpenFile(path, O_RDONLY) else {
       CommandOutput.error("\(Quotation.of(path, length: 4_096)) cannot be opened.")
       throw ExitCode.usage
     }
-    let (client, transport) = try service.client(environment: environment)
-    let isInteractive = Terminal.isInteractive(environment: environment)
     let progress = dryRun ? nil : ImportProgress(path: path + ".progress")
     let unequal = Mutex<[ImportReport.Line]>([])
     let run = ImportRun(
@@ -108,6 +123,39 @@ struct ImportCommand: AsyncParsableCommand {
       } catch { CommandOutput.error("\(Quotation.of(differences.path, length: 4_096)) cannot be written.") }
     }
     throw report(end, signal, client.url)
+  }
+
+  /// Writes the customers of a project of RevenueCat's to the file, unless it has them, or reports what is wrong.
+  private func gather(_ project: String, _ environment: [String: String], _ isInteractive: Bool) async throws {
+    let (api, transport) = try revenueCat.api(environment: environment)
+    defer { transport.shutdown() }
+    let name = Quotation.of(file, length: 4_096)
+    let customers = RevenueCatCustomers(
+      api: api, project: project, path: file,
+      show: { count in
+        guard isInteractive else { return }
+        LogOutput.standardError.write("\r\u{1B}[KRevenueCat: \(count.customers) customers, \(count.lines) to bring.")
+      })
+    guard !customers.isComplete else {
+      LogOutput.standardError.write("\(name) is there, so RevenueCat is not asked. Remove it to ask again.\n")
+      return
+    }
+    let (result, signal) = await untilInterrupted { () -> Result<RevenueCatCustomers.Count, ServiceClient.Failure> in
+      do throws(ServiceClient.Failure) { return .success(try await customers.gather()) } catch {
+        return .failure(error)
+      }
+    }
+    if isInteractive { LogOutput.standardError.write("\n") }
+    switch result {
+    case .success(let count):
+      LogOutput.standardError.write(
+        "RevenueCat: \(count.customers) customers; \(name) has the \(count.lines) with a purchase or with access.\n")
+    case .failure(let failure):
+      if let signal { throw signal == .sigterm ? ExitCode.terminated : .interrupted }
+      let goesOn = failure.exitCode == .unavailable ? " The same command goes on where it ended." : ""
+      CommandOutput.error("\(api.url): \(failure.sentence)\(goesOn)")
+      throw failure.exitCode
+    }
   }
 
   /// Gathers the customers of a CSV in a file beside it.

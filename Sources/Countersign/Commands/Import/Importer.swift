@@ -16,17 +16,15 @@ struct Importer: Sendable {
   var grantsPromotions = false
   var sleep: @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0, clock: .continuous) }
 
-  /// For how long a service is tried that does not answer.
-  static let patience: Duration = .seconds(600)
-  private static let backoff = Backoff(base: .seconds(1), cap: .seconds(15))
-
   /// - Throws: a failure that ends the import; what concerns one customer is an outcome.
   func take(_ line: ImportedLine) async throws(ServiceClient.Failure) -> ImportReport.Outcome {
     var refusal: String?
     var answer: EntitlementResponse?
     for proof in isDryRun ? [] : line.proofs {
       do throws(ServiceClient.Failure) {
-        answer = try await insistently { () throws(ServiceClient.Failure) in try await post(proof, of: line.user) }
+        answer = try await insistently(sleep: sleep) { () throws(ServiceClient.Failure) in
+          try await post(proof, of: line.user)
+        }
       } catch {
         switch error {
         case .refused(let detail): refusal = detail
@@ -40,7 +38,9 @@ struct Importer: Sendable {
       isDryRun || !grantsPromotions ? [] : line.promotions.filter { tiers.dropFirst().contains($0.tier) }
     for promotion in promotions {
       do throws(ServiceClient.Failure) {
-        try await insistently { () throws(ServiceClient.Failure) in try await grant(promotion, to: line.user) }
+        try await insistently(sleep: sleep) { () throws(ServiceClient.Failure) in
+          try await grant(promotion, to: line.user)
+        }
         answer = nil
       } catch {
         guard case .refused(let detail) = error else { throw error }
@@ -53,7 +53,7 @@ struct Importer: Sendable {
       state = answer
     } else {
       do throws(ServiceClient.Failure) {
-        state = try await insistently { () throws(ServiceClient.Failure) in try await read(line.user) }
+        state = try await insistently(sleep: sleep) { () throws(ServiceClient.Failure) in try await read(line.user) }
       } catch {
         guard case .refused(let detail) = error else { throw error }
         return .refused(detail)
@@ -101,12 +101,13 @@ struct Importer: Sendable {
     return try answer(response)
   }
 
-  /// The end of a grant for life: the service takes none later than a century from now.
-  private static let end = "2099-12-31T00:00:00Z"
+  /// The end of a grant for life: the service takes none later than a century from now. RevenueCat's own for life end
+  /// two centuries from now.
+  private static let end = Date(timeIntervalSince1970: 4_102_358_400)
 
   private func grant(_ promotion: ImportedLine.Promotion, to user: String) async throws(ServiceClient.Failure) {
     let request = GrantRequest(
-      tier: promotion.tier, endsAt: promotion.end?.rfc3339 ?? Self.end, kind: "migration",
+      tier: promotion.tier, endsAt: min(promotion.end ?? .distantFuture, Self.end).rfc3339, kind: "migration",
       note: "countersign import --grant-promotions")
     guard let body = try? JSONEncoder().encode(request) else { throw .unreachable("the request cannot be written") }
     // The same for the same promotion, so that a repeated import gives nothing twice.
@@ -131,23 +132,5 @@ struct Importer: Sendable {
       throw .unreachable("the answer cannot be read; is it Countersign that listens there?")
     }
     return answer
-  }
-
-  /// Tries until there is an answer: after 1 s, 2 s, 4 s, … 15 s, or as the service asks.
-  private func insistently<Value>(
-    _ operation: () async throws(ServiceClient.Failure) -> Value
-  ) async throws(ServiceClient.Failure) -> Value {
-    var failures = 0
-    var waited = Duration.zero
-    while true {
-      do throws(ServiceClient.Failure) { return try await operation() } catch {
-        guard case .away(_, let retryAfter) = error else { throw error }
-        let pause = retryAfter ?? Self.backoff.ceiling(after: failures)
-        guard waited + pause < Self.patience else { throw error }
-        failures += 1
-        waited += pause
-        do { try await sleep(pause) } catch { throw .cancelled }
-      }
-    }
   }
 }
