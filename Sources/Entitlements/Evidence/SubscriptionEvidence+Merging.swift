@@ -59,6 +59,18 @@ extension SubscriptionEvidence {
     return kept
   }
 
+  /// Some transactions of this evidence, each a part with the time of its report.
+  package func parts(where isIncluded: (Purchase) -> Bool) -> SubscriptionEvidence {
+    let rows = purchases.filter(isIncluded).map { row in
+      var row = row
+      row.reportedAt = reportedAt(row)
+      return row
+    }
+    return SubscriptionEvidence(
+      key: key, source: source, evidenceTime: evidenceTime, evaluatedAt: evidenceTime, purchases: rows,
+      coverage: .partial(since: nil))
+  }
+
   /// When Apple reported a row of this evidence.
   func reportedAt(_ purchase: Purchase) -> Date {
     coverage == .snapshot ? evidenceTime : purchase.reportedAt ?? evidenceTime

@@ -1,34 +1,36 @@
 internal import Entitlements
 internal import struct FoundationEssentials.Date
 
+/// The transactions that were verified once and that a purchase's evidence does not have, for the figures alone: an answer of
+/// the Server API has the last one, and takes the place of older reports.
 extension LedgerTables {
-  /// Keeps the earlier transactions of a purchase for the figures: an answer of the Server API has the last one alone.
-  func keepPast(of former: SubscriptionEvidence, replacedBy evidence: SubscriptionEvidence, of purchase: Int64) throws {
-    guard evidence.source == .serverAPI, evidence.key.environment == .production else { return }
-    let newest = evidence.purchases.compactMap(\.purchaseDate).max() ?? .distantPast
-    let left = former.purchases.filter { one in
-      one.ownership == .purchased && one.purchaseDate.map { $0 < newest } ?? false
-        && !evidence.purchases.contains { $0.transactionID == one.transactionID }
-    }
+  /// Keeps the transactions of reports that the stored evidence leaves out. Each is kept once, as it was reported last.
+  func keepPast(
+    of reports: [SubscriptionEvidence], besides evidence: SubscriptionEvidence, of purchase: Int64
+  ) throws {
+    guard evidence.key.environment == .production, !evidence.key.isOfApp else { return }
+    let stored = Set(evidence.purchases.map(\.transactionID))
+    let left = reports.map { $0.parts { $0.ownership == .purchased && !stored.contains($0.transactionID) } }
+      .filter { !$0.purchases.isEmpty }
     guard !left.isEmpty else { return }
-    var past = evidence
-    past.renewals = []
-    past.purchases = left
-    past.purchases += try pastTransactions(of: purchase).filter { one in
-      !left.contains { $0.transactionID == one.transactionID }
-    }
-    past.purchases.sort { ($0.purchaseDate ?? .distantPast) > ($1.purchaseDate ?? .distantPast) }
-    past.purchases = Array(past.purchases.prefix(SubscriptionEvidence.partLimit))
+    let known = try past(of: purchase, evidence.key)
+    guard let past = ([known].compactMap { $0 } + left).reduce(nil, { $0?.merging($1) ?? $1 }) else { return }
+    guard past.purchases != known?.purchases else { return }
     try execute(Self.upsertPast, purchase, StoredForm.text(past.withoutAccounts { _ in true }))
+    try noteFigures(of: purchase)
   }
 
   private static let upsertPast = SQL.upsert("past_evidence", key: "purchase_id", "evidence")
 
   func pastTransactions(of purchase: Int64) throws -> [Purchase] {
-    let key = SubscriptionKey(environment: .production, originalTransactionID: "")
-    return try first("SELECT evidence FROM past_evidence WHERE purchase_id = ?", purchase) {
-      try StoredForm.rows($0.get(0), of: key).purchases
-    } ?? []
+    try past(of: purchase, SubscriptionKey(environment: .production, originalTransactionID: ""))?.purchases ?? []
+  }
+
+  private func past(of purchase: Int64, _ key: SubscriptionKey) throws -> SubscriptionEvidence? {
+    // Each row has the time of its report.
+    try first("SELECT evidence FROM past_evidence WHERE purchase_id = ?", purchase) { row in
+      try StoredForm.evidence(row.get(0), of: key, source: .signature, evidenceAt: 0, evaluatedAt: 0)
+    }
   }
 }
 

@@ -183,6 +183,12 @@ struct RecordOperation {
       }
     }
     let rows = try save(news, over: known.stored, at: moment)
+    for new in news {
+      guard let row = rows[new.key] else { continue }
+      let answer = prepared.subscriptions.first { $0.evidence.key == new.key }
+      let reports = [known.stored[new.key]?.evidence, known.unclaimed[new.key]?.evidence, answer?.evidence]
+      try tables.keepPast(of: reports.compactMap { $0 }, besides: new.subscription.evidence, of: row)
+    }
     var account = account
     var recorded = Recorded(
       entitlement: verdict, changed: false, losers: [], keptByOthers: grant.leftWithOthers.count, write: .waiting)
@@ -332,7 +338,6 @@ struct RecordOperation {
         rows[new.key] = row
         continue
       }
-      if let stored, let row = stored.id { try tables.keepPast(of: stored.evidence, replacedBy: evidence, of: row) }
       let proof = try proof(of: new, insteadOf: stored?.proof, &shared)
       rows[new.key] = try tables.save(
         LedgerTables.StoredPurchase(
