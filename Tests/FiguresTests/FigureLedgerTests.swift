@@ -226,6 +226,79 @@ import Testing
     }
   }
 
+  /// The ways by which Apple reports the four periods of one subscription, of 30 days each.
+  enum Report {
+    case notification(Int)
+    case transaction(Int)
+    case lastAnswer
+    case wholeReceipt
+
+    static let orders: [String: [Report]] = [
+      "by its owner": [.transaction(0), .transaction(1), .transaction(2), .lastAnswer],
+      "notifications first": [.notification(0), .notification(1), .notification(2), .notification(3), .lastAnswer],
+      "newest first": [.lastAnswer, .transaction(2), .transaction(0), .transaction(1)],
+      "the answer first": [.lastAnswer, .notification(1), .notification(0), .notification(2)],
+      "the history last": [.lastAnswer, .wholeReceipt],
+      "the history first": [.wholeReceipt, .notification(3), .lastAnswer],
+      "everything twice": [
+        .notification(0), .notification(1), .notification(2), .transaction(2), .lastAnswer, .transaction(1),
+        .notification(0), .lastAnswer, .transaction(0), .wholeReceipt, .notification(1), .lastAnswer, .transaction(3),
+      ],
+    ]
+
+    var evidence: SubscriptionEvidence {
+      func row(_ number: Int) -> Purchase {
+        var row = FigureLedgerTests.paid("1", days: Double(number + 1) * 30).purchases[0]
+        row.purchaseDate = at(Double(number) * 30 * 86_400)
+        row.transactionID = number == 0 ? "1" : TransactionID("1\(number)")
+        return row
+      }
+      let (rows, source, seconds): ([Purchase], EvidenceSource, Double) =
+        switch self {
+        case .notification(let number): ([row(number)], .notification, Double(number) * 30 * 86_400 + 2)
+        case .transaction(let number): ([row(number)], .signature, Double(number) * 30 * 86_400 + 1)
+        case .lastAnswer: ([row(3)], .serverAPI, 95 * 86_400)
+        case .wholeReceipt: ((0...3).map(row), .verifyReceipt, 96 * 86_400)
+        }
+      var one = FigureLedgerTests.paid("1", time: seconds, days: 120)
+      (one.source, one.purchases) = (source, rows)
+      if case .lastAnswer = self { return one }
+      if case .wholeReceipt = self { return one }
+      one.coverage = .partial(since: nil)
+      return one
+    }
+  }
+
+  @Test(arguments: Report.orders.keys.sorted())
+  func `every verified transaction counts once, in whatever order and way it came`(order: String) async throws {
+    let reports = try #require(Report.orders[order])
+    try await Scratch.withLedger { ledger, _ in
+      for (number, report) in reports.enumerated() {
+        if case .notification = report {
+          _ = try await ledger.record(
+            NotificationEntry(
+              uuid: "\(number)", receivedAt: at(100 * 86_400), payload: "signed", evidence: [report.evidence],
+              evaluatedAt: report.evidence.evidenceTime, evaluate: evaluate))
+        } else {
+          _ = try await ledger.record(entry("anna", [report.evidence]))
+        }
+        if number.isMultiple(of: 2) { try await Self.count(ledger) }
+      }
+      try await Self.count(ledger)
+      let start = at(0).utcDay
+      let series = try await ledger.readLong(ReadFigures(over: FigureSpan(days: start..<start + 92, grain: .day)))
+        .series
+      let last = try await ledger.readLong(
+        ReadFigures(over: FigureSpan(days: start + 92..<start + 130, grain: .day))
+      ).series
+      #expect(series.periods.enumerated().filter { $1.total[.payments] > 0 }.map(\.offset) == [0, 30, 60, 90])
+      #expect(series.flow(.payments) == 4 && series.flow(.revenue) == 4 * 4_990)
+      #expect(series.flow(.new) == 1 && series.flow(.existing) == 0 && series.flow(.ended) == 0)
+      #expect(series.periods.allSatisfy { $0.total[.active] == 1 && $0.counts["USD"]?[.mrr] == 4_990 })
+      #expect(last.flow(.payments) == 0 && last.flow(.ended) == 1)
+    }
+  }
+
   @Test func `users are counted by tier and status, and a change moves them`() async throws {
     try await Scratch.withLedger { ledger, _ in
       func counts() async throws -> [String: Int64] {
@@ -264,7 +337,7 @@ import Testing
       try await Self.count(ledger)
       let start = at(0).utcDay
       let report = try await ledger.readLong(ReadFigures(over: FigureSpan(days: start..<start + 10, grain: .day)))
-      #expect(report.periods == ["yearly": "P364D", pro.rawValue: "P1M"])
+      #expect(report.periods == ["yearly": "P1Y", pro.rawValue: "P1M"])
       #expect(report.series.products["yearly"]?["USD"]?[.revenue] == 99_980)
       #expect(report.series.products["yearly"]?["USD"]?[.active] == 2)
       // Levels go on from before the span, and payments do not.

@@ -62,8 +62,36 @@ import Testing
     (183, 1_670), (365, 830), (366, 830), (56, 5_000),
   ])
   func `the monthly part of 9.99 depends on the length, in whole cents`(days: Int, monthly: Int64) {
-    let series = Self.series(Self.evidence([Self.period(0, Double(days))]), days: 1)
+    var purchase = Self.period(0, Double(days))
+    purchase.originalTransactionID = "play_store:GPA.1"
+    let series = Self.series(Self.evidence([purchase]), days: 1)
     #expect(series.periods.first?.counts["USD"]?[.mrr] == monthly)
+  }
+
+  @Test func `a late payment, or an extension, counts by the regular length`() {
+    func recurring(
+      _ purchases: [Purchase], _ period: BillingPeriod? = nil, on day: Int = 0
+    ) -> Int64? {
+      let terms: [ProductID: Plans.Terms] = period.map { ["pro": .init(period: $0)] } ?? [:]
+      var sum: Int64 = 0
+      for (key, counts) in Self.evidence(purchases).figures(terms) where key.day <= Self.first + day {
+        sum += counts[.mrr]
+      }
+      return sum
+    }
+    let (month, year) = (BillingPeriod(count: 1, unit: .month), BillingPeriod(count: 1, unit: .year))
+    #expect(recurring([Self.period(5, 31)], on: 5) == 9_990)
+    #expect(recurring([Self.period(5, 31)], month, on: 5) == 9_990)
+    #expect(recurring([Self.period(0, 121)], month) == 9_990)
+    #expect(recurring([Self.period(0, 121)]) == 3_330)
+    #expect(recurring([Self.period(0, 121), Self.period(121, 152)]) == 9_990)
+    #expect(recurring([Self.period(20, 365)], on: 20) == 830)
+    // A year that is billed by the month.
+    #expect(recurring([Self.period(0, 31)], year) == 9_990)
+    // A quarter that is paid for at once, as an offer.
+    var offer = Self.period(0, 90)
+    offer.isIntroductoryOffer = true
+    #expect(recurring([offer], month) == 3_330)
   }
 
   @Test func `a trial is no subscription until it is paid for`() {

@@ -62,4 +62,29 @@ extension BillingPeriod {
       default: BillingPeriod(count: max(1, days), unit: .day)
       }
   }
+
+  /// The length of a subscription in the App Store that comes nearest to a number of days.
+  ///
+  /// https://developer.apple.com/help/app-store-connect/manage-subscriptions/offer-auto-renewable-subscriptions
+  package init(ofApples days: Int) {
+    self =
+      switch days {
+      case ..<18: BillingPeriod(count: 1, unit: .week)
+      case ..<46: BillingPeriod(count: 1, unit: .month)
+      case ..<76: BillingPeriod(count: 2, unit: .month)
+      case ..<137: BillingPeriod(count: 3, unit: .month)
+      case ..<274: BillingPeriod(count: 6, unit: .month)
+      default: BillingPeriod(count: 1, unit: .year)
+      }
+  }
+
+  /// The length in days; that of months and years by their mean.
+  package var days: Int {
+    switch unit {
+    case .day: count
+    case .week: 7 * count
+    case .month: count * 365 / 12
+    case .year: 365 * count
+    }
+  }
 }

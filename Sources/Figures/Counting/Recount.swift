@@ -22,13 +22,14 @@ struct BeginRecount: LedgerOperation {
   }
 }
 
-/// The catalog's prices as a text, by which two catalogs are compared.
+/// The catalog's prices and periods as a text, by which two catalogs are compared.
 struct PriceText: Sendable {
   let text: String
 
   init(_ terms: [ProductID: Plans.Terms]) {
     let prices = terms.map { product, terms in
-      "\(product): " + terms.prices.map { "\($0.value.text) \($0.key)" }.sorted().joined(separator: ", ")
+      "\(product) \(terms.period?.text ?? ""): "
+        + terms.prices.map { "\($0.value.text) \($0.key)" }.sorted().joined(separator: ", ")
     }
     text = "prices " + prices.sorted().joined(separator: "; ")
   }

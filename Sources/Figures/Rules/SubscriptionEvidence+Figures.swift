@@ -32,7 +32,12 @@ extension SubscriptionEvidence {
         newest.append(period)
       }
     }
-    return newest.map { ($0.purchase.productID, BillingPeriod(days: $0.days)) }
+    return newest.map { period in
+      (
+        period.purchase.productID,
+        period.isRegular ? BillingPeriod(ofApples: period.days) : BillingPeriod(days: period.days)
+      )
+    }
   }
 
   /// Whether the first transaction of the purchase is known.
@@ -84,6 +89,11 @@ private struct FigurePeriod {
   var graceEnd: Date?
   /// The length that was bought, in days.
   let days: Int
+  /// Whether it was sold by the App Store at no offer.
+  var isRegular: Bool {
+    !purchase.isTrial && !purchase.isIntroductoryOffer && purchase.sale?.offerType == nil
+      && purchase.originalTransactionID.store == nil
+  }
 
   init?(_ purchase: Purchase) {
     guard let start = purchase.purchaseDate, let expires = purchase.expiresDate, start < expires else { return nil }
@@ -113,11 +123,10 @@ struct Money {
     }
   }
 
-  /// The amount for a month, in whole hundredths of the unit.
+  /// The amount for a month of a period's length, in whole hundredths of the unit.
   ///
   /// https://www.revenuecat.com/docs/dashboard-and-metrics/charts/monthly-recurring-revenue-mrr-chart
-  func monthly(days: Int) -> Int64 {
-    let period = BillingPeriod(days: days)
+  func monthly(_ period: BillingPeriod) -> Int64 {
     let (factor, divisor): (Int64, Int64) =
       switch (period.count, period.unit) {
       case (1, .day): (30, 1)
@@ -126,7 +135,7 @@ struct Money {
       case (2, .week): (2, 1)
       case (let months, .month): (1, Int64(months))
       case (1, .year): (1, 12)
-      default: (28, Int64(days))
+      default: (28, Int64(period.days))
       }
     let product = amount * factor
     let unit = 10 * divisor
@@ -189,7 +198,7 @@ private struct FigureTally {
         }
         continue
       }
-      let monthly = money.monthly(days: period.days)
+      let monthly = money.monthly(length(of: period, among: periods, terms[purchase.productID]?.period))
       level(.active, from: start, to: end, purchase, money)
       level(.mrr, monthly, from: start, to: end, purchase, money)
       if period.graceEnd != nil { level(.grace, from: period.end.utcDay, to: end, purchase, money) }
@@ -205,6 +214,21 @@ private struct FigureTally {
       former = (period, money, end)
     }
     if let former { add(.ended, on: former.end, former.period.purchase, former.money) }
+  }
+
+  /// The length by which a payment counts for a month. A late payment shortens the dates of its period, and an extension
+  /// of Apple's lengthens them.
+  ///
+  /// It is the catalog's, unless less than half of it was paid for: a yearly subscription that is billed by the month. Else it
+  /// is the shortest of the product's periods without an offer, each as the length of Apple's that comes nearest; an offer
+  /// and another store have the length of their dates.
+  private func length(
+    of period: FigurePeriod, among periods: [FigurePeriod], _ regular: BillingPeriod?
+  ) -> BillingPeriod {
+    guard period.isRegular else { return BillingPeriod(days: period.days) }
+    if let regular, period.days * 2 >= regular.days { return regular }
+    let same = periods.lazy.filter { $0.isRegular && $0.purchase.productID == period.purchase.productID }
+    return BillingPeriod(ofApples: same.map(\.days).min() ?? period.days)
   }
 
   private mutating func level(
