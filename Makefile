@@ -24,7 +24,7 @@ FAULT_LOG := .build/faults.log
 # Load, certificates and requests for the benchmarks.
 BENCH_PACKAGES := curl openssl postgresql python3 strace util-linux wrk
 
-.PHONY: help demo test test-postgresql build-tests app-package-check javascript-check javascript-deps docs site site-deps fuzz faults cost bench \
+.PHONY: help demo test test-postgresql build-tests app-package-check javascript-check javascript-deps docs site site-deps cases fuzz faults cost bench \
   build release release-all release-check deb deb-check package-check lint format image-check deps test-deps clean
 
 help: ## Say what there is
@@ -70,6 +70,9 @@ site-deps:
 	@scripts/install-packages $(SITE_PACKAGES)
 	@[ -x .build/mkdocs/bin/mkdocs ] || { python3 -m venv .build/mkdocs \
 	  && .build/mkdocs/bin/pip install --quiet --disable-pip-version-check mkdocs==1.6.1 mkdocs-material==9.8.1; }
+
+cases: build-tests ## Run the tests of random cases with all of them; `make test` tries a fifth (10 minutes)
+	@SWIFT=$(SWIFT) COUNTERSIGN_CASES=full scripts/run-tests --filter '^(EntitlementsTests|FiguresTests|ProfilesTests)\.|MutationTests|VerifyReceiptPlainTests'
 
 fuzz: deps ## Play the running service against openapi.yaml: a generated client, and requests that nobody thought of
 	@scripts/install-packages $(FUZZ_PACKAGES)

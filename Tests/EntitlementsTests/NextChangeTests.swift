@@ -13,7 +13,7 @@ import Testing
         "pro": .init(tier: "pro"), "premium": .init(tier: "premium"), "ever": .init(tier: "premium", kind: .lifetime),
       ])
     var changes = 0
-    for _ in 0..<4_000 {
+    for _ in 0..<SeededRandom.cases(4_000) {
       let rules = EntitlementRules(
         catalog: catalog,
         policy: EntitlementPolicy(

@@ -1,11 +1,12 @@
 import Entitlements
+import SeededRandom
 import Testing
 
 import struct FoundationEssentials.Date
 
 /// What holds for every customer, tried on a few thousand made-up ones. The case number is the seed.
 @Suite struct PropertyTests {
-  static let cases = 0..<3_000
+  static let cases = 0..<SeededRandom.cases(3_000)
 
   /// One customer with everything needed to judge them.
   private struct Trial {

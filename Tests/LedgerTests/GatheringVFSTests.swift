@@ -113,7 +113,7 @@ import Testing
   private static func content(_ file: SQLiteFile) throws -> Content {
     Content(
       integrity: try file.first("PRAGMA integrity_check"),
-      items: try file.rows("SELECT id, length(value), substr(hex(value), 1, 32), number FROM item ORDER BY id"))
+      items: try file.rows("SELECT id, length(value), hex(substr(value, 1, 16)), number FROM item ORDER BY id"))
   }
 
   /// What a process would find that starts after this one was killed.

@@ -1,3 +1,5 @@
+import Glibc
+
 /// Random numbers that a seed brings back, on every machine: a failure that names its seed can be played again.
 ///
 /// SplitMix64, https://prng.di.unimi.it/splitmix64.c
@@ -16,4 +18,10 @@ public struct SeededRandom: RandomNumberGenerator, Sendable {
 
   /// A number from zero to `limit`, which is not among them.
   public mutating func below(_ limit: Int) -> Int { Int(next() % UInt64(limit)) }
+
+  /// The number of random cases that a test tries: all of them with `COUNTERSIGN_CASES=full`, as in `make cases`, else a
+  /// fifth.
+  public static func cases(_ full: Int) -> Int {
+    getenv("COUNTERSIGN_CASES").map { String(cString: $0) } == "full" ? full : max(1, full / 5)
+  }
 }

@@ -7,7 +7,8 @@ import Testing
 @Suite("Mutations of signed data")
 struct SignedDataMutationTests {
   /// `COUNTERSIGN_MUTATIONS` raises it.
-  private static let count = ProcessInfo.processInfo.environment["COUNTERSIGN_MUTATIONS"].flatMap { Int($0) } ?? 10_000
+  private static let count =
+    ProcessInfo.processInfo.environment["COUNTERSIGN_MUTATIONS"].flatMap { Int($0) } ?? SeededRandom.cases(10_000)
 
   private struct Original {
     let text: [UInt8]

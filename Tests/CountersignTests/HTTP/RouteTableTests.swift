@@ -211,8 +211,10 @@ import TestSupport
         // HEAD is GET without its body.
         let method = route.method == "HEAD" ? "GET" : route.method
         let rows = ofPath.filter { $0.method == method }
+        // Of those who are nobody, three are enough where there is nothing to reach.
+        let callers = rows.isEmpty ? credentials.filter { $0.status != nil } + credentials.prefix(3) : credentials
         for row in rows.isEmpty ? [Self.notAllowed(any, method)] : rows {
-          for credential in credentials {
+          for credential in callers {
             let expected = row.isOpen ? row.own : credential.status?(row) ?? 401
             let status = try await Self.status(route.method, row, credential.header, service.port)
             #expect(status == expected, "\(route.method) \(row.path ?? path) with \(credential.name)")
