@@ -20,13 +20,13 @@ public struct Readiness: Codable, Hashable, Sendable {
   public var clock: String
   /// The keys by which users' tokens are checked; absent where none are fetched.
   public var userKeys: String?
-  /// The role of the key that asks, `service` or `support`; absent in the answer of `/readyz`.
-  public var role: String?
+  /// The roles of the key that asks, of `service` and `support`; absent in the answer of `/readyz`.
+  public var roles: [String]?
 
   public init(
     status: String, ledger: String, appStore: String, profileStore: String, outbox: Outbox? = nil,
     pendingReceipts: Int? = nil, downgradeBrake: String, withheldByRules: Int, clock: String, userKeys: String? = nil,
-    role: String? = nil
+    roles: [String]? = nil
   ) {
     self.status = status
     self.ledger = ledger
@@ -38,7 +38,7 @@ public struct Readiness: Codable, Hashable, Sendable {
     self.withheldByRules = withheldByRules
     self.clock = clock
     self.userKeys = userKeys
-    self.role = role
+    self.roles = roles
   }
 
   enum CodingKeys: String, CodingKey {
@@ -51,7 +51,7 @@ public struct Readiness: Codable, Hashable, Sendable {
     case withheldByRules = "withheld_by_rules"
     case clock
     case userKeys = "user_keys"
-    case role
+    case roles
   }
 }
 

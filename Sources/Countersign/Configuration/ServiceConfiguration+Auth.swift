@@ -18,7 +18,9 @@ extension ServiceConfiguration {
       let problemsBefore = reader.findings.problems.count
       let key = "auth.api_keys"
       let rows = reader.mappings(
-        key, "of {name, role, sha256}", "Servers that may call: `{name, role: service or support, sha256}`")
+        key, "of {name, role, sha256}",
+        "Servers and staff that may call: `{name, role: service or support, sha256}`; `roles: [service, support]` in place "
+          + "of `role` for both")
       var keys: [APIKey] = []
       for node in rows {
         let origin = reader.file.origin(of: key, line: node.line)
@@ -183,12 +185,34 @@ extension ServiceConfiguration.Auth {
 extension APIKey {
   /// One item of `auth.api_keys`. The value of `sha256` is never quoted in a message: it may be the key itself.
   fileprivate init?(_ node: Node, _ reader: inout ConfigurationReader, origin: String) {
-    let names = ["name", "role", "sha256"]
-    guard let fields = reader.fields(of: node, known: names, required: names, what: "an API key", origin: origin),
-      let name = fields["name"], let roleName = fields["role"], let hash = fields["sha256"]
+    let what = "an API key"
+    guard
+      let members = reader.members(
+        of: node, known: ["name", "role", "roles", "sha256"], required: ["name", "sha256"], what: what, origin: origin),
+      let name = reader.single(members["name"], "\(what): name", origin: origin),
+      let hash = reader.single(members["sha256"], "\(what): sha256", origin: origin)
     else { return nil }
     guard isName(name, &reader, origin: origin) else { return nil }
-    let role = reader.field(roleName, ValueForm<Role>.choice, "\(Quotation.of(name)): role", origin: origin)
+    guard (members["role"] == nil) != (members["roles"] == nil) else {
+      reader.findings.problem(
+        origin,
+        members["role"] == nil
+          ? "\(what) lacks role" : "\(Quotation.of(name)) has both role and roles; keep one of them")
+      return nil
+    }
+    let key = members["role"] == nil ? "roles" : "role"
+    let words =
+      if let node = members["role"] {
+        [reader.single(node, "\(Quotation.of(name)): role", origin: origin)].compactMap(\.self)
+      } else {
+        reader.words(members["roles"], "\(Quotation.of(name)): roles", origin: origin)
+      }
+    let roles = words.compactMap {
+      reader.field($0, ValueForm<Role>.choice, "\(Quotation.of(name)): \(key)", origin: origin)
+    }
+    if members["roles"]?.sequence?.isEmpty == true {
+      reader.findings.problem(origin, "\(Quotation.of(name)): roles is empty")
+    }
     let digest = Digest(hexadecimal: hash)
     if digest == nil {
       reader.findings.problem(
@@ -196,8 +220,8 @@ extension APIKey {
         "\(Quotation.of(name)): sha256 must be the SHA-256 of the key in 64 lower-case hexadecimal digits; "
           + "printf %s \"$KEY\" | sha256sum prints it")
     }
-    guard let role, let digest else { return nil }
-    self.init(name: name, role: role, digest: digest)
+    guard let digest, !roles.isEmpty, roles.count == words.count else { return nil }
+    self.init(name: name, roles: Set(roles), digest: digest)
   }
 }
 

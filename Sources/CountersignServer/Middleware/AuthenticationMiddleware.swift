@@ -166,8 +166,9 @@ extension ServiceRequestContext {
     case .user: throw Problem(.forbidden, "A user's token may not do this.")
     case .app: throw .publicKey
     case .server(let server):
-      guard roles.contains(server.role) else {
-        throw Problem(.forbidden, "A key of the role '\(server.role.rawValue)' may not do this.")
+      guard roles.contains(where: server.roles.contains) else {
+        let names = server.roles.map { "'\($0.rawValue)'" }.sorted().joined(separator: " and ")
+        throw Problem(.forbidden, "A key of the role \(names) may not do this.")
       }
       return server
     }

@@ -2,7 +2,7 @@ import AppStore
 
 /// An API key of the configuration, known by its SHA-256: the service never has the key itself.
 package struct APIKey: Hashable, Sendable {
-  /// The holder of a key: the app's server, or support staff.
+  /// A part of a key's holder: the app's server, or support staff. A key may have both.
   package enum Role: String, Hashable, Sendable, CaseIterable {
     case service
     case support
@@ -40,12 +40,13 @@ package struct APIKey: Hashable, Sendable {
   }
 
   package let name: String
-  package let role: Role
+  /// At least one.
+  package let roles: Set<Role>
   package let digest: Digest
 
-  package init(name: String, role: Role, digest: Digest) {
+  package init(name: String, roles: Set<Role>, digest: Digest) {
     self.name = name
-    self.role = role
+    self.roles = roles
     self.digest = digest
   }
 }

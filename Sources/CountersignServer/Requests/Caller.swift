@@ -31,7 +31,7 @@ enum NamedCaller: Hashable, Sendable {
 struct ServerCaller: Hashable, Sendable {
   /// The name of the key in the configuration.
   var name: String
-  var role: APIKey.Role
+  var roles: Set<APIKey.Role>
 }
 
 /// The accepted keys: those of servers and staff as SHA-256 digests, those of apps in clear. They can be replaced while
@@ -73,7 +73,7 @@ package final class APIKeyring: Sendable {
     let digest = SHA256Digest(of: presented.utf8).bytes
     var found: APIKey?
     for key in keys.withLock({ $0 }) where isEqualInConstantTime(key.digest.bytes, digest) { found = key }
-    return found.map { ServerCaller(name: $0.name, role: $0.role) }
+    return found.map { ServerCaller(name: $0.name, roles: $0.roles) }
   }
 
   /// The form in which a key is configured: SHA-256 of its UTF-8, in lower-case hex.

@@ -32,7 +32,7 @@ struct GrantsController: Controller {
     let kind = try Self.kind(posted.kind)
     let endsAt = try Self.end(posted, from: now)
     let note = try posted.note.map(NoteText.checked)
-    guard note != nil || caller.role == .service else { throw NoteText.missing }
+    guard note != nil || caller.roles.contains(.service) else { throw NoteText.missing }
     let outcome = try await context.validating(
       await grants.give(
         kind, tier, to: user, from: now, until: endsAt, author: caller.name, note: note,
@@ -65,7 +65,7 @@ struct GrantsController: Controller {
         try await body.decode(GrantEndRequest.self, from: request, budget.loan()).value
       }
     let why = try posted?.note.map(NoteText.checked)
-    guard why != nil || caller.role == .service else { throw NoteText.missing }
+    guard why != nil || caller.roles.contains(.service) else { throw NoteText.missing }
     let note = Note(
       author: caller.name, text: why ?? "A grant was ended.", requestID: context.requestID, recordedAt: now())
     let outcome = try await context.validating(await grants.end(id, of: user, note: note, logger: context.logger))

@@ -41,11 +41,11 @@ struct HealthController: Sendable {
     return JSONBody.response(found, status: found.status == Self.serving ? .ok : .serviceUnavailable)
   }
 
-  /// As `ready`, and 200 in any state, with the role of the key.
+  /// As `ready`, and 200 in any state, with the roles of the key.
   func status(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireCaller(.support, .service)
     var found = await readiness()
-    found.role = caller.role.rawValue
+    found.roles = caller.roles.map(\.rawValue).sorted()
     return JSONBody.uncached(found)
   }
 

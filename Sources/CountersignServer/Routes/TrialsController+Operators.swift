@@ -37,11 +37,11 @@ extension TrialsController {
     let device = try Self.deviceID(context)
     let user = try request.parameter("user_id").map { name throws(Problem) in try UserID(checking: name) }
     guard !request.headers.isBodiless else {
-      throw caller.role == .service ? Self.nothingToChange : NoteText.missing
+      throw caller.roles.contains(.service) ? Self.nothingToChange : NoteText.missing
     }
     let posted = try await operatorBody.decode(TrialAmendmentRequest.self, from: request, budgets.support.loan()).value
     let note = try posted.note.map(NoteText.checked)
-    guard note != nil || caller.role == .service else { throw NoteText.missing }
+    guard note != nil || caller.roles.contains(.service) else { throw NoteText.missing }
     guard posted.expiresAt != nil || posted.sessionsTotal != nil else { throw Self.nothingToChange }
     let now = now()
     let endsAt = try posted.expiresAt.map { text throws(Problem) in

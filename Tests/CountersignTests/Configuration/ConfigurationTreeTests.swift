@@ -105,10 +105,18 @@ struct ConfigurationTreeTests {
       + "{name: Desk.1, role: support, sha256: \(SampleConfiguration.otherHash)}]"
     let keys = try SampleConfiguration().setting("auth.api_keys", text).load().auth.apiKeys
     #expect(keys.map(\.name) == ["cron", "Desk.1"])
-    #expect(keys.map(\.role) == [.service, .support])
+    #expect(keys.map(\.roles) == [[.service], [.support]])
     #expect(keys.first?.digest.bytes.prefix(4) == [0x01, 0x23, 0x45, 0x67])
     #expect(keys.last?.digest.bytes.prefix(4) == [0xfe, 0xdc, 0xba, 0x98])
     #expect(keys.allSatisfy { $0.digest.bytes.count == 32 })
+  }
+
+  @Test func `an API key may have both roles`() throws {
+    for roles in ["roles: [service, support]", "roles: [support, service]"] {
+      let text = "[{name: owner, \(roles), sha256: \"\(Self.hash)\"}]"
+      let keys = try SampleConfiguration().setting("auth.api_keys", text).load().auth.apiKeys
+      #expect(keys.map(\.roles) == [[.service, .support]])
+    }
   }
 
   @Test(
@@ -121,11 +129,15 @@ struct ConfigurationTreeTests {
       ("{role: service, sha256: H}", "an API key lacks name"),
       ("{name: a, sha256: H}", "an API key lacks role"),
       ("{name: a, role: service}", "an API key lacks sha256"),
+      ("{name: a, role: service, roles: [support], sha256: H}", "\"a\" has both role and roles; keep one of them"),
+      ("{name: a, roles: [], sha256: H}", "\"a\": roles is empty"),
+      ("{name: a, roles: [service, admin], sha256: H}", "\"a\": roles must be service or support, not \"admin\""),
+      ("{name: a, roles: {b: c}, sha256: H}", "\"a\": roles must be a word or a list of words"),
       ("{name: \"a b\", role: service, sha256: H}", "name must be up to 64 letters, digits and . _ -"),
       ("{name: a, role: service, sha256: abc}", "\"a\": sha256 must be the SHA-256 of the key in 64 lower-case"),
       ("{name: a, role: service, sha256: UPPER}", "\"a\": sha256 must be the SHA-256 of the key in 64 lower-case"),
-      ("{name: a, role: service, key: x}", "an API key has a key that is none of name, role, sha256"),
-      ("a", "an API key must be a mapping {name, role, sha256}"),
+      ("{name: a, role: service, key: x}", "an API key has a key that is none of name, role, roles, sha256"),
+      ("a", "an API key must be a mapping {name, role, roles, sha256}"),
       ("{name: cron, role: support, sha256: OTHER}", "the name \"cron\" is given twice"),
       ("{name: b, role: support, sha256: FIRST}", "\"b\" has the same sha256 as \"cron\""),
     ])

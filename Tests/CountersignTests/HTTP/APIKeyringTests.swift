@@ -7,8 +7,8 @@ import Testing
 @Suite struct APIKeyringTests {
   @Test func `only the very key is its caller`() throws {
     let keyring = APIKeyring([try key("cron", .service, "correct horse"), try key("desk", .support, "battery staple")])
-    #expect(keyring.caller(presenting: "correct horse") == ServerCaller(name: "cron", role: .service))
-    #expect(keyring.caller(presenting: "battery staple") == ServerCaller(name: "desk", role: .support))
+    #expect(keyring.caller(presenting: "correct horse") == ServerCaller(name: "cron", roles: [.service]))
+    #expect(keyring.caller(presenting: "battery staple") == ServerCaller(name: "desk", roles: [.support]))
     for wrong in ["", "correct hors", "correct horse ", "Correct horse", Settings.sha256("correct horse")] {
       #expect(keyring.caller(presenting: wrong) == nil)
     }
@@ -19,11 +19,11 @@ import Testing
     let keyring = APIKeyring([old])
     #expect(keyring.replace(by: [try key("desk", .support, "battery staple")]) == [old])
     #expect(keyring.caller(presenting: "correct horse") == nil)
-    #expect(keyring.caller(presenting: "battery staple") == ServerCaller(name: "desk", role: .support))
+    #expect(keyring.caller(presenting: "battery staple") == ServerCaller(name: "desk", roles: [.support]))
   }
 
   private func key(_ name: String, _ role: APIKey.Role, _ secret: String) throws -> APIKey {
     let digest = try #require(APIKey.Digest(hexadecimal: Settings.sha256(secret)))
-    return APIKey(name: name, role: role, digest: digest)
+    return APIKey(name: name, roles: [role], digest: digest)
   }
 }

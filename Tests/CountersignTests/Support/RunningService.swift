@@ -17,6 +17,8 @@ import Testing
 struct RunningService: Sendable {
   static let serviceKey = "service-key-for-tests"
   static let supportKey = "support-key-for-tests"
+  /// Of both roles.
+  static let ownerKey = "owner-key-for-tests"
   /// The key that copies of com.example.app carry.
   static let publicKey = "appl_forTestsOnly"
 
@@ -311,6 +313,7 @@ struct Settings: Sendable {
         api_keys:
           - { name: backend, role: service, sha256: \(Self.sha256(RunningService.serviceKey)) }
           - { name: desk, role: support, sha256: \(Self.sha256(RunningService.supportKey)) }
+          - { name: owner, roles: [service, support], sha256: \(Self.sha256(RunningService.ownerKey)) }
       \(keys)\(jwt)\(lines(signing))log: { level: trace }
       \(dialects)\(webhooks)\(optional)
       """

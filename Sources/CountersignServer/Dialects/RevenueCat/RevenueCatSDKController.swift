@@ -371,7 +371,7 @@ extension ServiceRequestContext {
   func requireAppOr(_ roles: APIKey.Role...) throws(Problem) -> Caller {
     switch caller {
     case .app(let key): return .app(key)
-    case .server(let server) where roles.contains(server.role): return .server(server)
+    case .server(let server) where roles.contains(where: server.roles.contains): return .server(server)
     case nil, .user, .server:
       throw Problem(.forbidden, "This route is for the public key of an app.")
     }

@@ -81,7 +81,7 @@ struct VerifyReceiptController: DialectController {
       throw .wrongPassword
     }
     if let server = common.keyring.caller(presenting: password) {
-      guard server.role == .service else { throw .wrongPassword }
+      guard server.roles.contains(.service) else { throw .wrongPassword }
       try common.limits.admit(.server(server), context)
       return nil
     }
