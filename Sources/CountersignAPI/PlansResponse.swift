@@ -25,15 +25,21 @@ extension PlansResponse {
     /// The display name; the tier's own where the catalog has none.
     public var name: String
     @Nullable public var description: String?
+    /// Whether it is sold. Users keep one that is not.
+    public var active: Bool
     /// By name.
     public var features: [String: Allowance]
     /// The products that give this tier, in the order of their IDs.
     public var products: [Product]
 
-    public init(tier: String, name: String, description: String?, features: [String: Allowance], products: [Product]) {
+    public init(
+      tier: String, name: String, description: String?, active: Bool = true, features: [String: Allowance],
+      products: [Product]
+    ) {
       self.tier = tier
       self.name = name
       self.description = description
+      self.active = active
       self.features = features
       self.products = products
     }
@@ -66,14 +72,22 @@ extension PlansResponse {
   /// A product of the App Store.
   public struct Product: Codable, Hashable, Sendable {
     public var productID: String
+    /// The display name; the ID where the catalog has none.
+    public var name: String
+    /// Whether it is sold. Purchases of one that is not count as before.
+    public var active: Bool
     public var kind: Kind
     /// ISO 8601, `P1M`; `nil` where the catalog does not say.
     @Nullable public var period: String?
     /// By currency, exact: `{"USD": "4.99"}`. The App Store charges its own price.
     public var prices: [String: String]
 
-    public init(productID: String, kind: Kind, period: String?, prices: [String: String]) {
+    public init(
+      productID: String, name: String, active: Bool = true, kind: Kind, period: String?, prices: [String: String]
+    ) {
       self.productID = productID
+      self.name = name
+      self.active = active
       self.kind = kind
       self.period = period
       self.prices = prices
@@ -81,7 +95,7 @@ extension PlansResponse {
 
     enum CodingKeys: String, CodingKey {
       case productID = "product_id"
-      case kind, period, prices
+      case name, active, kind, period, prices
     }
 
     /// The kind of a product.

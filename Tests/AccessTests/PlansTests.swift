@@ -1,4 +1,5 @@
 import Access
+import Entitlements
 import Foundation
 import Testing
 
@@ -28,5 +29,30 @@ import Testing
     let marked = offerings + [Offering(name: "c", isCurrent: true, packages: [])]
     #expect(Plans(plans: [], offerings: marked, timeZone: .utc).currentOffering?.name == "c")
     #expect(Plans(plans: [], timeZone: .utc).currentOffering == nil)
+  }
+
+  @Test func `a retired product is in no offering, and an offering of nothing else is gone`() {
+    let offerings = [
+      Offering(name: "old", isCurrent: true, packages: [.init(name: "$rc_monthly", product: "old.monthly")]),
+      Offering(
+        name: "new",
+        packages: [.init(name: "a", product: "old.monthly"), .init(name: "b", product: "new.monthly")]),
+    ]
+    let plans = Plans(
+      plans: [], terms: ["old.monthly": .init(isActive: false), "new.monthly": .init(name: "Monthly")],
+      offerings: offerings, timeZone: .utc)
+    #expect(plans.offerings == [Offering(name: "new", packages: [.init(name: "b", product: "new.monthly")])])
+    #expect(plans.currentOffering?.name == "new")
+  }
+
+  @Test func `nobody is sent to a retired tier`() {
+    let tiers: [Tier] = ["free", "pro", "premium"]
+    func upgrade(retired: Set<Tier>) -> Tier? {
+      let feature = Feature(name: "export", kind: .flag, values: ["pro": .flag(true)], tiers: tiers, retired: retired)
+      return feature.access(for: "free", at: Date(timeIntervalSince1970: 1_768_478_400), in: .utc, after: []).upgradeTo
+    }
+    #expect(upgrade(retired: []) == "pro")
+    #expect(upgrade(retired: ["pro"]) == "premium")
+    #expect(upgrade(retired: ["pro", "premium"]) == nil)
   }
 }

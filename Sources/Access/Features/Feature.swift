@@ -42,15 +42,21 @@ package struct Feature: Hashable, Sendable {
   let tiers: [Tier]
   /// The allowances in the order of `tiers`.
   let allowances: [Allowance]
+  /// The tiers that are no longer sold: nobody is sent to them.
+  let retired: Set<Tier>
 
   /// - Parameters:
   ///   - values: the allowances that the catalog names. Another tier has that of the next lower one that is named;
   ///     below all of them, nothing.
   ///   - tiers: all tiers of the catalog, ascending.
-  package init(name: FeatureName, kind: Kind, values: [Tier: Allowance], tiers: [Tier]) {
+  ///   - retired: those that are no longer sold.
+  package init(
+    name: FeatureName, kind: Kind, values: [Tier: Allowance], tiers: [Tier], retired: Set<Tier> = []
+  ) {
     self.name = name
     self.kind = kind
     self.tiers = tiers
+    self.retired = retired
     var last = kind.nothing
     allowances = tiers.map { tier in
       last = values[tier] ?? last

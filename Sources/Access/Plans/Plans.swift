@@ -7,21 +7,31 @@ package struct Plans: Hashable, Sendable {
     package let tier: Tier
     package let name: String?
     package let description: String?
+    /// Whether it is sold. Users keep one that is not.
+    package let isActive: Bool
 
-    package init(tier: Tier, name: String? = nil, description: String? = nil) {
+    package init(tier: Tier, name: String? = nil, description: String? = nil, isActive: Bool = true) {
       self.tier = tier
       self.name = name
       self.description = description
+      self.isActive = isActive
     }
   }
 
-  /// The period and the prices of a product, for receipts that do not name them.
+  /// The name of a product, whether it is sold, and its period and prices, for receipts that do not name them.
   package struct Terms: Hashable, Sendable {
+    package let name: String?
+    /// Purchases of one that is not sold count as before.
+    package let isActive: Bool
     package let period: BillingPeriod?
     /// By currency.
     package let prices: [String: Price]
 
-    package init(period: BillingPeriod? = nil, prices: [String: Price] = [:]) {
+    package init(
+      name: String? = nil, isActive: Bool = true, period: BillingPeriod? = nil, prices: [String: Price] = [:]
+    ) {
+      self.name = name
+      self.isActive = isActive
       self.period = period
       self.prices = prices
     }
@@ -41,6 +51,7 @@ package struct Plans: Hashable, Sendable {
   package let terms: [ProductID: Terms]
   /// In the order of the catalog.
   package let features: [Feature]
+  /// Without retired products, and without offerings of nothing else.
   package let offerings: [Offering]
   package let experiments: [Experiment]
   package let entitlements: EntitlementScope
@@ -54,7 +65,12 @@ package struct Plans: Hashable, Sendable {
     self.plans = plans
     self.terms = terms
     self.features = features
-    self.offerings = offerings
+    self.offerings = offerings.compactMap { offering in
+      let sold = offering.packages.filter { terms[$0.product]?.isActive ?? true }
+      guard !sold.isEmpty || offering.packages.isEmpty else { return nil }
+      return Offering(
+        name: offering.name, isCurrent: offering.isCurrent, packages: sold, metadata: offering.metadata)
+    }
     self.experiments = experiments
     self.entitlements = entitlements
     self.timeZone = timeZone

@@ -58,7 +58,9 @@ extension Feature {
   package func access(for tier: Tier, _ attempt: Attempt, usage: Usage) -> FeatureAccess {
     var access = allowance(of: tier).access(attempt, usage)
     if !access.isAllowed {
-      let place = places(above: tier).first { allowances[$0].access(attempt, usage).isAllowed }
+      let place = places(above: tier).first {
+        !retired.contains(tiers[$0]) && allowances[$0].access(attempt, usage).isAllowed
+      }
       access.upgradeTo = place.map { tiers[$0] }
     }
     return access

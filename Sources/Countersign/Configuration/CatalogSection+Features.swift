@@ -5,7 +5,9 @@ import YAML
 
 extension CatalogSection {
   /// Reads `catalog.features`: from a name to a kind and to what each tier has.
-  static func features(_ reader: inout ConfigurationReader, tiers: [Tier]) -> [Feature] {
+  static func features(_ reader: inout ConfigurationReader, plans: [Plans.Plan]) -> [Feature] {
+    let tiers = plans.map(\.tier)
+    let retired = Set(plans.filter { !$0.isActive }.map(\.tier))
     let key = "catalog.features"
     let rows = reader.mapping(
       key, "from feature to {tier: value}",
@@ -34,7 +36,7 @@ extension CatalogSection {
       if !mapping.contains(where: { $0.key.plainKey != "kind" && !$0.value.isNull }) {
         reader.findings.problem(origin, "\(what) says of no tier what it has")
       }
-      return Feature(name: FeatureName(name), kind: kind, values: values, tiers: tiers)
+      return Feature(name: FeatureName(name), kind: kind, values: values, tiers: tiers, retired: retired)
     }
   }
 

@@ -24,8 +24,8 @@ struct CatalogSection {
   /// Reads every part before it fails, so that one run reports all problems.
   init?(_ reader: inout ConfigurationReader) {
     let tiers = Self.tiers(&reader)
-    let products = Self.products(&reader, tiers: tiers.plans.map(\.tier.rawValue))
-    let features = Self.features(&reader, tiers: tiers.plans.map(\.tier))
+    let products = Self.products(&reader, plans: tiers.plans)
+    let features = Self.features(&reader, plans: tiers.plans)
     let offerings = Self.offerings(&reader, products: products.listed)
     let experiments = Self.experiments(&reader)
     let originalPurchase = Self.originalPurchase(&reader, tiers: tiers.plans.map(\.tier.rawValue))
@@ -61,13 +61,14 @@ struct CatalogSection {
     let items = reader.namedList(
       "catalog.tiers", atLeastOne: "tier",
       "The app's plans in ascending order; the first is for users who have bought nothing. Each is a word, or "
-        + "`word: {name, description, formerly}`: its display name, description and former words")
+        + "`word: {name, description, formerly, active}`: its display name, description and former words, and `active: "
+        + "false` for one that is no longer sold")
     var formerNames: [Tier: Tier] = [:]
     let plans = items.map { item in
       let what = "tier \(Quotation.of(item.name))"
       guard let node = item.members,
         let members = reader.members(
-          of: node, known: ["name", "description", "formerly"], what: what, origin: item.origin)
+          of: node, known: ["name", "description", "formerly", "active"], what: what, origin: item.origin)
       else { return Plans.Plan(tier: Tier(item.name)) }
       for former in reader.words(members["formerly"], "\(what): formerly", origin: item.origin) {
         if items.contains(where: { $0.name == former }) {
@@ -80,7 +81,8 @@ struct CatalogSection {
       return Plans.Plan(
         tier: Tier(item.name),
         name: reader.text(members["name"], upTo: 200, "\(what): name", origin: item.origin),
-        description: reader.text(members["description"], upTo: 2_000, "\(what): description", origin: item.origin))
+        description: reader.text(members["description"], upTo: 2_000, "\(what): description", origin: item.origin),
+        isActive: reader.boolean(members["active"], "\(what): active", origin: item.origin) ?? true)
     }
     return (plans, formerNames)
   }
@@ -94,13 +96,16 @@ struct CatalogSection {
     var listed: [String] = []
   }
 
-  private static func products(_ reader: inout ConfigurationReader, tiers: [String]) -> Products {
+  private static func products(_ reader: inout ConfigurationReader, plans: [Plans.Plan]) -> Products {
+    let tiers = plans.map(\.tier.rawValue)
+    let retired = Set(plans.filter { !$0.isActive }.map(\.tier))
     let key = "catalog.products"
     let rows = reader.mapping(
       key, "from product ID to {tier: …}",
-      "Product ID to `{tier, kind, period, price}`; kind is `subscription` (default), `lifetime`, "
+      "Product ID to `{tier, name, kind, period, price, active}`; kind is `subscription` (default), `lifetime`, "
         + "`non_renewing`, which needs a period, or `consumable`, which has no tier; period is a subscription's (`P1M`), "
-        + "price by currency (`{USD: 4.99}`)")
+        + "price by currency (`{USD: 4.99}`); name is for people; `active: false` takes it off paywalls, and purchases count "
+        + "as before")
     var products = Products()
     for (idNode, node) in rows {
       let origin = reader.file.origin(of: key, line: idNode.line)
@@ -111,12 +116,18 @@ struct CatalogSection {
       products.listed.append(id)
       let what = "product \(Quotation.of(id))"
       guard
-        let members = reader.members(of: node, known: ["tier", "kind", "period", "price"], what: what, origin: origin)
+        let members = reader.members(
+          of: node, known: ["tier", "name", "kind", "period", "price", "active"], what: what, origin: origin)
       else { continue }
-      let terms = terms(members, what, origin, &reader)
+      var terms = terms(members, what, origin, &reader)
+      let product = product(members, what, origin, tiers: tiers, period: terms?.period, &reader)
+      products.catalogued[ProductID(id)] = product
+      if let product, product.kind != .consumable, retired.contains(product.tier) {
+        let known = terms
+        terms = Plans.Terms(
+          name: known?.name, isActive: false, period: known?.period, prices: known?.prices ?? [:])
+      }
       products.terms[ProductID(id)] = terms
-      products.catalogued[ProductID(id)] = product(
-        members, what, origin, tiers: tiers, period: terms?.period, &reader)
     }
     if rows.isEmpty {
       reader.warning(key, "no product is catalogued: no purchase grants more than the lowest tier")
@@ -199,7 +210,11 @@ struct CatalogSection {
         }
       }
     }
-    return period == nil && prices.isEmpty ? nil : Plans.Terms(period: period, prices: prices)
+    let terms = Plans.Terms(
+      name: reader.text(members["name"], upTo: 200, "\(what): name", origin: origin),
+      isActive: reader.boolean(members["active"], "\(what): active", origin: origin) ?? true, period: period,
+      prices: prices)
+    return terms == Plans.Terms() ? nil : terms
   }
 }
 

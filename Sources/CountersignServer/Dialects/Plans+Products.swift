@@ -2,8 +2,9 @@ import Access
 import Entitlements
 
 extension Plans {
-  /// A product's name for people: that of its plan, else its ID.
+  /// A product's name for people: its own, that of its plan, else its ID.
   func title(of id: ProductID, _ product: Catalog.Product) -> String {
+    if let name = terms[id]?.name { return name }
     guard product.kind != .consumable else { return id.rawValue }
     return plans.first { $0.tier == product.tier }?.name ?? id.rawValue
   }

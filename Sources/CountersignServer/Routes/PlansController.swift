@@ -32,6 +32,7 @@ extension PlansResponse {
       plans: plans.plans.map { plan in
         Plan(
           tier: plan.tier.rawValue, name: plan.name ?? plan.tier.rawValue, description: plan.description,
+          active: plan.isActive,
           features: Dictionary(
             uniqueKeysWithValues: plans.features.map { ($0.name.rawValue, Allowance($0.allowance(of: plan.tier))) }),
           products: Product.all(of: plan.tier, plans, catalog))
@@ -64,7 +65,8 @@ extension PlansResponse.Product {
       .map { id, product in
         let terms = plans.terms[id]
         return Self(
-          productID: id.rawValue, kind: Kind(rawValue: product.kind.rawValue), period: terms?.period?.text,
+          productID: id.rawValue, name: terms?.name ?? id.rawValue, active: terms?.isActive ?? true,
+          kind: Kind(rawValue: product.kind.rawValue), period: terms?.period?.text,
           prices: terms?.prices.mapValues(\.text) ?? [:])
       }
   }

@@ -33,8 +33,9 @@ struct CatalogConfigurationTests {
   }
 
   @Test(arguments: [
-    ("pro: {nam: x}", "tier \"pro\" has a key that is none of name, description, formerly; did you mean name?"),
-    ("pro: x", "tier \"pro\" must be a mapping {name, description, formerly}"),
+    ("pro: {nam: x}", "tier \"pro\" has a key that is none of name, description, formerly, active; did you mean name?"),
+    ("pro: x", "tier \"pro\" must be a mapping {name, description, formerly, active}"),
+    ("pro: {active: no}", "tier \"pro\": active must be true or false, not \"no\""),
     ("pro: {name: [x]}", "tier \"pro\": name must be a single value"),
     ("pro: {name: \"\"}", "tier \"pro\": name must be 1 to 200 characters on one line"),
     ("pro: {name: \"a\\nb\"}", "tier \"pro\": name must be 1 to 200 characters on one line"),
@@ -177,6 +178,30 @@ struct CatalogConfigurationTests {
     let problems = Self.sample.setting("catalog.features", "\n    f:\n      free: false\n      pro: maybe").problems()
     #expect(
       problems.count == 1 && problems[0].hasPrefix("catalog.features in countersign.yaml line 10: "), "\(problems)")
+  }
+
+  @Test func `a retired product or plan counts as before, and no offering has it`() throws {
+    let configuration = try SampleConfiguration().setting(
+      "catalog.tiers", "\n    - free\n    - pro\n    - gold: { active: false }"
+    ).setting(
+      "catalog.products",
+      """
+
+          a: { tier: pro, name: Pro by the month }
+          b: { tier: pro, active: false, price: { USD: 4.99 } }
+          c: { tier: gold, period: P1M }
+      """
+    ).setting(
+      "catalog.offerings", "\n    o: { packages: { m: a, y: b, g: c } }\n    p: { packages: { y: b } }"
+    ).load()
+    #expect(configuration.catalog.products.mapValues(\.tier) == ["a": "pro", "b": "pro", "c": "gold"])
+    #expect(configuration.plans.plans.map(\.isActive) == [true, true, false])
+    #expect(
+      configuration.plans.terms == [
+        "a": .init(name: "Pro by the month"), "b": .init(isActive: false, prices: ["USD": Price(milliunits: 4_990)]),
+        "c": .init(isActive: false, period: BillingPeriod("P1M")),
+      ])
+    #expect(configuration.plans.offerings == [Offering(name: "o", packages: [.init(name: "m", product: "a")])])
   }
 
   // MARK: - Offerings and experiments

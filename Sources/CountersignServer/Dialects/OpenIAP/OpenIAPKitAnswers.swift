@@ -159,13 +159,14 @@ struct OpenIAPProducts: Encodable {
   private init(products: [Product]) { self.products = products }
 
   init(_ catalog: Catalog, _ plans: Plans, at now: Date) {
-    products = catalog.products.sorted { $0.key.rawValue < $1.key.rawValue }.map { id, product in
-      let price = plans.terms[id]?.price()
-      return Product(
-        productId: id.rawValue,
-        type: Product.typeName(of: product.kind),
-        title: plans.title(of: id, product), currency: price?.currency, priceAmountMicros: price?.micros,
-        billingPeriod: plans.terms[id]?.period?.text, updatedAt: now.millisecondsSince1970)
-    }
+    products = catalog.products.filter { plans.terms[$0.key]?.isActive ?? true }
+      .sorted { $0.key.rawValue < $1.key.rawValue }.map { id, product in
+        let price = plans.terms[id]?.price()
+        return Product(
+          productId: id.rawValue,
+          type: Product.typeName(of: product.kind),
+          title: plans.title(of: id, product), currency: price?.currency, priceAmountMicros: price?.micros,
+          billingPeriod: plans.terms[id]?.period?.text, updatedAt: now.millisecondsSince1970)
+      }
   }
 }

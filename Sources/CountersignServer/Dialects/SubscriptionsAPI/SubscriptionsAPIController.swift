@@ -31,7 +31,7 @@ struct SubscriptionsAPIController: DialectController {
     planBodies = Dictionary(zip(common.useCases.plans.plans.map(\.tier), plans)) { first, _ in first }
     plansBody = JSONBody.encode(
       SubscriptionsAPIPlans(
-        plans: zip(common.useCases.plans.plans, plans).map { plan, body in
+        plans: zip(common.useCases.plans.plans, plans).filter(\.0.isActive).map { plan, body in
           SubscriptionsAPIPlans.Plan(plan: body, features: names.limits(of: plan.tier))
         }))
     plansTag = CachedAnswer.tag(of: plansBody)
