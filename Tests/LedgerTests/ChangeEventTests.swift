@@ -38,6 +38,40 @@ import Testing
     }
   }
 
+  @Test func `the newest events of some types are read backwards, page by page`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      for number in 1...5 {
+        let user = UserID("user-\(number)")
+        try await record(ledger, user, evidence("\(number)", expires: 1_000))
+        try await ledger.record([AppEvent(user: user, type: "seen", at: at(5_000), properties: "{}")], at: at(5_000))
+      }
+      let types: [EventType] = [.subscriptionStarted, .trialStarted]
+      var (seen, place) = ([String](), Int64?.none)
+      repeat {
+        let page = try await ledger.newestChangeEvents(of: types, before: place, limit: 2)
+        seen += page.events.map(\.user.rawValue)
+        place = page.before
+      } while place != nil
+      #expect(seen == ["user-5", "user-4", "user-3", "user-2", "user-1"])
+      let refunds = try await ledger.newestChangeEvents(of: [.subscriptionRefunded], before: nil, limit: 2)
+      #expect(refunds.events.isEmpty && refunds.before == nil)
+      let first = try await ledger.newestChangeEvents(of: types, before: 1, limit: 2)
+      #expect(first.events.isEmpty && first.before == nil)
+    }
+  }
+
+  @Test func `a look for the newest events goes back some thousands, and says where to go on`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await record(ledger, "anna", evidence("1", expires: 1_000))
+      let events = (0..<50).map { _ in AppEvent(user: "ben", type: "seen", at: at(5_000), properties: "{}") }
+      for _ in 0..<(Int(NewestChanges.reach) / 50) { try await ledger.record(events, at: at(5_000)) }
+      let near = try await ledger.newestChangeEvents(of: [.subscriptionStarted], before: nil, limit: 1)
+      #expect(near.events.isEmpty && near.before == 2)
+      let far = try await ledger.newestChangeEvents(of: [.subscriptionStarted], before: near.before, limit: 1)
+      #expect(far.events.map(\.user) == ["anna"] && far.before == nil)
+    }
+  }
+
   @Test func `an ID names its event`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await record(ledger, "anna", evidence("1"))

@@ -31,6 +31,7 @@ struct EventsController: Controller {
 
   func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
     router.serve("/v1/events", [.get: list, .post: report])
+    router.serve("/v1/events/newest", [.get: newest])
   }
 
   // MARK: GET
@@ -163,7 +164,7 @@ struct EventsController: Controller {
     return min(moment, now)
   }
 
-  private static func response(_ body: ByteBuffer) -> Response {
+  static func response(_ body: ByteBuffer) -> Response {
     Response(
       status: .ok, headers: [.contentType: "application/json", .cacheControl: "no-store"],
       body: ResponseBody(byteBuffer: body))
@@ -172,10 +173,13 @@ struct EventsController: Controller {
 
 extension Request {
   /// The place in the order of events after which a page begins: `after`, of the answer before.
-  func eventPosition() throws(Problem) -> Int64 {
-    guard let text = try parameter("after") else { return 0 }
+  func eventPosition() throws(Problem) -> Int64 { try eventPosition("after", from: "next") ?? 0 }
+
+  /// A place in the order of events, as the answer before named it; `nil` without one.
+  func eventPosition(_ name: Substring, from member: String) throws(Problem) -> Int64? {
+    guard let text = try parameter(name) else { return nil }
     guard text.utf8.count <= 18, text.utf8.allSatisfy({ (48...57).contains($0) }), let position = Int64(text) else {
-      throw Problem(.malformedRequest, "'after' is unknown: take it from 'next' of the previous answer.")
+      throw Problem(.malformedRequest, "'\(name)' is unknown: take it from '\(member)' of the previous answer.")
     }
     return position
   }

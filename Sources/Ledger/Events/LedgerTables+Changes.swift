@@ -32,7 +32,7 @@ extension LedgerTables {
     try appendChangeEvent(type.rawValue, of: user, at: moment, recordedAt: moment, detail)
   }
 
-  private static func changeEvents(where condition: String) -> SQL {
+  static func changeEvents(where condition: String) -> SQL {
     SQL(
       """
       SELECT change.sequence, change.type, change.user_id,
@@ -59,7 +59,7 @@ extension LedgerTables {
     try all(Self.eventsOfUser, sequence, last, key, read: Self.changeEvent)
   }
 
-  private static func changeEvent(_ row: SQLRow) throws -> ChangeEvent {
+  static func changeEvent(_ row: SQLRow) throws -> ChangeEvent {
     func entitlement(_ column: Int) throws -> Entitlement? {
       try row.get(column, as: String?.self).map { try StoredForm.value(Entitlement.self, $0) }
     }

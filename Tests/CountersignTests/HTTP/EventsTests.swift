@@ -139,6 +139,33 @@ import TestSupport
     }
   }
 
+  @Test func `support reads the newest purchases first, and no other types`() async throws {
+    try await run { service, store, _ in
+      for number in 1...3 as ClosedRange<Int64> {
+        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: number).receiptData
+        _ = try await service.validate(receipt, user: "user-\(number)")
+        _ = try await service.send(
+          .post, "/v1/events", body: #"{"events":[{"type":"seen","user_id":"user-\#(number)"}]}"#)
+      }
+      let path = "/v1/events/newest?types=subscription.started,trial.started"
+      let newest = try await service.send(.get, "\(path)&limit=2", key: RunningService.supportKey)
+      #expect(newest.status == 200 && newest.header("Cache-Control") == "no-store", "\(newest.text)")
+      #expect(newest.array("events").map { $0["user_id"] as? String } == ["user-3", "user-2"])
+      let older = try await service.send(
+        .get, "\(path)&limit=2&before=\(newest.object["before"] as? String ?? "")", key: RunningService.supportKey)
+      #expect(older.array("events").map { $0["user_id"] as? String } == ["user-1"])
+      #expect(older.object["before"] is NSNull)
+      for query in [
+        "", "?types=", "?types=seen", "?types=subscription.started,", "?types=subscription.started&before=x",
+        "?types=subscription.started&limit=201", "?types=subscription.started&types=trial.started",
+        "?types=" + Array(repeating: "trial.started", count: 7).joined(separator: ","),
+      ] {
+        let answer = try await service.send(.get, "/v1/events/newest\(query)")
+        #expect(answer.status == 400 && answer["code"] == "malformed_request", "\(query)")
+      }
+    }
+  }
+
   @Test func `a query that is none is refused`() async throws {
     try await RunningService.run(apple: .unreachable) { service in
       for query in [

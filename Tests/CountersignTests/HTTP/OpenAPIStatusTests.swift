@@ -105,6 +105,8 @@ import TestSupport
         headers: [TransportHeader("Idempotency-Key", "one")]),
       Ask(method: .get, path: "/v1/revalidations/1"),
       Ask(method: .get, path: "/v1/events"),
+      Ask(method: .get, path: "/v1/events/newest?types=subscription.started,subscription.renewed&limit=1"),
+      Ask(method: .get, path: "/v1/events/newest?types=paywall_viewed"),
       Ask(method: .post, path: "/v1/events", key: token, body: #"{"events":[{"type":"paywall_viewed"}]}"#),
       Ask(method: .get, path: "/v1/webhooks"), Ask(method: .get, path: "/v1/webhooks/dead?webhook=shop"),
       Ask(method: .post, path: "/v1/webhooks/redeliver", body: #"{"webhook":"shop"}"#),

@@ -140,6 +140,9 @@ import TestSupport
       method: "GET", route: "/v1/revalidations/{run_id}", path: "/v1/revalidations/7", own: 403, other: 403,
       service: 404, support: 404),
     Row(method: "GET", route: "/v1/events", own: 403, other: 403, service: 200, support: 403),
+    Row(
+      method: "GET", route: "/v1/events/newest", path: "/v1/events/newest?types=subscription.refunded", own: 403,
+      other: 403, service: 200, support: 200),
     // A server has to name the user of each event.
     Row(
       method: "POST", route: "/v1/events", body: #"{"events":[{"type":"paywall_viewed"}]}"#, own: 200, other: 200,
@@ -192,6 +195,10 @@ import TestSupport
       Credential(name: "another user", header: "Bearer \(try TokenMint.user(other, at: clock))") { $0.other },
       Credential(name: "a service key", header: "Bearer \(RunningService.serviceKey)") { $0.service },
       Credential(name: "a support key", header: "Bearer \(RunningService.supportKey)") { $0.support },
+      // Whatever either role may do.
+      Credential(name: "a key of both roles", header: "Bearer \(RunningService.ownerKey)") {
+        min($0.service, $0.support)
+      },
       Credential(name: "a public key", header: "Bearer \(RunningService.publicKey)") { $0.app },
     ]
   }
