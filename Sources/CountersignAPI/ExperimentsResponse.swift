@@ -67,19 +67,22 @@ public struct ExperimentsResponse: Codable, Hashable, Sendable {
     public var isRunning: Bool
     /// Whether the shares of users differ from the weights (sample ratio mismatch); `null` for too few users.
     @Nullable public var hasStrangeShares: Bool?
+    /// The variant with a surely higher conversion than every other one; `null` while it is too early to say.
+    @Nullable public var ahead: String?
     public var variants: [Variant]
 
     private enum CodingKeys: String, CodingKey {
       case name
       case isRunning = "running"
       case hasStrangeShares = "sample_ratio_mismatch"
-      case variants
+      case ahead, variants
     }
 
-    public init(name: String, isRunning: Bool, hasStrangeShares: Bool?, variants: [Variant]) {
+    public init(name: String, isRunning: Bool, hasStrangeShares: Bool?, ahead: String? = nil, variants: [Variant]) {
       self.name = name
       self.isRunning = isRunning
       _hasStrangeShares = Nullable(wrappedValue: hasStrangeShares)
+      _ahead = Nullable(wrappedValue: ahead)
       self.variants = variants
     }
   }

@@ -62,6 +62,8 @@ public struct FiguresResponse: Codable, Hashable, Sendable {
     /// Users who saw a paywall for the first time, and those of them who have paid since.
     public var viewers: Int64
     public var purchasers: Int64
+    /// Those that ended less those that came back, per one that was active before the period; `null` if none was.
+    @Nullable public var churn: Double?
     /// By currency.
     public var money: [Money]
 
@@ -71,14 +73,15 @@ public struct FiguresResponse: Codable, Hashable, Sendable {
       case trialStarts = "trial_starts"
       case trialConversions = "trial_conversions"
       case trialsPending = "trials_pending"
-      case users, conversions, viewers, purchasers, money
+      case users, conversions, viewers, purchasers, churn, money
     }
 
     public init(
       from: String, to: String, active: Int64, trials: Int64, grace: Int64, new: Int64, existing: Int64,
       ended: Int64, resubscribed: Int64, payments: Int64, refundedPayments: Int64, trialStarts: Int64,
       trialConversions: Int64,
-      trialsPending: Int64, users: Int64, conversions: Int64, viewers: Int64, purchasers: Int64, money: [Money]
+      trialsPending: Int64, users: Int64, conversions: Int64, viewers: Int64, purchasers: Int64, churn: Double? = nil,
+      money: [Money]
     ) {
       self.from = from
       self.to = to
@@ -98,6 +101,7 @@ public struct FiguresResponse: Codable, Hashable, Sendable {
       self.conversions = conversions
       self.viewers = viewers
       self.purchasers = purchasers
+      _churn = Nullable(wrappedValue: churn)
       self.money = money
     }
   }

@@ -27,18 +27,28 @@ struct ExperimentsController: Controller {
     let former = figures.counts.filter { !names.contains($0.key) && !$0.value.isEmpty }.sorted { $0.key < $1.key }
       .map { name, counts in
         ExperimentsResponse.Experiment(
-          name: name, isRunning: false, hasStrangeShares: nil, variants: .init(counts, after: []))
+          name: name, isRunning: false, hasStrangeShares: nil, ahead: Self.ahead(counts),
+          variants: .init(counts, after: []))
       }
     return JSONBody.response(ExperimentsResponse(pending: figures.pending, experiments: known + former))
+  }
+
+  /// - Parameter counts: by variant and currency.
+  fileprivate static func ahead(_ counts: [String: [String: VariantCounts]]) -> String? {
+    VariantCounts.ahead(counts.mapValues { $0[""] ?? VariantCounts() })
   }
 }
 
 extension ExperimentsResponse.Experiment {
   /// - Parameter counts: by variant and currency.
   fileprivate init(_ experiment: Experiment, _ counts: [String: [String: VariantCounts]]) {
+    let hasStrangeShares = experiment.hasStrangeShares(counts.mapValues { $0[""]?.exposed ?? 0 })
+    // A variant without a weight is shown to nobody new; one that nobody saw yet is too young for a comparison.
+    let shown = Dictionary(
+      uniqueKeysWithValues: experiment.variants.filter { $0.weight > 0 }.map { ($0.name, counts[$0.name] ?? [:]) })
     self.init(
-      name: experiment.name, isRunning: true,
-      hasStrangeShares: experiment.hasStrangeShares(counts.mapValues { $0[""]?.exposed ?? 0 }),
+      name: experiment.name, isRunning: true, hasStrangeShares: hasStrangeShares,
+      ahead: hasStrangeShares == true ? nil : ExperimentsController.ahead(shown),
       variants: .init(counts, after: experiment.variants))
   }
 }

@@ -8,10 +8,12 @@ import Ledger
 extension FiguresResponse {
   init(_ report: FigureReport) {
     let series = report.series
+    let before = FigureCounts(sum: series.before.values)[.active]
+    let levels = [before] + series.periods.map { $0.total[.active] }
     let users = report.users(in: series.span.days)
     let attempts = report.webhooks.reduce(0) { $0 + $1.delivered + $1.failed }
     self.init(
-      activeBefore: FigureCounts(sum: series.before.values)[.active], churn: series.churn.map(Self.rounded),
+      activeBefore: before, churn: series.churn.map(Self.rounded),
       trialConversion: series.trialConversion.map(Self.rounded), refundRate: series.refundRate.map(Self.rounded),
       conversion: Self.ratio(users[.conversions], of: users[.users]),
       paywallConversion: Self.ratio(users[.purchasers], of: users[.viewers]),
@@ -39,10 +41,10 @@ extension FiguresResponse {
           month: FiguresResponse.day($0.month).prefix(7).description, subscriptions: $0.subscriptions, active: $0.active
         )
       },
-      periods: series.periods.map { Period($0, report.users(in: $0.days)) })
+      periods: zip(series.periods, levels).map { Period($0, after: $1, report.users(in: $0.days)) })
   }
 
-  private static func ratio(_ part: Int64?, of whole: Int64?) -> Double? {
+  static func ratio(_ part: Int64?, of whole: Int64?) -> Double? {
     guard let whole, whole > 0 else { return nil }
     return rounded(Double(part ?? 0) / Double(whole))
   }
@@ -56,7 +58,8 @@ extension FiguresResponse {
 }
 
 extension FiguresResponse.Period {
-  init(_ period: FigureSeries.Period, _ users: [UserProgress.Step: Int64]) {
+  /// - Parameter active: the paid subscriptions before it.
+  init(_ period: FigureSeries.Period, after active: Int64, _ users: [UserProgress.Step: Int64]) {
     let total = period.total
     self.init(
       from: FiguresResponse.day(period.days.lowerBound), to: FiguresResponse.day(period.days.upperBound - 1),
@@ -66,6 +69,7 @@ extension FiguresResponse.Period {
       trialStarts: total[.trialStarts], trialConversions: total[.trialConversions],
       trialsPending: total[.trialsPending], users: users[.users] ?? 0, conversions: users[.conversions] ?? 0,
       viewers: users[.viewers] ?? 0, purchasers: users[.purchasers] ?? 0,
+      churn: FiguresResponse.ratio(total[.ended] - total[.resubscribed], of: active),
       money: FiguresResponse.Money.list(period.counts))
   }
 }
