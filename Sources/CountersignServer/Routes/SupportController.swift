@@ -65,7 +65,7 @@ struct SupportController: Controller {
         await ledger.timeline(of: user, before: position, limit: limit),
         await ledger.profile(of: user)
       ))
-    let evidence = profile?.evidence ?? []
+    let evidence = try await context.reading(await ledger.includingPast(profile?.evidence ?? [], of: user))
     let now = now()
     return JSONBody.uncached(
       HistoryResponse(
@@ -89,7 +89,7 @@ struct SupportController: Controller {
       }
     defer { withExtendedLifetime(posted?.loan) {} }
     let text = try posted?.value.note.map(NoteText.checked)
-    guard text != nil || caller.role == .service else { throw NoteText.missing }
+    guard text != nil || caller.roles.contains(.service) else { throw NoteText.missing }
     let said = text.map { note(of: caller, $0, context) }
     let answer = try await context.validating(
       await revalidation.revalidate(user, note: said, requestID: context.requestID, logger: context.logger))
