@@ -61,11 +61,17 @@ static const unsigned char privacy_js[] = {
 static const unsigned char purchases_js[] = {
 #embed "../CountersignServer/Console/Page/purchases.js"
 };
+static const unsigned char recent_js[] = {
+#embed "../CountersignServer/Console/Page/recent.js"
+};
 static const unsigned char runs_js[] = {
 #embed "../CountersignServer/Console/Page/runs.js"
 };
 static const unsigned char service_js[] = {
 #embed "../CountersignServer/Console/Page/service.js"
+};
+static const unsigned char tables_js[] = {
+#embed "../CountersignServer/Console/Page/tables.js"
 };
 static const unsigned char timeline_js[] = {
 #embed "../CountersignServer/Console/Page/timeline.js"
@@ -78,6 +84,9 @@ static const unsigned char verdict_js[] = {
 };
 static const unsigned char webhooks_js[] = {
 #embed "../CountersignServer/Console/Page/webhooks.js"
+};
+static const unsigned char welcome_js[] = {
+#embed "../CountersignServer/Console/Page/welcome.js"
 };
 
 #define RESOURCE(name, bytes) {name, bytes, sizeof(bytes)}
@@ -101,12 +110,15 @@ static const struct resource resources[] = {
     RESOURCE("page.js", page_js),
     RESOURCE("privacy.js", privacy_js),
     RESOURCE("purchases.js", purchases_js),
+    RESOURCE("recent.js", recent_js),
     RESOURCE("runs.js", runs_js),
     RESOURCE("service.js", service_js),
+    RESOURCE("tables.js", tables_js),
     RESOURCE("timeline.js", timeline_js),
     RESOURCE("user.js", user_js),
     RESOURCE("verdict.js", verdict_js),
     RESOURCE("webhooks.js", webhooks_js),
+    RESOURCE("welcome.js", welcome_js),
 };
 
 struct resource resource_named(const char *name) {

@@ -82,7 +82,7 @@ extension SupportPageTests {
           #expect(try await browser.text("#brake-title") == "A changed configuration is held back")
           try await browser.screenshot("withheld-by-rules-light")
           try await lookUp(browser, "user-1")
-          try await browser.wait("#status", says: "User user-1: the tier is pro, active.")
+          try await standing(browser, "user-1", "pro\nactive")
           #expect(try await browser.isVisible("#brake"))
           try await browser.click("#brake-form button")
           try await browser.wait("#confirm-title", says: "Release the brake?")
@@ -91,7 +91,7 @@ extension SupportPageTests {
           #expect(try await service.send(.get, "/v1/brake")["withheld_by_rules"] == "0")
           try await eventually { try await service.profile("user-1")["tier"] == "free" }
           try await lookUp(browser, "user-1")
-          try await browser.wait("#status", says: "User user-1: the tier is free, active.")
+          try await standing(browser, "user-1", "free\nactive")
           try await browser.waitUntil("return document.getElementById('brake').hidden")
           #expect(try await browser.complaints() == [])
         }

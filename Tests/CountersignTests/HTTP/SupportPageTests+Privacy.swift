@@ -22,21 +22,24 @@ extension SupportPageTests {
         try await browser.resize(width: width, height: 760)
         try await enter(browser, world.service)
         try await lookUp(browser, "anna")
-        try await browser.wait("#status", says: "User anna: the tier is free, expired.")
+        try await standing(browser, "anna", "free\nexpired")
         // What the browser is given to save.
         _ = try await browser.evaluate(
           """
           const former = URL.createObjectURL
           URL.createObjectURL = (blob) => { blob.text().then((text) => { window.saved = text }); return former(blob) }
           """)
+        try await open(browser, "export")
         try await browser.click("\(Self.exportForm) button")
         try await browser.wait(
           "\(Self.exportForm) .message.good", says: "Exported. Purchases: 1; lines of the history:")
         let saved = try await browser.evaluate("return window.saved") as? String ?? ""
         #expect(saved.contains(#""user_id": "anna""#) && saved.contains(id) && saved.contains("receipt_data"))
 
+        try await open(browser, "erase")
         try await browser.click("\(Self.eraseForm) button")
         try await browser.wait("#erase-id-error", says: "Type the user ID.")
+        try await open(browser, "erase")
         try await browser.type("Anna" + Browser.Key.enter.rawValue, into: "#erase-id")
         try await browser.wait("#erase-id-error", says: "This is not the ID of the user shown here.")
         #expect(try await browser.focus() == "erase-id")
@@ -45,6 +48,7 @@ extension SupportPageTests {
         #expect(try await world.service.ledger.isKnown("anna"))
 
         _ = try await browser.evaluate("document.getElementById('erase-id').value = ''")
+        try await open(browser, "erase")
         try await browser.type("anna" + Browser.Key.enter.rawValue, into: "#erase-id")
         try await browser.wait("#status", says: "Erased. Kept without the name: purchases 1, lines of")
         #expect(try await result(browser).isEmpty)

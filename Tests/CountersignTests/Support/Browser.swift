@@ -140,6 +140,11 @@ final class Browser: Sendable {
       "Emulation.setEmulatedMedia", ["features": [["name": "prefers-color-scheme", "value": scheme]]])
   }
 
+  /// - Parameter zone: an IANA name.
+  func live(in zone: String) async throws {
+    try await devTools("Emulation.setTimezoneOverride", ["timezoneId": zone])
+  }
+
   // MARK: What a person sees
 
   func text(_ selector: String) async throws -> String {

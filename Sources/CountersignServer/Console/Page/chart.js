@@ -1,7 +1,8 @@
 // A chart over periods, drawn as SVG: lines, and bars above and below zero. Its values are read out period by period, with a
-// pointer or with the arrow keys, and are in a table that can be opened.
+// pointer or with the arrow keys, and are in a table that can be opened. Until then the span as a whole is told.
 
-import {el, svg, table} from './elements.js'
+import {el, svg} from './elements.js'
+import {number, table} from './tables.js'
 
 const height = 150
 const top = 8
@@ -19,8 +20,9 @@ function scale(series, length, isWhole) {
   let [least, greatest] = [0, 0]
   for (let index = 0; index < length; index += 1) {
     const sum = (part) => series.filter((one) => one.kind === part).reduce((sum, one) => sum + one.values[index], 0)
-    greatest = Math.max(greatest, sum('bar'), ...series.filter((one) => one.kind === 'line').map((one) => one.values[index]))
-    least = Math.min(least, -sum('below'))
+    const lines = series.filter((one) => one.kind === 'line').map((one) => one.values[index] ?? 0)
+    greatest = Math.max(greatest, sum('bar'), ...lines)
+    least = Math.min(least, -sum('below'), ...lines)
   }
   let size = step(greatest - least || 1)
   if (isWhole) size = Math.max(1, size)
@@ -35,29 +37,38 @@ function scale(series, length, isWhole) {
 /// - Parameters:
 ///   - name: what is shown, for those who do not see it.
 ///   - periods: each with `short`, for the axis, and `long`, for what is read out.
-///   - series: each with a name, a `tone`, one of `line`, `bar` and `below` as its `kind`, and a value for each period.
+///   - series: each with a name, a `tone`, one of `line`, `bar` and `below` as its `kind`, and a value for each period; of a
+///     line `null` where there is none. Of bars the whole span has the sum, of a line the last value.
 ///   - format: a value as text.
 ///   - axis: a value as a short text.
 /// - Returns: the element, and what draws it at its present width.
 export function chart({name, periods, series, format, axis = format, isWhole = true}) {
   const last = periods.length - 1
-  const values = (index) => series.map((one) => `${one.name} ${format(one.values[index])}`)
+  const whole = last > 0 ? `${periods[0].long} to ${periods[last].long}` : periods[0].long
+  /// The name and the value of a series; of the whole span without an index.
+  const told = (one, index) => index !== null ? [one.name, format(one.values[index])]
+    : one.kind === 'line' ? [`${one.name} ${one.at || 'now'}`, format(one.values[last])]
+      : [one.name, format(one.values.reduce((sum, value) => sum + value, 0))]
   const readout = el('p', {class: 'readout', 'aria-hidden': 'true'})
   const picture = el('div', {class: 'plot', role: 'slider', tabindex: 0, 'aria-label': name,
     'aria-valuemin': 0, 'aria-valuemax': last, 'aria-orientation': 'horizontal'})
   const {least, greatest, marks} = scale(series, periods.length, isWhole)
-  let chosen = last
+  let chosen = null
   let cursor = null
   let x = () => 0
 
+  /// - Parameter index: of a period; `null` for the whole span.
   function choose(index) {
-    chosen = Math.min(Math.max(index, 0), last)
-    picture.setAttribute('aria-valuenow', chosen)
-    picture.setAttribute('aria-valuetext', `${periods[chosen].long}: ${values(chosen).join(', ')}`)
-    readout.replaceChildren(el('span', null, periods[chosen].long),
-      ...series.map((one) => el('span', null, svg('svg', {viewBox: '0 0 10 10'}, swatch(one)), `${one.name} `,
-        el('strong', null, format(one.values[chosen])))))
-    if (cursor) for (const end of ['x1', 'x2']) cursor.setAttribute(end, x(chosen))
+    chosen = index === null ? null : Math.min(Math.max(index, 0), last)
+    const name = chosen === null ? whole : periods[chosen].long
+    const values = series.map((one) => [one, ...told(one, chosen)])
+    picture.setAttribute('aria-valuenow', chosen ?? last)
+    picture.setAttribute('aria-valuetext', `${name}: ${values.map(([, ...words]) => words.join(' ')).join(', ')}`)
+    readout.replaceChildren(el('span', null, name), ...values.map(([one, word, value]) =>
+      el('span', null, svg('svg', {viewBox: '0 0 10 10'}, swatch(one)), `${word} `, el('strong', null, value))))
+    if (!cursor) return
+    cursor.setAttribute('visibility', chosen === null ? 'hidden' : 'visible')
+    for (const end of ['x1', 'x2']) cursor.setAttribute(end, x(chosen ?? last))
   }
 
   function draw() {
@@ -85,8 +96,7 @@ export function chart({name, periods, series, format, axis = format, isWhole = t
       }
     }
     for (const one of series.filter(({kind}) => kind === 'line')) {
-      const points = one.values.map((value, index) => `${x(index)} ${y(value)}`)
-      shapes.push(svg('path', {class: `line line-${one.tone}`, d: `M${points.join('L')}${last === 0 ? 'h0.1' : ''}`}))
+      shapes.push(svg('path', {class: `line line-${one.tone}`, d: path(one.values, x, y)}))
     }
     // As many dates as there is room for, the last one always.
     const gap = Math.max(1, Math.ceil(76 / pitch))
@@ -108,20 +118,47 @@ export function chart({name, periods, series, format, axis = format, isWhole = t
 
   picture.addEventListener('pointermove', point)
   picture.addEventListener('pointerdown', point)
-  picture.addEventListener('pointerleave', () => { if (document.activeElement !== picture) choose(last) })
+  picture.addEventListener('pointerleave', () => { if (document.activeElement !== picture) choose(null) })
   picture.addEventListener('keydown', (event) => {
-    const steps = {ArrowLeft: chosen - 1, ArrowDown: chosen - 1, ArrowRight: chosen + 1, ArrowUp: chosen + 1, Home: 0, End: last,
-      PageUp: chosen - 7, PageDown: chosen + 7}
+    const from = chosen ?? last
+    const steps = {ArrowLeft: from - 1, ArrowDown: from - 1, ArrowRight: from + 1, ArrowUp: from + 1, Home: 0, End: last,
+      PageUp: from - 7, PageDown: from + 7, Escape: null}
     if (!(event.key in steps)) return
     event.preventDefault()
     choose(steps[event.key])
   })
-  choose(last)
+  picture.addEventListener('blur', () => choose(null))
+  choose(null)
   const element = el('div', {class: 'chart'}, readout, picture,
     el('details', null, el('summary', null, 'As a table'),
       table(name, ['', ...series.map((one) => one.name)],
-        periods.map((period, index) => [period.long, ...series.map((one) => format(one.values[index]))]).reverse())))
+        periods.map((period, index) => [period.long,
+          ...series.map((one) => number(one.values[index] ?? '', format(one.values[index])))]).reverse())))
   return {element, draw}
+}
+
+/// A line through the values that there are; one between two gaps is a point.
+function path(values, x, y) {
+  let d = ''
+  values.forEach((value, index) => {
+    if (value === null) return
+    const isFirst = index === 0 || values[index - 1] === null
+    const isLast = index === values.length - 1 || values[index + 1] === null
+    d += `${isFirst ? 'M' : 'L'}${x(index)} ${y(value)}${isFirst && isLast ? 'h0.1' : ''}`
+  })
+  return d
+}
+
+/// A small line without axes, of values of which some may be `null`; nothing where there are fewer than two.
+export function sparkline(values) {
+  const known = values.filter((value) => value !== null)
+  if (known.length < 2) return null
+  const [least, greatest] = [Math.min(0, ...known), Math.max(...known)]
+  const round = (value) => Math.round(value * 100) / 100
+  const d = path(values, (index) => round(index / (values.length - 1) * 100),
+    (value) => round(26 - (greatest === least ? 0 : (value - least) / (greatest - least) * 24)))
+  return svg('svg', {class: 'spark', viewBox: '0 0 100 28', preserveAspectRatio: 'none', 'aria-hidden': 'true'},
+    svg('path', {class: 'line line-accent', d}))
 }
 
 const swatch = (one) => one.kind === 'line' ? svg('path', {class: `line line-${one.tone}`, d: 'M0 5h10'})

@@ -1,10 +1,11 @@
 // Customers: the field that finds whatever a customer can read out, and what was found.
 
-import {bdi, byID, el, words} from './elements.js'
+import {bdi, byID, el} from './elements.js'
 import {busy, fail, idle, showMessage} from './forms.js'
 import {purchaseCard, unownedCard} from './purchases.js'
-import {ask, hasKey, transactionPath} from './service.js'
+import {ask, hasKey, transactionPath, userLink} from './service.js'
 import {readUser, showUser} from './user.js'
+import {nextSteps} from './welcome.js'
 
 const form = byID('search-form')
 const query = byID('query')
@@ -40,7 +41,7 @@ function leave(text, tone) {
 
 function link(user) {
   window.history.replaceState(null, '', user === null ? location.pathname + location.search
-    : `#user=${encodeURIComponent(user)}`)
+    : userLink(user))
 }
 
 function linkedUser() {
@@ -51,7 +52,18 @@ function linkedUser() {
 function open() {
   const linked = linkedUser()
   if (linked) lookUp(linked)
-  else query.focus()
+  else {
+    query.focus()
+    if (!result.firstChild) welcome()
+  }
+}
+
+/// Says what to do next where no purchase is recorded at all.
+async function welcome() {
+  const mine = turn
+  let newest
+  try { newest = await ask('GET', 'v1/events/newest?types=subscription.started,trial.started&limit=1') } catch { return }
+  if (mine === turn && hasKey() && newest.events.length === 0 && newest.before === null) result.replaceChildren(nextSteps())
 }
 
 // MARK: Looking up
@@ -117,7 +129,6 @@ function lookUpUser(id) {
     const [history, tiers] = await Promise.all([readUser(id), tiersToGive()])
     if (!isCurrent()) return
     showFound(history, tiers, [])
-    showMessage(form, stateText(history))
   })
 }
 
@@ -135,9 +146,6 @@ function lookUpTransaction(id) {
   })
 }
 
-const stateText = (history) =>
-  `User ${history.user_id}: the tier is ${history.now.tier}, ${words(history.now.status)}.`
-
 const ways = {
   original_transaction_id: 'Found by its original transaction ID', transaction_id: 'Found by a later transaction of it',
   order_id: 'Found by its order ID', web_order_line_item_id: 'Found by the web order line item of a payment',
@@ -146,9 +154,9 @@ const ways = {
 function foundText(found, history) {
   if (history) {
     const also = found.found_as.length > 1
-      ? ' The same number is also the ID of a purchase: see below the history.' : ''
+      ? 'The same number is also the ID of a purchase: see below the history.' : ''
     const device = found.found_as[0] === 'device_id' ? 'Found by the device of a trial. ' : ''
-    return [device + stateText(history) + also, also ? 'warn' : '']
+    return [device + also, also ? 'warn' : '']
   }
   const [first] = found.found_as
   if (first === undefined) return ['Never seen here.', 'warn']

@@ -16,12 +16,25 @@ export const svg = (name, attributes, ...children) =>
   fill(document.createElementNS('http://www.w3.org/2000/svg', name), attributes, children)
 export const bdi = (text) => el('bdi', {class: 'id'}, text)
 
-// MARK: Dates, in UTC as the service writes them; the reader's own time is in the tooltip
+// MARK: Dates, in the reader's zone; the tooltip has them in UTC, as the service writes them
 
-export const day = new Intl.DateTimeFormat('en-GB', {timeZone: 'UTC', day: 'numeric', month: 'long', year: 'numeric'})
-const clock = new Intl.DateTimeFormat('en-GB', {timeZone: 'UTC', hour: '2-digit', minute: '2-digit'})
-export const date = (text) => `${day.format(new Date(text))}, ${clock.format(new Date(text))} UTC`
-export const time = (text) => el('time', {datetime: text, title: `${new Date(text).toLocaleString()}, your time`}, date(text))
+const dayOptions = {day: 'numeric', month: 'long', year: 'numeric'}
+const clockOptions = {hour: '2-digit', minute: '2-digit', timeZoneName: 'short'}
+export const day = new Intl.DateTimeFormat('en-GB', dayOptions)
+const clock = new Intl.DateTimeFormat('en-GB', clockOptions)
+const [utcDay, utcClock] = [dayOptions, clockOptions].map((options) =>
+  new Intl.DateTimeFormat('en-GB', {...options, timeZone: 'UTC'}))
+const written = (text, days, hours) => `${days.format(new Date(text))}, ${hours.format(new Date(text))}`
+export const date = (text) => written(text, day, clock)
+export const time = (text) => el('time', {datetime: text, title: written(text, utcDay, utcClock)}, date(text))
+/// A moment for a list: without the year of now.
+export function shortTime(text) {
+  const moment = new Date(text)
+  const format = new Intl.DateTimeFormat('en-GB', {day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit',
+    ...(moment.getFullYear() === new Date().getFullYear() ? {} : {year: 'numeric'})})
+  return el('time', {datetime: text, title: written(text, utcDay, utcClock)}, format.format(moment))
+}
+export const zone = Intl.DateTimeFormat().resolvedOptions().timeZone
 
 /// A moment in milliseconds.
 export const at = (text) => Date.parse(text)
@@ -41,11 +54,15 @@ export const title = (heading, ...buttons) => el('div', {class: 'title'}, headin
 export const list = (rows) => el('dl', null, rows.filter(([, value]) => value)
   .map(([name, value]) => [el('dt', null, name), el('dd', null, value)]))
 
-/// A table; cells after the first are numbers.
-export const table = (caption, heads, rows) => el('table', null, el('caption', null, caption),
-  el('thead', null, el('tr', null, heads.map((head) => el('th', {scope: 'col'}, head)))),
-  el('tbody', null, rows.map(([name, ...cells]) =>
-    el('tr', null, el('th', {scope: 'row'}, name), cells.map((cell) => el('td', null, cell))))))
+/// Has the browser save a text as a file.
+export function save(text, type, name) {
+  const url = URL.createObjectURL(new Blob([text], {type}))
+  const anchor = el('a', {href: url, download: name, hidden: true})
+  document.body.append(anchor)
+  anchor.click()
+  anchor.remove()
+  setTimeout(() => URL.revokeObjectURL(url), 10000)
+}
 
 /// Takes a text to the clipboard, where the browser lets a page do that.
 export function copyButton(text, name, label = 'Copy') {

@@ -86,6 +86,36 @@ export const userBox = (id, value = '') => el('input', {id, type: 'text', maxlen
 export const select = (id, choices) =>
   el('select', {id}, choices.map(([value, text]) => el('option', {value}, text)))
 
+/// Buttons, each of which opens a form below them and closes the one that is open. Escape closes it.
+/// - Parameter items: each with a `name` for IDs, a `label`, what it `opens`, and whether it is `quiet`.
+export function actions(items) {
+  const buttons = items.map(({name, label}) => el('button', {type: 'button', class: 'quiet', id: `open-${name}`,
+    'aria-expanded': 'false', 'aria-controls': `action-${name}`}, label))
+  const panels = items.map(({name, opens}) => el('div', {class: 'action', id: `action-${name}`, hidden: true}, opens))
+
+  function show(open) {
+    panels.forEach((panel, index) => {
+      panel.hidden = index !== open
+      buttons[index].setAttribute('aria-expanded', String(index === open))
+    })
+  }
+
+  buttons.forEach((button, index) => {
+    button.addEventListener('click', () => {
+      if (!panels[index].hidden) return show(null)
+      show(index)
+      const first = panels[index].querySelector('input, select, textarea, button')
+      if (first) first.focus()
+    })
+    panels[index].addEventListener('keydown', (event) => {
+      if (event.key !== 'Escape') return
+      show(null)
+      button.focus()
+    })
+  })
+  return el('div', {class: 'doing'}, el('div', {class: 'buttons', role: 'group', 'aria-label': 'Actions'}, buttons), panels)
+}
+
 /// `crypto.randomUUID` is missing where the page came without TLS.
 export const randomKey = () =>
   [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('')

@@ -1,17 +1,17 @@
 // Access that is given and not bought, and the app's own trials.
 
-import {at, bdi, date, el, time, words} from './elements.js'
+import {at, bdi, date, el, time, words, zone} from './elements.js'
 import {complain, field, message, needed, noteBox, randomKey, select, showMessage, work} from './forms.js'
 import {ask, askRepeatably, userPath} from './service.js'
 import {noteOf, refreshed} from './verdict.js'
 
 const lengths = [['1d', '1 day'], ['7d', '7 days'], ['30d', '30 days'], ['365d', '1 year'], ['', 'until a date']]
 const grantKinds = ['support', 'promotion', 'tester', 'migration'].map((name) => [name, name])
-/// What was given to a user, and the form that gives more.
+
+/// What was given to a user, and apart from it the form that gives more.
 export function givenCard(user, tiers, refresh) {
   const items = new Map()
   const list = el('ol', {class: 'given', 'aria-labelledby': 'given-title'})
-  const nothing = el('p', {class: 'soft'}, 'Nothing was given to this user yet.')
   const tier = tiers.length > 0
     ? select('grant-tier', tiers.map(({tier, name}) => [tier, name && name !== tier ? `${name} (${tier})` : tier]))
     : el('input', {id: 'grant-tier', type: 'text', maxlength: 128, 'aria-required': 'true', spellcheck: 'false',
@@ -19,7 +19,7 @@ export function givenCard(user, tiers, refresh) {
   const length = select('grant-length', lengths)
   const until = el('input', {id: 'grant-until', type: 'datetime-local', max: '9999-12-31T23:59',
     'aria-required': 'true'})
-  const untilField = field(until, 'Until (UTC)')
+  const untilField = field(until, `Until (${zone})`)
   const why = select('grant-kind', grantKinds)
   const note = noteBox('grant-note')
   const form = el('form', {autocomplete: 'off', novalidate: true, 'aria-labelledby': 'give-title'},
@@ -39,7 +39,7 @@ export function givenCard(user, tiers, refresh) {
     const text = name === null || end === null ? null : needed(note, 'Say in the note why it is given.')
     if (text === null) return
     const grant = {tier: name, kind: why.value, note: text,
-      ...(end ? {ends_at: `${end.length === 16 ? `${end}:00` : end}Z`} : {for: length.value})}
+      ...(end ? {ends_at: new Date(end).toISOString()} : {for: length.value})}
     const body = JSON.stringify(grant)
     if (sent.body !== body) sent = {body, key: randomKey()}
     work(form, 'Giving…', async (isCurrent) => {
@@ -60,12 +60,12 @@ export function givenCard(user, tiers, refresh) {
     }
     const sorted = [...grants.filter(isRunning), ...grants.filter((grant) => !isRunning(grant))]
     list.replaceChildren(...sorted.map((grant) => items.get(grant.id).item))
-    nothing.hidden = grants.length > 0
+    card.hidden = grants.length === 0
   }
 
   const card = el('section', {class: 'card', 'aria-labelledby': 'given-title'},
-    el('h2', {id: 'given-title'}, 'Access that was given'), nothing, list, form)
-  return {card, show}
+    el('h2', {id: 'given-title'}, 'Access that was given'), list)
+  return {card, form, show}
 }
 
 /// One grant, with what ends it.
@@ -74,7 +74,7 @@ function givenItem(user, {id, tier}, refresh) {
   const note = noteBox(`end-note-${id}`)
   const open = el('button', {type: 'button', class: 'quiet small', 'aria-label': `End now: the grant of ${tier}`},
     'End now')
-  const leave = el('button', {type: 'button', class: 'quiet'}, 'Leave it')
+  const leave = el('button', {type: 'button', class: 'quiet'}, 'Cancel')
   const fields = el('div', {class: 'ending', hidden: true}, field(note, 'Note: why is it ended?'),
     el('div', {class: 'row'}, el('button', {type: 'submit', class: 'danger'}, 'End it'), leave))
   const said = message()

@@ -19,14 +19,14 @@ const row = (name, tone, state, text = '') => el('li', null,
   text ? el('p', null, text) : null)
 
 const appStores = {
-  answering: ['good', 'answers'], unknown: ['', 'not asked yet'],
+  answering: ['good', 'OK'], unknown: ['', 'not asked in the last minute'],
   unavailable: ['warn', 'away', 'Verdicts stand as they were proven. Nothing needs to be done.'],
   shared_secret_rejected: ['bad', 'rejects the shared secret', 'No receipt can be validated: set app_store.shared_secret right.'],
   server_api_key_rejected: ['bad', 'rejects the key', 'Set app_store.server_api right.'],
 }
 
 function profileStore(text) {
-  if (text === 'ok') return ['good', 'takes rows']
+  if (text === 'ok') return ['good', 'OK']
   if (text === 'unknown') return ['', 'not asked yet']
   const [state, code] = text.split(': ')
   return state === 'misconfigured'
@@ -60,8 +60,8 @@ function brake(state) {
 
 function rows(state) {
   return [
-    row('Service', ...(state.status === 'ok' ? ['good', 'serves'] : ['bad', 'not ready'])),
-    row('Ledger', ...(state.ledger === 'ok' ? ['good', 'takes records']
+    row('Service', ...(state.status === 'ok' ? ['good', 'OK'] : ['bad', 'not ready'])),
+    row('Ledger', ...(state.ledger === 'ok' ? ['good', 'OK']
       : ['bad', state.ledger, 'Nothing can be recorded or read. See the log, and the disk or the database.'])),
     row('App Store', ...(appStores[state.app_store] || ['', state.app_store])),
     state.profile_store === 'none' ? null : row('Profile store', ...profileStore(state.profile_store)),

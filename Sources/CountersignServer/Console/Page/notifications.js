@@ -3,6 +3,7 @@
 import {byID, el, time} from './elements.js'
 import {idle, showMessage, work} from './forms.js'
 import {ask} from './service.js'
+import {notificationsURL} from './welcome.js'
 
 const form = byID('refused-form')
 const list = byID('refused-list')
@@ -15,7 +16,9 @@ function open() {
       el('p', null, time(one.received_at), ' ', el('strong', null, one.authentic ? 'Proven sender' : 'Unproven sender')),
       el('p', null, one.problem))))
     list.hidden = refused.length === 0
-    showMessage(form, refused.length === 0 ? 'None was refused.' : `${refused.length}, the newest first.`)
+    showMessage(form, refused.length === 0
+      ? `None was refused. Where Apple’s do not arrive at all: their URL in App Store Connect is ${notificationsURL}.`
+      : `${refused.length}, the newest first.`)
   })
 }
 

@@ -1,12 +1,34 @@
 // Amounts, parts and days of figures as people write them.
 
 import {el, several} from './elements.js'
+import {number} from './tables.js'
 
 const percents = new Intl.NumberFormat('en-GB', {style: 'percent', maximumFractionDigits: 1})
 export const percent = (part) => part === null ? '–' : percents.format(part)
 export const wholePercent = new Intl.NumberFormat('en-GB', {style: 'percent'}).format
-export const signed = new Intl.NumberFormat('en-GB', {signDisplay: 'exceptZero'})
+const signedPercents = new Intl.NumberFormat('en-GB', {style: 'percent', maximumFractionDigits: 0, signDisplay: 'exceptZero'})
+const signed = new Intl.NumberFormat('en-GB', {maximumFractionDigits: 1, signDisplay: 'exceptZero'})
 export const shorts = new Intl.NumberFormat('en-GB', {notation: 'compact', maximumFractionDigits: 1})
+
+/// - Parameters:
+///   - text: the change.
+///   - step: below zero for a change to the worse, zero for none.
+const changed = (text, step, rest) => [el('strong', {class: step > 0 ? 'up' : step < 0 ? 'down' : null}, text), ` ${rest}`]
+
+/// The change of a number or an amount against the span before.
+export function change(now, before, format) {
+  if (before === 0) return now === 0 ? null : 'none in the span before'
+  const step = (now - before) / Math.abs(before)
+  return changed(signedPercents.format(step), step, `from ${format(before)}`)
+}
+
+/// The change of a part in percentage points; `isGood` says whether more is better.
+export function points(now, before, isGood, span = 'the span before') {
+  if (now === null || before === null) return now === null ? null : `unknown for ${span}`
+  const step = Math.round((now - before) * 1000) / 10
+  return changed(`${signed.format(step)} ${Math.abs(step) === 1 ? 'point' : 'points'}`, isGood ? step : -step,
+    `from ${percent(before)}`)
+}
 
 export function money(currency) {
   const options = {minimumFractionDigits: 2, maximumFractionDigits: 2}
@@ -15,6 +37,12 @@ export function money(currency) {
     const plain = new Intl.NumberFormat('en-GB', options)
     return (amount) => `${plain.format(amount)} ${currency}`
   }
+}
+
+/// The amount in one currency, for a cell; nothing where there is none.
+export function amountIn(amounts, member, currency) {
+  const amount = amounts.find((one) => one.currency === currency)
+  return amount && Number(amount[member]) !== 0 ? number(amount[member], money(currency)(Number(amount[member]))) : ''
 }
 
 const formats = Object.fromEntries(Object.entries({

@@ -2,11 +2,12 @@
 
 import {brake} from './brake.js'
 import {customers} from './customers.js'
-import {byID} from './elements.js'
+import {byID, zone} from './elements.js'
 import {figures} from './figures.js'
 import {busy, fail, idle, showMessage} from './forms.js'
 import {health} from './health.js'
 import {notifications} from './notifications.js'
+import {recent} from './recent.js'
 import {runs} from './runs.js'
 import {ask, currentSession, useKey} from './service.js'
 import {webhooks} from './webhooks.js'
@@ -14,10 +15,14 @@ import {webhooks} from './webhooks.js'
 const keyForm = byID('key-form')
 const key = byID('key')
 const navigation = byID('views')
-const parts = [customers, figures, runs, health, webhooks, notifications]
+const parts = [figures, recent, customers, runs, health, webhooks, notifications]
 
-/// The part that the address names: `#/figures`. Of any other address it is that of customers.
-const partOfAddress = () => parts.find((part) => location.hash === `#/${part.name}`) || customers
+/// Where the page opens: at the figures, and for a key of the role “support” alone at the customers.
+let home = customers
+
+/// The part that the address names: `#/figures`; `#user=ID` is among the customers.
+const partOfAddress = () => parts.find((part) => location.hash === `#/${part.name}`)
+  || (location.hash.startsWith('#user=') ? customers : home)
 
 /// Shows the part that the address names.
 /// - Parameter isFirst: the key was just typed.
@@ -47,6 +52,7 @@ function forget() {
   for (const part of parts) byID(part.name).hidden = true
   showMessage(keyForm, '')
   byID('key-state').hidden = true
+  byID('zone').hidden = true
   navigation.hidden = true
   keyForm.hidden = false
   key.focus()
@@ -69,12 +75,12 @@ async function signIn(typed) {
   const mine = currentSession()
   busy(keyForm, 'Looking…')
   try {
-    const {role} = await ask('GET', 'v1/status')
+    const {roles} = await ask('GET', 'v1/status')
     if (mine !== currentSession()) return
-    // Customers are for the role “support”.
-    if (role !== 'support' && partOfAddress() === customers) window.history.replaceState(null, '', `#/${figures.name}`)
+    home = roles.includes('service') ? figures : customers
     keyForm.hidden = true
     byID('key-state').hidden = false
+    byID('zone').hidden = false
     navigation.hidden = false
     openPart(true)
   } catch (error) {
@@ -100,6 +106,8 @@ addEventListener('hashchange', () => {
   if (keyForm.hidden && location.hash !== '#main') openPart()
 })
 
+byID('zone').textContent = zone === 'UTC' ? 'Times are in UTC.'
+  : `Times are in your time zone, ${zone}; point at one for UTC. Days of figures, and those in sentences, are in UTC.`
 let resizing = null
 addEventListener('resize', () => {
   cancelAnimationFrame(resizing)

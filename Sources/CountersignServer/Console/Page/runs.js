@@ -27,7 +27,7 @@ async function look() {
     return
   }
   if (!isCurrent()) return
-  note.textContent = runs.length === 0 ? 'There was none yet.' : ''
+  note.textContent = runs.length === 0 ? 'There was none yet. The form above starts one.' : ''
   shown.replaceChildren(...runs.map(item))
   clearTimeout(timer)
   if (runs.some((run) => run.state === 'running')) timer = setTimeout(look, pause)

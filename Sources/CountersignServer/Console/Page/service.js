@@ -48,6 +48,8 @@ export async function askRepeatably(...request) {
   }
 }
 
+/// The address on this page that shows a user. It is never sent to anybody.
+export const userLink = (id) => `#user=${encodeURIComponent(id)}`
 export const userPath = (id, rest) => `v1/profiles/${encodeURIComponent(id)}${rest ? `/${rest}` : ''}`
 /// The owner of a purchase whose user was erased has no name.
 export const isErased = (user) => user === '(erased)'

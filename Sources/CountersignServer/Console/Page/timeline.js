@@ -14,7 +14,7 @@ function look(verdict) {
 
 const looks = {
   active: 'access', cancelled: 'access, renewal off', given: 'access that was given', grace: 'grace period',
-  retry: 'billing retry', none: 'no access', held: 'ended, not confirmed by Apple',
+  trial: 'trial', retry: 'billing retry', none: 'no access', held: 'ended, not confirmed by Apple',
 }
 
 /// What the service decided when: each verdict holds until the next one, its access until it ends.
@@ -38,13 +38,56 @@ function decided(entries, now) {
       parts.push({from: until, until: end, state, isFuture: true, words: verdict.explanation})
     }
   })
-  return parts.filter((part) => part.until > part.from)
+  // What goes on as it was is one bar.
+  const whole = []
+  for (const part of parts.filter((part) => part.until > part.from)) {
+    const former = whole.at(-1)
+    if (former && former.state === part.state && !part.isFuture && former.until === part.from) former.until = part.until
+    else whole.push(part)
+  }
+  return whole
+}
+
+/// Transactions that Apple's last answer left out, as checks of that time named them. Of these the end is known; each begins
+/// where the one before it ended, or when it was seen first.
+function former(entries, periods) {
+  const known = new Set(periods.map((period) => period.transaction_id))
+  const found = new Map()
+  for (const entry of entries) {
+    const id = entry.kind === 'verdict' && entry.decision ? entry.decision.transaction_id : null
+    if (!id || known.has(id) || !entry.expires_at || !entry.product_id) continue
+    const isTakenBack = entry.reason === 'refunded' || entry.reason === 'revoked'
+    found.set(id, {taken_back_at: isTakenBack ? entry.expires_at : null, ...found.get(id), ...entry,
+      transaction_id: id, ends_at: entry.expires_at, starts_at: entry.recorded_at, is_kept_end: true})
+  }
+  const sorted = [...found.values()].sort((a, b) => at(a.ends_at) - at(b.ends_at))
+  sorted.forEach((period, index) => {
+    const before = sorted.slice(0, index).findLast((one) => one.original_transaction_id === period.original_transaction_id)
+    // An upgrade begins before what it replaces ends.
+    if (before && at(before.ends_at) < at(period.starts_at)) period.starts_at = before.ends_at
+  })
+  return sorted.reverse()
+}
+
+/// The most rows of products: those that were paid for last.
+const mostRows = 8
+
+/// Each product of a subscription with its transactions, the oldest first.
+function rowsOf(periods) {
+  const rows = new Map()
+  for (const period of periods) {
+    const name = period.environment === 'sandbox' ? `${period.product_id} (sandbox)` : period.product_id
+    const key = `${period.original_transaction_id} ${name}`
+    rows.set(key, {name, parts: [period, ...(rows.get(key)?.parts || [])]})
+  }
+  return [...rows.values()].slice(0, mostRows)
 }
 
 export function draw(box, history, entries) {
   const now = at(history.now.decision.judged_at || new Date().toISOString())
   const access = decided(entries, now)
-  const periods = history.periods.slice(0, 6).filter((period) => period.starts_at || period.ends_at)
+  const periods = [...history.periods, ...former(entries, history.periods)].filter((one) => one.starts_at || one.ends_at)
+  const products = rowsOf(periods)
   const events = entries.filter((entry) => entry.kind !== 'verdict')
   const moments = [now, ...access.flatMap((part) => [part.from, part.until]), ...events.map((e) => at(e.recorded_at)),
     ...periods.flatMap((period) => [period.starts_at, period.ends_at, period.taken_back_at, period.grace_until,
@@ -62,11 +105,13 @@ export function draw(box, history, entries) {
   const used = new Set()
   let y = 22
 
-  const lane = (name) => { bars.push(svg('text', {class: 'lane', x: 0, y: y + 12}, name)); y += 18 }
-  const bar = (from, until, state, title, isFuture) => {
+  const names = []
+  const lane = (name) => { names.push(svg('text', {class: 'lane', x: 0, y: y + 12}, name)); y += 18 }
+  /// - Parameter gap: between this bar and the next.
+  const bar = (from, until, state, title, isFuture, gap = 0) => {
     used.add(state)
     const left = x(from)
-    const size = {x: left, y, width: Math.max(2, x(until) - left), height: 16, rx: 3}
+    const size = {x: left, y, width: Math.max(2, x(until) - left - gap), height: 16, rx: 3}
     bars.push(svg('rect', {...size, class: `s-${state}${isFuture ? ' future' : ''}`}, svg('title', null, title)))
     if (state === 'grace' || state === 'retry') {
       bars.push(svg('rect', {...size, fill: `url(#${state}-hatch)`, 'pointer-events': 'none'}))
@@ -78,14 +123,22 @@ export function draw(box, history, entries) {
     for (const part of access) bar(part.from, part.until, part.state, part.words, part.isFuture)
     y += 26
   }
-  for (const period of periods) {
-    lane(`${period.product_id}${period.is_trial ? ' (trial)' : ''}${period.is_upgraded ? ' (upgraded)' : ''}`)
+  for (const {name, parts} of products) {
+    lane(name)
+    for (const period of parts) drawPeriod(period)
+    y += 26
+  }
+
+  /// One transaction: what was paid, its grace and retries, and the end that Apple put to it.
+  function drawPeriod(period) {
     const begin = at(period.starts_at || period.ends_at)
     const paid = period.ends_at ? at(period.ends_at) : last
     const end = period.taken_back_at ? Math.min(paid, Math.max(at(period.taken_back_at), begin)) : paid
-    const title = period.ends_at ? `Paid from ${date(period.starts_at || period.ends_at)} to ${date(period.ends_at)}`
-      : 'Bought for life'
-    bar(begin, end, period.is_upgraded ? 'none' : 'active', title, end > now && begin > now)
+    const kind = period.is_trial ? 'Trial' : period.is_upgraded ? 'Upgraded; paid' : 'Paid'
+    const from = period.is_kept_end ? '' : ` from ${date(period.starts_at || period.ends_at)}`
+    const title = `${period.ends_at ? `${kind}${from} to ${date(period.ends_at)}` : 'Bought for life'}, transaction ${period.transaction_id}`
+    const state = period.is_upgraded ? 'none' : period.is_trial ? 'trial' : 'active'
+    bar(begin, end, state, title, end > now && begin > now, 1)
     if (period.grace_until) bar(paid, at(period.grace_until), 'grace', `Grace period to ${date(period.grace_until)}`)
     if (period.retry_until) bar(paid, at(period.retry_until), 'retry', `Billing retry to ${date(period.retry_until)}`)
     if (period.taken_back_at) {
@@ -94,7 +147,6 @@ export function draw(box, history, entries) {
       bars.push(svg('path', {class: 'refund', d: `M${cross - 6} ${y + 2}l12 12m0 -12l-12 12`},
         svg('title', null, `Apple took it back on ${date(period.taken_back_at)}`)))
     }
-    y += 26
   }
   if (events.length > 0) {
     lane('Requests and changes of owner')
@@ -127,7 +179,7 @@ export function draw(box, history, entries) {
       grid, bars,
       svg('line', {class: 'now', x1: here, y1: 14, x2: here, y2: y}),
       svg('text', {class: 'now-label', x: Math.min(Math.max(here, 16), width - 16), y: 11, 'text-anchor': 'middle'},
-        'now')),
+        'now'), names),
     el('ul', {class: 'legend', 'aria-hidden': 'true'}, legend(used)))
 }
 

@@ -1,10 +1,10 @@
 // A user: how they stand, the picture, the history, and what can be done for them.
 
 import {bdi, copyButton, date, day, el, list, time, title, words} from './elements.js'
-import {buttonOf, field, message, needed, noteBox, showMessage, work} from './forms.js'
+import {actions, buttonOf, field, message, needed, noteBox, showMessage, work} from './forms.js'
 import {givenCard, trialsCard} from './grants.js'
-import {privacyCard} from './privacy.js'
-import {ask, isErased, userPath} from './service.js'
+import {eraseForm, exportForm} from './privacy.js'
+import {ask, isErased, userLink, userPath} from './service.js'
 import {draw} from './timeline.js'
 import {endName, isGiven, kind, noteOf, refreshed, stateParts, userButton} from './verdict.js'
 
@@ -28,6 +28,12 @@ export function showUser(first, tiers, more, show, leave) {
   const given = givenCard(user, tiers, refresh)
   const trials = trialsCard()
   const nothing = el('p', {class: 'soft'}, 'Nothing has happened yet.')
+  const doing = actions([
+    {name: 'ask', label: 'Ask Apple again', opens: form},
+    {name: 'give', label: 'Give access', opens: given.form},
+    {name: 'export', label: 'Export', opens: exportForm(user)},
+    {name: 'erase', label: 'Erase', opens: eraseForm(user, leave)},
+  ])
 
   function paint() { draw(picture, history, entries) }
 
@@ -44,7 +50,8 @@ export function showUser(first, tiers, more, show, leave) {
           el('button', {type: 'button', class: 'quiet small', 'data-transaction': id,
             'aria-label': `Show or move the purchase ${id}`}, 'Show or move')))))
     // Nothing is kept that Apple could be asked about.
-    form.hidden = purchases.length === 0
+    doing.querySelector('#open-ask').hidden = purchases.length === 0
+    if (purchases.length === 0) doing.querySelector('#action-ask').hidden = true
     given.show(history)
     trials.show(history)
     nothing.hidden = entries.length > 0
@@ -83,17 +90,15 @@ export function showUser(first, tiers, more, show, leave) {
     el('section', {class: 'card', 'aria-labelledby': 'user-title'},
       title(el('h2', {id: 'user-title', tabindex: -1}, 'User ', bdi(user)),
         copyButton(user, 'Copy the user ID'),
-        copyButton(`${location.href.split('#')[0]}#user=${encodeURIComponent(user)}`, 'Copy a link to this user',
+        copyButton(location.href.split('#')[0] + userLink(user), 'Copy a link to this user',
           'Copy link')),
-      state),
+      state, doing),
     el('section', {class: 'card', 'aria-labelledby': 'picture-title'},
       el('h2', {id: 'picture-title'}, 'Timeline'), picture),
-    form,
     given.card,
     trials.card,
     el('section', {class: 'card', 'aria-labelledby': 'history-title'},
       el('h2', {id: 'history-title'}, 'History'), nothing, entriesList, olderForm),
-    privacyCard(user, leave),
     ...more)
   render()
   return paint
@@ -121,9 +126,9 @@ function movedText(change) {
   ]
 }
 
-const kinds = {verdict: 'Verdict', ownership_change: 'Owner', revalidation: 'Apple asked again'}
+const kinds = {verdict: 'Check', ownership_change: 'Owner', revalidation: 'Apple asked again', removed: 'Removed'}
 
-/// Verdicts that change nothing, two or more in a row, are one line to be opened.
+/// Checks that change nothing, two or more in a row, are one line to be opened.
 function folded(entries) {
   const items = []
   let run = []
@@ -132,7 +137,7 @@ function folded(entries) {
     else {
       const [last, first] = [run[0], run[run.length - 1]].map((entry) => day.format(new Date(entry.recorded_at)))
       items.push(el('li', {class: 'folded'}, el('details', null,
-        el('summary', null, `${run.length} verdicts without a change, ${first === last ? first : `${first} to ${last}`}`),
+        el('summary', null, `${run.length} checks without a change, ${first === last ? first : `${first} to ${last}`}`),
         el('ol', {class: 'history'}, run.map(entryItem)))))
     }
     run = []
@@ -157,10 +162,10 @@ function entryItem(entry) {
     ['Access until', entry.access_until && date(entry.access_until)],
     ['Product', entry.product_id],
     ['Original transaction', entry.original_transaction_id],
-    ['Store', entry.environment],
+    ['Environment', entry.environment],
     ['From', entry.from_user_id],
     ['To', entry.to_user_id],
-    ['Apple said so on', entry.evidence_at && date(entry.evidence_at)],
+    ['Confirmed by Apple', entry.evidence_at && date(entry.evidence_at)],
     ['Setting', entry.decision && entry.decision.policy &&
       `${entry.decision.policy.key}: ${entry.decision.policy.value}`],
     ['Request', entry.request_id],
@@ -181,8 +186,8 @@ export async function readUser(id) {
 
 function revalidationForm(user, refresh) {
   const note = noteBox('ask-note')
-  const form = el('form', {class: 'card', autocomplete: 'off', novalidate: true, 'aria-labelledby': 'ask-title'},
-    el('h2', {id: 'ask-title'}, 'Ask Apple again'),
+  const form = el('form', {autocomplete: 'off', novalidate: true, 'aria-labelledby': 'ask-title'},
+    el('h3', {id: 'ask-title'}, 'Ask Apple again'),
     el('p', {class: 'soft'}, 'About everything this user owns. The note is kept in the history.'),
     field(note, 'Note: why do you ask?'),
     el('button', {type: 'submit'}, 'Ask Apple again'), message())

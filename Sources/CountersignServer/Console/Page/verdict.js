@@ -20,22 +20,21 @@ export function stateParts(state, periods = [], why = null) {
   const takenBack = isTakenBack(state) && state.decision
     && periods.find((period) => period.transaction_id === state.decision.transaction_id)
   const rows = [
-    ['Reason', words(state.reason)],
     [endName(state), state.expires_at && time(state.expires_at)],
     ['Had been paid until', takenBack && takenBack.ends_at && time(takenBack.ends_at)],
     ['Access until', state.access_until && time(state.access_until)],
     ['Product', state.product_id && bdi(state.product_id)],
     ['Next product', state.next_product_id && bdi(state.next_product_id)],
     ['Original transaction', state.original_transaction_id && bdi(state.original_transaction_id)],
-    ['Store', state.environment],
-    ['Apple said so on', state.evidence_at && time(state.evidence_at)],
+    ['Environment', state.environment],
+    ['Confirmed by Apple', state.evidence_at && time(state.evidence_at)],
   ]
   return [
     el('p', {class: 'state'},
       el('span', {class: 'tier'}, state.tier),
       el('span', {class: `pill ${kind(state)}`}, words(state.status)),
       state.stale ? el('span', {class: 'pill warn'}, 'stale: not confirmed by Apple') : null,
-      state.provisional ? el('span', {class: 'pill warn'}, 'provisional') : null,
+      state.provisional ? el('span', {class: 'pill warn'}, 'not confirmed by Apple yet') : null,
       state.environment === 'sandbox' ? el('span', {class: 'pill warn'}, 'sandbox') : null),
     why || el('p', {class: 'why'}, state.explanation),
     list(rows),

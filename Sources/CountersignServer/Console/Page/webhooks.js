@@ -12,7 +12,7 @@ function open() {
     const {webhooks} = await ask('GET', 'v1/webhooks')
     if (!isCurrent()) return
     result.replaceChildren(...webhooks.map(receiver))
-    showMessage(form, webhooks.length === 0 ? 'No receiver is configured.' : '')
+    showMessage(form, webhooks.length === 0 ? 'No receiver is configured. List one under webhooks in the configuration: name, url, secret_file.' : '')
   })
 }
 

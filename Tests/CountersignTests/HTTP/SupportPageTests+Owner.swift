@@ -1,0 +1,154 @@
+import Foundation
+import HTTPTransport
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+@testable import CountersignServer
+@testable import Validation
+
+/// An owner's morning: with a key of both roles, from the first start on.
+extension SupportPageTests {
+  @Test(arguments: [1280, 390])
+  func `a console without a purchase says what to do next, in each of its parts`(width: Int) async throws {
+    try await run { world in
+      let origin = world.service.origin
+      try await Browser.run { browser in
+        try await browser.resize(width: width, height: 844)
+        try await enter(browser, world.service, key: RunningService.ownerKey)
+        let figures = try await browser.wait("#figures-result", says: "Nothing is recorded yet")
+        for words in ["countersign doctor", "\(origin)/v1/validations", "\(origin)/v1/notifications/app-store"] {
+          #expect(figures.contains(words), "\(figures)")
+        }
+        try await audit(browser, "empty-figures-\(width)")
+        try await browser.click("nav a[href='#/recent']")
+        try await browser.wait("#recent-result", says: "\(origin)/v1/validations")
+        try await browser.click("nav a[href='#/customers']")
+        try await browser.wait("#result", says: "\(origin)/v1/validations")
+        for (part, place, words) in [
+          ("runs", "#runs-note", "There was none yet. The form above starts one."),
+          ("webhooks", "#webhooks-form .message", "List one under webhooks in the configuration"),
+          ("notifications", "#refused-form .message", "\(origin)/v1/notifications/app-store"),
+        ] {
+          try await browser.click("nav a[href='#/\(part)']")
+          try await browser.wait(place, says: words)
+        }
+        // It is gone with the first purchase.
+        let receipt = try world.store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
+        _ = try await world.service.validate(receipt, user: "anna")
+        try await browser.click("nav a[href='#/figures']")
+        try await browser.waitUntil("return !document.getElementById('next-title')")
+        #expect(try await browser.complaints() == [])
+      }
+    }
+  }
+
+  @Test func `times are in the reader's zone, and a tooltip has them in UTC`() async throws {
+    try await run { world in
+      _ = try await fillIn(world)
+      try await Browser.run { browser in
+        try await browser.live(in: "Asia/Kolkata")
+        try await enter(browser, world.service)
+        #expect(try await browser.text("#zone").contains("your time zone, Asia/"))
+        try await lookUp(browser, "anna")
+        try await standing(browser, "anna", "free")
+        let times =
+          "const all = [...document.querySelectorAll('ol.history time')].at(-1);"
+          + " return [all.textContent, all.title, all.dateTime]"
+        #expect(
+          try await browser.evaluate(times) as? [String]
+            == [
+              "15 June 2024 at 17:30 GMT+5:30", "15 June 2024, 12:00 UTC", "2024-06-15T12:00:00Z",
+            ].map { $0.replacing(" at ", with: ", ") })
+        // What is typed is in the same zone.
+        try await open(browser, "give")
+        try await choose(browser, tier: "pro")
+        try await browser.click("#grant-length option[value='']")
+        _ = try await browser.evaluate(
+          "const one = document.getElementById('grant-until'); one.value = '2024-12-31T23:00'; one.dispatchEvent(new Event('input'))"
+        )
+        try await browser.type("why", into: "#grant-note")
+        try await browser.click("\(Self.giveForm) button")
+        try await browser.wait(
+          "\(Self.giveForm) .message.good", says: "Given: pro until 31 December 2024, 23:00 GMT+5:30.")
+        let grants = try await world.service.send(.get, "/v1/profiles/anna/grants").array("grants")
+        #expect(grants.first?["ends_at"] as? String == "2024-12-31T17:30:00Z")
+      }
+    }
+  }
+
+  @Test(arguments: [1280, 390])
+  func `recent purchases lead to their customers, and a table is saved as CSV`(width: Int) async throws {
+    try await run { world in
+      _ = try await fillIn(world)
+      let names = ["=1+1", "@ben", "cleo"]
+      for (number, user) in names.enumerated() {
+        let receipt = try world.store.simulator.issueReceipt(.renewing, subscriber: Int64(number + 2)).receiptData
+        _ = try await world.service.validate(receipt, user: user)
+      }
+      try await Browser.run { browser in
+        try await browser.resize(width: width, height: 844)
+        try await enter(browser, world.service, key: RunningService.ownerKey)
+        try await browser.click("nav a[href='#/recent']")
+        let list = try await browser.wait("#recent-result", says: "cleo")
+        #expect(list.contains("com.example.app.pro.monthly") && list.contains("Purchase"), "\(list)")
+        let order = "return [...document.querySelectorAll('#recent-result tbody a')].map((one) => one.textContent)"
+        #expect(try await browser.evaluate(order) as? [String] == names.reversed() + ["anna"])
+        try await audit(browser, "recent-\(width)")
+        _ = try await browser.evaluate(
+          """
+          const former = URL.createObjectURL
+          URL.createObjectURL = (blob) => { blob.text().then((text) => { window.saved = text }); return former(blob) }
+          """)
+        try await browser.click("#recent-result table + button")
+        try await browser.waitUntil("return Boolean(window.saved)")
+        let lines = (try await browser.evaluate("return window.saved") as? String ?? "").components(separatedBy: "\r\n")
+        #expect(lines.first == "When,What,Customer,Product")
+        #expect(lines[1].hasSuffix("Z,Purchase,cleo,com.example.app.pro.monthly"), "\(lines)")
+        let guarded = lines[2].contains(",'@ben,") && lines[3].contains(",'=1+1,")
+        #expect(guarded, "no program for tables takes them for formulas: \(lines)")
+
+        for (kind, words) in [
+          ("failed", "Payment failed"), ("refunds", "There was none yet."), ("ended", "Ended"),
+          ("renewals", "There was none"),
+        ] {
+          try await browser.click("#recent-form label:has([value='\(kind)'])")
+          try await browser.wait("#recent-result", says: words)
+        }
+        try await browser.click("#recent-form label:has([value='failed'])")
+        try await browser.wait("#recent-result", says: "anna")
+        try await browser.click("#recent-result tbody a")
+        try await standing(browser, "anna", "free\nexpired")
+        #expect(try await browser.complaints() == [])
+      }
+    }
+  }
+
+  @Test func `each transaction of a product is drawn, also those that Apple's last answer left out`() async throws {
+    try await run(withKey: true) { world in
+      let transaction = try world.store.simulator.issueTransaction(.renewing, subscriber: 1)
+      let id = transaction.originalTransactionID
+      for _ in 0..<3 {
+        _ = try await world.service.validate(originalTransactionID: id, user: "anna")
+        world.advance(days: 31)
+      }
+      let history = try await world.service.send(
+        .get, "/v1/profiles/anna/history", key: RunningService.supportKey)
+      #expect(
+        Set(history.array("periods").compactMap { $0["transaction_id"] as? String }).count == 3, "\(history.text)")
+      try await Browser.run { browser in
+        try await enter(browser, world.service)
+        try await lookUp(browser, "anna")
+        try await standing(browser, "anna", "pro")
+        let drawn = """
+          return [...document.querySelectorAll('.picture title')].map((one) => one.textContent)
+            .filter((text) => text.startsWith('Paid from ')).length
+          """
+        #expect(try await browser.evaluate(drawn) as? Int == 3)
+        let lanes = "return [...document.querySelectorAll('.picture .lane')].map((one) => one.textContent)"
+        #expect(
+          try await browser.evaluate(lanes) as? [String] == ["Access, as decided", "com.example.app.pro.monthly"])
+      }
+    }
+  }
+}
