@@ -181,7 +181,9 @@ extension ServiceConfiguration {
     case "profile_store.deadline": profileStore.map { "\($0.deadline)" } ?? "none"
     case "profile_store.ca_file": profileStore?.caFile ?? "none"
     case "auth.api_keys":
-      auth.apiKeys.map { "\($0.name)/\($0.role)/\($0.digest.bytes.count)" }.joined(separator: " ")
+      auth.apiKeys.map {
+        "\($0.name)/\($0.roles.map(\.rawValue).sorted().joined(separator: "+"))/\($0.digest.bytes.count)"
+      }.joined(separator: " ")
     case "server.user_rate_limit": "\(server.userRateLimit)"
     case "server.new_customers_per_address": "\(server.newCustomersPerAddress)"
     case "server.address_rate_limit": "\(server.addressRateLimit)"

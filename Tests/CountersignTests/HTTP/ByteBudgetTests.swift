@@ -79,7 +79,7 @@ import Testing
     #expect(bodies(.user("anna"), of: 1) == 1)
     for number in 0..<100 { _ = bodies(.user(.init("m\(number)")), of: 2) }
     #expect(loans.count == 12, "three quarters")
-    let backend = NamedCaller.server(ServerCaller(name: "backend", role: .service))
+    let backend = NamedCaller.server(ServerCaller(name: "backend", roles: [.service]))
     #expect(bodies(backend, of: 16) == 4)
     loans = []
     #expect(bodies(backend, of: 16) == 12)

@@ -159,4 +159,33 @@ import TestSupport
       }
     }
   }
+  @Test func `a variant that is surely better is named, and nothing is said before`() async throws {
+    try await SimulatedStore.run(at: Self.start) { store async throws in
+      try await RunningService.run(
+        apple: store.apple, settings: Self.settings(Self.halves), now: { Self.start }
+      ) { service async throws in
+        for (variant, number) in [("control", 0), ("control", 1), ("family", 0), ("family", 1)] {
+          let events = (0..<50).map { user in
+            """
+            {"type":"experiment_exposed","user_id":"\(variant)-\(number * 50 + user)","at":"2024-04-01T00:00:00Z",
+              "properties":{"experiment":"headline","variant":"\(variant)"}}
+            """
+          }
+          let body = "{\"events\":[\(events.joined(separator: ","))]}"
+          #expect(try await service.send(.post, "/v1/events", body: body).status == 200)
+        }
+        for user in 0..<45 {
+          let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(user + 1)).receiptData
+          _ = try await service.validate(receipt, user: "family-\(user)")
+          guard user == 8 else { continue }
+          try await eventually { try await experiments(service).experiments.first?.variants.last?.paid == 9 }
+          #expect(try await experiments(service).experiments.first?.ahead == nil, "nine payers are few")
+        }
+        try await eventually { try await experiments(service).experiments.first?.variants.last?.paid == 45 }
+        let found = try #require(try await experiments(service).experiments.first)
+        #expect(found.ahead == "family" && found.hasStrangeShares == false)
+        #expect(found.variants.map(\.paid) == [0, 45])
+      }
+    }
+  }
 }

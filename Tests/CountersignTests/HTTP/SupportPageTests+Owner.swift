@@ -37,7 +37,7 @@ extension SupportPageTests {
         let receipt = try world.store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
         _ = try await world.service.validate(receipt, user: "anna")
         try await browser.click("nav a[href='#/figures']")
-        try await browser.waitUntil("return !document.getElementById('next-title')")
+        try await browser.waitUntil("return !document.querySelector('#figures-result .steps')")
         #expect(try await browser.complaints() == [])
       }
     }
@@ -57,9 +57,7 @@ extension SupportPageTests {
           + " return [all.textContent, all.title, all.dateTime]"
         #expect(
           try await browser.evaluate(times) as? [String]
-            == [
-              "15 June 2024 at 17:30 GMT+5:30", "15 June 2024, 12:00 UTC", "2024-06-15T12:00:00Z",
-            ].map { $0.replacing(" at ", with: ", ") })
+            == ["15 June 2024, 17:30 GMT+5:30", "15 June 2024, 12:00 UTC", "2024-06-15T12:00:00Z"])
         // What is typed is in the same zone.
         try await open(browser, "give")
         try await choose(browser, tier: "pro")
@@ -109,8 +107,7 @@ extension SupportPageTests {
         #expect(guarded, "no program for tables takes them for formulas: \(lines)")
 
         for (kind, words) in [
-          ("failed", "Payment failed"), ("refunds", "There was none yet."), ("ended", "Ended"),
-          ("renewals", "There was none"),
+          ("failed", "Payment failed"), ("refunds", "There was none yet."), ("renewals", "There was none"),
         ] {
           try await browser.click("#recent-form label:has([value='\(kind)'])")
           try await browser.wait("#recent-result", says: words)
@@ -128,9 +125,9 @@ extension SupportPageTests {
     try await run(withKey: true) { world in
       let transaction = try world.store.simulator.issueTransaction(.renewing, subscriber: 1)
       let id = transaction.originalTransactionID
-      for _ in 0..<3 {
+      for month in 0..<3 {
+        if month > 0 { world.advance(days: 31) }
         _ = try await world.service.validate(originalTransactionID: id, user: "anna")
-        world.advance(days: 31)
       }
       let history = try await world.service.send(
         .get, "/v1/profiles/anna/history", key: RunningService.supportKey)
@@ -145,9 +142,11 @@ extension SupportPageTests {
             .filter((text) => text.startsWith('Paid from ')).length
           """
         #expect(try await browser.evaluate(drawn) as? Int == 3)
-        let lanes = "return [...document.querySelectorAll('.picture .lane')].map((one) => one.textContent)"
-        #expect(
-          try await browser.evaluate(lanes) as? [String] == ["Access, as decided", "com.example.app.pro.monthly"])
+        let lanes = """
+          return [...document.querySelectorAll('.picture .lane')].map((one) => one.textContent)
+            .filter((text) => text.startsWith('com.'))
+          """
+        #expect(try await browser.evaluate(lanes) as? [String] == ["com.example.app.pro.monthly"])
       }
     }
   }

@@ -91,7 +91,7 @@ import YAML
     #expect(configuration.warnings.count { !$0.sentence.contains("chmod 600") } == 5)
     #expect(configuration.policy.reuse == .zero)
     #expect(configuration.policy.provisional == .seconds(86_400))
-    #expect(APIKeyring(configuration.auth.apiKeys).caller(presenting: "quickstart")?.role == .service)
+    #expect(APIKeyring(configuration.auth.apiKeys).caller(presenting: "quickstart")?.roles == [.service])
     let sold = Product.allCases.filter { $0 != .unknown }.map(\.id)
     #expect(Set(configuration.catalog.products.keys.map(\.rawValue)) == Set(sold))
   }

@@ -36,7 +36,7 @@ function scale(series, length, isWhole) {
 
 /// - Parameters:
 ///   - name: what is shown, for those who do not see it.
-///   - periods: each with `short`, for the axis, and `long`, for what is read out.
+///   - periods: as `dated` makes them.
 ///   - series: each with a name, a `tone`, one of `line`, `bar` and `below` as its `kind`, and a value for each period; of a
 ///     line `null` where there is none. Of bars the whole span has the sum, of a line the last value.
 ///   - format: a value as text.
@@ -131,8 +131,8 @@ export function chart({name, periods, series, format, axis = format, isWhole = t
   choose(null)
   const element = el('div', {class: 'chart'}, readout, picture,
     el('details', null, el('summary', null, 'As a table'),
-      table(name, ['', ...series.map((one) => one.name)],
-        periods.map((period, index) => [period.long,
+      table(name, [periods[0].unit, ...series.map((one) => one.name)],
+        periods.map((period, index) => [el('time', {datetime: period.from}, period.long),
           ...series.map((one) => number(one.values[index] ?? '', format(one.values[index])))]).reverse())))
   return {element, draw}
 }

@@ -14,15 +14,17 @@ export const experimentCards = (experiments, currency) => experiments.length ===
 function card(experiment, currency) {
   const name = `Experiment ${experiment.name}${experiment.running ? '' : ', no longer in the catalog'}`
   return el('section', {class: 'card', 'aria-label': name}, verdict(experiment),
-    table(name, ['Variant', 'Saw it', 'Paid', currency ? `Revenue in ${currency}` : 'Revenue'], experiment.variants.map((variant) => [
-      identifier(variant.name), number(variant.exposed),
-      [number(variant.paid), variant.conversion === null ? null : [
-        el('span', null, percent(variant.conversion)),
-        el('span', {class: 'soft'}, `of ${count(variant.exposed - variant.paid_before)} who had not paid`),
-        el('span', {class: 'soft'}, `${percent(variant.conversion_low)} to ${percent(variant.conversion_high)}`)]],
-      amountIn(variant.money, 'revenue', currency),
-    ])))
+    table(name, ['Variant', 'Saw it', 'Paid', 'Conversion', currency ? `Revenue in ${currency}` : 'Revenue'],
+      experiment.variants.map((variant) => row(variant, currency))))
 }
+
+const row = (variant, currency) => [
+  identifier(variant.name), number(variant.exposed), number(variant.paid),
+  variant.conversion === null ? '' : [number(variant.conversion, percent(variant.conversion)),
+    el('span', {class: 'soft'}, `of ${count(variant.exposed - variant.paid_before)} who had not paid`),
+    el('span', {class: 'soft'}, `${percent(variant.conversion_low)} to ${percent(variant.conversion_high)}`)],
+  amountIn(variant.money, 'revenue', currency),
+]
 
 function verdict({variants, ahead, sample_ratio_mismatch: isStrange}) {
   if (isStrange) {

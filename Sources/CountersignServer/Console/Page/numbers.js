@@ -56,7 +56,7 @@ export const identifier = (id) => id.split(/(?<=[._-])/).map((part) => [part, el
 export function dated({from}, isByMonth) {
   const day = new Date(`${from}T00:00:00Z`)
   const [short, long] = isByMonth ? [formats.month, formats.fullMonth] : [formats.day, formats.fullDay]
-  return {short: short.format(day), long: long.format(day)}
+  return {from, unit: isByMonth ? 'Month' : 'Day', short: short.format(day), long: long.format(day)}
 }
 
 /// `P1M` in words.

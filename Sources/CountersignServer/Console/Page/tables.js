@@ -6,7 +6,8 @@ import {count, el, save} from './elements.js'
 export const number = (value, text = count(value)) => el('data', {value}, text)
 
 const nodes = (cell) => [cell].flat(Infinity).filter((one) => one !== null && one !== undefined)
-const isNumber = (cell) => nodes(cell).some((one) => one instanceof HTMLElement && (one.matches('data') || one.querySelector('data')))
+const isNumber = (cell) => nodes(cell).some((one) =>
+  one instanceof HTMLElement && (one.matches('data') || one.querySelector('data')))
 
 /// - Parameters:
 ///   - rows: their cells, of texts and elements. The first one names the row.
@@ -29,9 +30,11 @@ export function table(caption, heads, rows, empty = 'None.') {
 function field(cell) {
   const text = nodes(cell).map((one) => {
     if (!(one instanceof HTMLElement)) return String(one)
+    // What is said beside a value.
+    if (one.matches('wbr, .soft')) return ''
     const values = one.matches('data, time') ? [one] : [...one.querySelectorAll('data, time')]
-    return values.length > 0 ? values.map((value) => value.value || value.dateTime).join(' ') : one.textContent
-  }).join(' ').trim()
+    return ` ${values.length > 0 ? values.map((value) => value.value || value.dateTime).join(' ') : one.textContent} `
+  }).join('').replace(/\s+/g, ' ').trim()
   const safe = /^[=+\-@\t\r]/.test(text) && !isNumber(cell) ? `'${text}` : text
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
 }

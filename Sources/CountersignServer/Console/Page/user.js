@@ -28,9 +28,11 @@ export function showUser(first, tiers, more, show, leave) {
   const given = givenCard(user, tiers, refresh)
   const trials = trialsCard()
   const nothing = el('p', {class: 'soft'}, 'Nothing has happened yet.')
+  const owned = el('ul', {class: 'purchases', 'aria-label': purchasesLabel})
   const doing = actions([
     {name: 'ask', label: 'Ask Apple again', opens: form},
     {name: 'give', label: 'Give access', opens: given.form},
+    {name: 'move', label: purchasesLabel, opens: owned},
     {name: 'export', label: 'Export', opens: exportForm(user)},
     {name: 'erase', label: 'Erase', opens: eraseForm(user, leave)},
   ])
@@ -44,14 +46,16 @@ export function showUser(first, tiers, more, show, leave) {
       ? el('div', {class: 'moved why'}, moved.map(movedText)) : null
     state.replaceChildren(
       ...stateParts(history.now, history.periods, why),
-      ...(why ? [] : moved.map((change) => el('div', {class: 'moved soft'}, movedText(change)))),
-      el('ul', {class: 'purchases', 'aria-label': 'Purchases', hidden: purchases.length === 0}, purchases.map((id) =>
-        el('li', null, 'Purchase ', bdi(id), copyButton(id, `Copy the transaction ID ${id}`),
-          el('button', {type: 'button', class: 'quiet small', 'data-transaction': id,
-            'aria-label': `Show or move the purchase ${id}`}, 'Show or move')))))
-    // Nothing is kept that Apple could be asked about.
-    doing.querySelector('#open-ask').hidden = purchases.length === 0
-    if (purchases.length === 0) doing.querySelector('#action-ask').hidden = true
+      ...(why ? [] : moved.map((change) => el('div', {class: 'moved soft'}, movedText(change)))))
+    owned.replaceChildren(...purchases.map((id) => el('li', null, 'Purchase ', bdi(id),
+      copyButton(id, `Copy the transaction ID ${id}`),
+      el('button', {type: 'button', class: 'quiet small', 'data-transaction': id,
+        'aria-label': `Show or move the purchase ${id}`}, 'Show or move'))))
+    // Without a purchase there is nothing to ask about, and nothing to move.
+    for (const name of ['ask', 'move']) {
+      doing.querySelector(`#open-${name}`).hidden = purchases.length === 0
+      if (purchases.length === 0) doing.querySelector(`#action-${name}`).hidden = true
+    }
     given.show(history)
     trials.show(history)
     nothing.hidden = entries.length > 0
@@ -126,6 +130,7 @@ function movedText(change) {
   ]
 }
 
+const purchasesLabel = 'Show or move a purchase'
 const kinds = {verdict: 'Check', ownership_change: 'Owner', revalidation: 'Apple asked again', removed: 'Removed'}
 
 /// Checks that change nothing, two or more in a row, are one line to be opened.

@@ -12,16 +12,15 @@ const command = `curl -sS ${origin}/v1/validations \\
 export const notificationsURL = `${origin}/v1/notifications/app-store`
 
 export function nextSteps() {
-  return el('section', {class: 'card', 'aria-labelledby': 'next-title'},
-    el('h2', {id: 'next-title', tabindex: -1}, 'Nothing is recorded yet'),
+  return el('section', {class: 'card', 'aria-label': 'The next steps'}, el('h2', null, 'Nothing is recorded yet'),
     el('p', null, 'Three steps to the first customer on this page:'),
     el('ol', {class: 'steps'},
       el('li', null, el('p', null, 'See what is still missing, on the machine of the service:'),
         code('countersign doctor')),
-      el('li', null, el('p', null, 'Post a purchase: a receipt of your app’s, or a signed transaction of StoreKit 2. $KEY is a ' +
-        'key of the role “service”.'), code(command)),
-      el('li', null, el('p', null, 'Have Apple report renewals and refunds: in App Store Connect, under App Information, the ' +
-        'URL for App Store Server Notifications, version 2, is'), code(notificationsURL))),
+      el('li', null, el('p', null, 'Post a purchase: a receipt of your app’s, or a signed transaction of StoreKit 2. ' +
+        '$KEY is a key of the role “service”.'), code(command)),
+      el('li', null, el('p', null, 'Have Apple report renewals and refunds: in App Store Connect, under App Information, ' +
+        'the URL for App Store Server Notifications, version 2, is'), code(notificationsURL))),
     el('p', {class: 'soft'}, 'The documentation’s page “Your own app, in ten minutes” (docs/your-app.md) leads through it.'))
 }
 
