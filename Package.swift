@@ -188,6 +188,8 @@ let package = Package(
         .service("NIOFoundationEssentialsCompat", of: "swift-nio"),
         .service("NIOHTTP1", of: "swift-nio"),
         .service("NIOHTTPTypes", of: "swift-nio-extras"),
+        .service("NIOHTTPTypesHTTP1", of: "swift-nio-extras"),
+        .service("NIOPosix", of: "swift-nio"),
         .service("NIOSSL", of: "swift-nio-ssl"),
         .service("ServiceLifecycle", of: "swift-service-lifecycle"),
       ],

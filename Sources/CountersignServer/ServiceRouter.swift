@@ -2,31 +2,14 @@ import Access
 import Entitlements
 import Figures
 import HTTPTypes
-package import Hummingbird
+import Hummingbird
 import Ledger
-package import Logging
 package import Prometheus
 import Resilience
 package import Validation
 package import Webhooks
 
-/// A path as it is registered, `/v1/profiles/{user_id}`, and a method that it answers to, if only with 405.
-package struct ServiceRoute: Hashable, Sendable {
-  package var path: String
-  package var method: String
-
-  package init(path: String, method: String) {
-    self.path = path
-    self.method = method
-  }
-}
-
-/// Every route of the service, with who may use it.
-///
-///     request ─▶ request ID ─▶ access log, metrics ─▶ problems ─▶ one Host, exact path, [ address limit ]
-///       ─▶ [ authentication, rate limit ─▶ ] controller
-///
-/// Reads that are in memory are answered before all that, by the same checks (`CachedReads`).
+/// Every route of the service, with who may use it. `RequestFront` has the way of a request.
 package struct ServiceRouter {
   /// The routes that ask for no credential, and those that do.
   private let open: [any Controller]
@@ -40,8 +23,6 @@ package struct ServiceRouter {
   let metrics: MetricsController
   let credentials: Credentials
   let limits: RequestLimits
-  /// The checks that a request to the public address has to pass.
-  let checks: [any RequestCheck]
   let dialects: [any DialectController]
   /// Whether the public address speaks TLS by itself.
   let speaksTLS: Bool
@@ -108,8 +89,6 @@ package struct ServiceRouter {
         try? await ledger.watchedFigures(today: now().utcDay)
       }, status: status, registry: registry, webhooks: webhooks, deviceCheck: useCases.trials.settings.deviceCheck,
       bodyBytes: { budgets.validationBytes }, waitingValidations: { line.waiting }, now: now)
-    // The limit also counts requests for paths that do not exist.
-    checks = Self.everywhere + [AddressLimitCheck(limits: limits)]
     self.dialects = Dialect.controllers(
       of: dialects,
       DialectParts(
@@ -120,68 +99,48 @@ package struct ServiceRouter {
     httpMetrics = HTTPMetrics(registry)
   }
 
-  /// The routes of the public address.
+  /// What serves the public address.
   ///
   /// - Parameter servesOperators: whether readiness and metrics are here too, as operators have no address of their own.
-  package func build(servesOperators: Bool) -> Router<ServiceRequestContext> {
-    let router = base(speaksTLS: speaksTLS, checks: checks)
-    health.addRoutes(to: router)
-    if servesOperators { addOperatorRoutes(to: router) }
-    for controller in open { controller.addRoutes(to: router) }
-    let group = router.group().add(middleware: authentication)
-    accessTokens?.addRoutes(to: router, authenticated: group)
-    group.serve("/v1/profiles/{user_id}", [.get: profiles.profile, .delete: privacy.erase])
-    for controller in authenticated { controller.addRoutes(to: group) }
-    health.addStatus(to: group)
-    for dialect in dialects { dialect.addRoutes(to: router, authenticated: group) }
-    return router
+  package func front(servesOperators: Bool) -> RequestFront {
+    let (routes, authenticated) = (Routes(), Routes(isAuthenticated: true))
+    health.addRoutes(to: routes)
+    if servesOperators { addOperatorRoutes(to: routes) }
+    for controller in open { controller.addRoutes(to: routes) }
+    accessTokens?.addRoutes(to: routes, authenticated: authenticated)
+    authenticated.serve("/v1/profiles/{user_id}", [.get: profiles.profile, .delete: privacy.erase])
+    for controller in self.authenticated { controller.addRoutes(to: authenticated) }
+    health.addStatus(to: authenticated)
+    for dialect in dialects { dialect.addRoutes(to: routes, authenticated: authenticated) }
+    var front = base(routes.list + authenticated.list, speaksTLS: speaksTLS)
+    front.authentication = Authentication(keyring: credentials.keyring, tokens: credentials.tokens, limits: limits)
+    if dialects.contains(where: \.hasPages) || !pageOrigins.isEmpty {
+      front.crossOrigin = CrossOrigin(
+        isForAll: { [dialects] path in dialects.contains { $0.isForPages(path) } }, origins: pageOrigins)
+    }
+    return front
   }
 
-  /// The routes of the operators' address. None needs a key, so that no secret is sent to it.
+  /// What serves the operators' address. None of it needs a key, so that no secret is sent to it.
   ///
   /// - Parameter host: the name or address that it listens on.
-  package func buildAdmin(host: String) -> Router<ServiceRequestContext> {
-    let router = base(speaksTLS: false, isForPages: false, checks: Self.everywhere + [OwnHostCheck(name: host)])
-    health.addRoutes(to: router)
-    addOperatorRoutes(to: router)
-    return router
+  package func adminFront(host: String) -> RequestFront {
+    let routes = Routes()
+    health.addRoutes(to: routes)
+    addOperatorRoutes(to: routes)
+    var front = base(routes.list, speaksTLS: false)
+    front.operatorsHost = host
+    return front
   }
 
-  private func base(
-    speaksTLS: Bool, isForPages: Bool = true, checks: [any RequestCheck]
-  ) -> Router<ServiceRequestContext> {
-    let router = Router(context: ServiceRequestContext.self)
-    let crossOrigin = isForPages ? crossOrigin : nil
-    router.add(middleware: RequestIDMiddleware(headers: CommonHeaders(speaksTLS: speaksTLS)))
-    router.add(middleware: AccessLogMiddleware(metrics: httpMetrics))
-    if let crossOrigin { router.add(middleware: crossOrigin) }
-    router.add(middleware: ProblemMiddleware(dialects: dialects.map(\.errors)))
-    router.add(middleware: RequestCheckMiddleware(checks: checks, crossOrigin: crossOrigin))
-    return router
+  private func base(_ routes: [Route], speaksTLS: Bool) -> RequestFront {
+    RequestFront(
+      table: RouteTable(routes), dialects: dialects.map(\.errors), headers: CommonHeaders(speaksTLS: speaksTLS),
+      metrics: httpMetrics)
   }
 
-  private static let everywhere: [any RequestCheck] = [HostCheck(), ExactPathCheck()]
-
-  private var crossOrigin: CrossOriginMiddleware? {
-    guard dialects.contains(where: \.hasPages) || !pageOrigins.isEmpty else { return nil }
-    return CrossOriginMiddleware(
-      isForAll: { [dialects] path in dialects.contains { $0.isForPages(path) } }, origins: pageOrigins)
-  }
-
-  private var authentication: AuthenticationMiddleware {
-    AuthenticationMiddleware(keyring: credentials.keyring, tokens: credentials.tokens, limits: limits)
-  }
-
-  /// The reads of the public address that are answered without the router.
-  package func cachedReads(logger: Logger) -> CachedReads {
-    CachedReads(
-      profiles: profiles, access: access, authentication: authentication, checks: checks,
-      accessLog: AccessLogMiddleware(metrics: httpMetrics), crossOrigin: crossOrigin, speaksTLS: speaksTLS,
-      logger: logger)
-  }
-
-  private func addOperatorRoutes(to router: Router<ServiceRequestContext>) {
-    health.addReadiness(to: router)
-    metrics.addRoutes(to: router)
+  private func addOperatorRoutes(to routes: Routes) {
+    health.addReadiness(to: routes)
+    metrics.addRoutes(to: routes)
   }
 }

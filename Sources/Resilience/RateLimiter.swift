@@ -76,16 +76,6 @@ package final class RateLimiter: Sendable {
     }
   }
 
-  /// Whether a request of this caller would be refused now. Takes no token.
-  package func isSpent(_ caller: String) -> Bool {
-    guard rate > 0 else { return false }
-    return state.withLock { state in
-      guard var bucket = state.young[caller] ?? state.old[caller] else { return false }
-      bucket.fill(at: clock(), capacity: Double(rate), per: period)
-      return bucket.tokens < 1
-    }
-  }
-
   /// Gives back the token of a request that does not count.
   package func giveBack(_ caller: String) {
     guard rate > 0 else { return }

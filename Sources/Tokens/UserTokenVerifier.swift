@@ -39,12 +39,6 @@ package struct UserTokenVerifier: Sendable {
     return try refusing { () throws(TokenRefusal) in try user(of: token, by: key) }
   }
 
-  /// The user, where the key need not be fetched; `nil` for a refused token, too.
-  package func userAtOnce(presenting text: String) -> UserID? {
-    guard let token = try? UserToken(text), let key = knownKey(for: token) else { return nil }
-    return try? user(of: token, by: key)
-  }
-
   private func user(of token: UserToken, by key: TokenKey) throws(TokenRefusal) -> UserID {
     try verified.verify(token, by: key) { () throws(TokenRefusal) in try rules.user(of: token.claims(), at: now()) }
   }
@@ -53,20 +47,12 @@ package struct UserTokenVerifier: Sendable {
     do { return try step() } catch { throw .refused(error) }
   }
 
-  /// `nil` where the key would have to be fetched, too.
-  private func knownKey(for token: UserToken) -> TokenKey? {
-    switch SignatureKey.Algorithm(rawValue: token.algorithm) {
-    case .hs256: secret
-    case .rs256, .es256: keySet?.knownKey(for: token)
-    // Includes `none`.
-    case nil: nil
-    }
-  }
-
   private func key(for token: UserToken) async throws(TokenError) -> TokenKey? {
     switch SignatureKey.Algorithm(rawValue: token.algorithm) {
+    case .hs256: secret
     case .rs256, .es256: try await keySet?.key(for: token)
-    case .hs256, nil: knownKey(for: token)
+    // Includes `none`.
+    case nil: nil
     }
   }
 }

@@ -4,12 +4,9 @@ import CountersignServer
 import Entitlements
 import Figures
 import HTTPTransport
-import Hummingbird
-import HummingbirdCore
 import Ledger
 import Logging
 import NIOCore
-import NIOPosix
 import Profiles
 import Resilience
 import ServiceLifecycle
@@ -22,23 +19,18 @@ import struct FoundationEssentials.UUID
 
 /// The service, put together and not yet running.
 struct CountersignApplication: Service, CustomStringConvertible {
-  /// The public address, and what runs beside it.
-  var application: Application<TaskPerRequest<RouterResponder<ServiceRequestContext>>>
+  /// The public address comes last: the others start before it.
+  var services: [any Service]
   var ledger: Ledger
   /// Every path with every method that it answers to.
   var routes: [ServiceRoute]
-  /// The reads that are answered without a route.
-  var reads: CachedReads
+  var logger: Logger
 
   /// The name for the log, which would otherwise print the whole value.
   var description: String { "Countersign" }
 
-  /// Connections are accepted on the thread of an event loop. NIO hands them on in parts: on Swift's own threads each part
-  /// would wait its turn behind Apple's answers, and a client that connects behind many others for all of them.
   func run() async throws {
-    try await withTaskExecutorPreference(LoopExecutor(MultiThreadedEventLoopGroup.singleton.any())) {
-      try await application.run()
-    }
+    try await ServiceGroup(configuration: ServiceGroupConfiguration(services: services, logger: logger)).run()
   }
 }
 
@@ -153,34 +145,22 @@ private func build(
         source: reload, started: configuration, keyring: keyring, accessTokens: accessTokenKeyring,
         revenueCat: revenueCatKeyring, webhooks: webhooks?.keyring, logger: logger))
   }
-  if let admin = configuration.server.admin {
-    services.append(
-      AdminServer(
-        responder: router.buildAdmin(host: admin.host).buildResponder(), settings: configuration.server, admin: admin,
-        onListening: environment.onAdminListening, logger: logger.withoutTrace))
-  }
+  let connectionLogger = logger.withoutTrace
   if let keySet = userTokens?.verifier.keySet { services.append(keySet) }
-  let reads = router.cachedReads(logger: logger.withoutTrace)
-  let protocols = try configuration.server.protocols(
-    identities, ConnectionCounts(configuration.server, logger: logger), patience: environment.bodyPatience,
-    front: { ledger.isShared ? [] : [reads.makeHandler()] })
-  let publicRouter = router.build(servesOperators: configuration.server.admin == nil)
-  let application = Application(
-    responder: TaskPerRequest(publicRouter.buildResponder(), prepare: { KnownMethods.prepare(&$0, &$1) }),
-    server: protocols,
-    configuration: ApplicationConfiguration(
-      address: .hostname(configuration.server.host, port: configuration.server.port),
-      serverName: nil,
-      availableConnectionsDelegate: MaximumAvailableConnections(configuration.server.maxConnections)),
-    services: services.map(OnSharedThreads.init),
-    onServerRunning: { channel in
-      try? await channel.setOption(.maxMessagesPerRead, value: UInt(configuration.server.acceptedAtOnce)).get()
-      if let address = channel.localAddress { await environment.onListening(address) }
-    },
-    logger: logger.withoutTrace)
-  return CountersignApplication(
-    application: application, ledger: ledger,
-    routes: publicRouter.routes.map { ServiceRoute(path: "\($0.path)", method: $0.method.rawValue) }, reads: reads)
+  let front = router.front(servesOperators: configuration.server.admin == nil)
+  do {
+    if let admin = configuration.server.admin {
+      services.append(
+        try ServiceListener(
+          router.adminFront(host: admin.host), configuration.server, admin: admin,
+          onListening: environment.onAdminListening, logger: connectionLogger))
+    }
+    services.append(
+      try ServiceListener(
+        front, configuration.server, identities: identities, patience: environment.bodyPatience,
+        onListening: environment.onListening, logger: connectionLogger))
+  } catch { throw StartError(description: "server.tls: TLS cannot be set up: \(error).") }
+  return CountersignApplication(services: services, ledger: ledger, routes: front.routes, logger: connectionLogger)
 }
 
 /// Opens the ledger, and warns about files of it that others may read.

@@ -95,11 +95,6 @@ struct Serve: AsyncParsableCommand {
     } catch let error as ListeningError {
       CommandOutput.error(error.description)
       throw ExitCode.failure
-    } catch let error as IOError where error.errnoCode == EADDRINUSE || error.errnoCode == EACCES {
-      let server = configuration.server
-      let named = ListeningError(key: "server.port", host: server.host, port: server.port, errno: error.errnoCode)
-      CommandOutput.error(named.description)
-      throw ExitCode.failure
     }
     logger.info("stopped")
   }

@@ -70,7 +70,7 @@ struct ServiceOptions: ParsableArguments {
     let text: String
     if let file {
       do throws(BoundedFile.Unusable) {
-        let bytes = try BoundedFile(path: file, limit: AuthenticationMiddleware.longestCredential).bytes
+        let bytes = try BoundedFile(path: file, limit: Authentication.longestCredential).bytes
         text = String(decoding: bytes, as: UTF8.self)
       } catch {
         throw CommandUsage(description: "\(option): \(Quotation.of(file, length: 4_096)) \(error.reason).")

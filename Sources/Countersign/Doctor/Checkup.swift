@@ -60,7 +60,7 @@ struct Checkup: Sendable {
     ]
     // Besides the callers' connections: those to Apple and to the store, the ledger's, the operators', and the
     // runtime's.
-    let files = server.maxConnections + configuration.appStore.concurrency + AdminServer.maxConnections + 128
+    let files = server.maxConnections + configuration.appStore.concurrency + ServiceListener.operatorsConnections + 128
     if let openFileLimit, openFileLimit < Double(files) {
       findings.append(
         Finding(

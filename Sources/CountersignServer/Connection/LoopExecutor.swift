@@ -1,8 +1,4 @@
-package import HummingbirdCore
-package import Logging
 package import NIOCore
-import Resilience
-package import ServiceLifecycle
 
 /// Runs tasks on the thread of an event loop.
 ///
@@ -18,41 +14,5 @@ package final class LoopExecutor: TaskExecutor {
   package func enqueue(_ job: consuming ExecutorJob) {
     let job = UnownedJob(job)
     loop.execute { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
-  }
-}
-
-/// Runs a service on Swift's own threads, whatever thread its runner is on.
-package struct OnSharedThreads: Service, CustomStringConvertible {
-  var base: any Service
-
-  package init(base: any Service) {
-    self.base = base
-  }
-
-  /// The name for the log, which would otherwise print the whole value.
-  package var description: String { "\(type(of: base))" }
-
-  package func run() async throws {
-    try await withTaskExecutorPreference(globalConcurrentExecutor) { try await base.run() }
-  }
-}
-
-/// A server's connections, each handled on its own event loop's thread.
-package struct LoopBoundChannel<Base: ServerChildChannel>: ServerChildChannel {
-  package var base: Base
-
-  package init(base: Base) {
-    self.base = base
-  }
-
-  package func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Base.Value> {
-    base.setup(channel: channel, logger: logger)
-  }
-
-  package func handle(value: Base.Value, logger: Logger) async {
-    let executor = LoopExecutor(value.channel.eventLoop)
-    await withTaskExecutorPreference(executor) {
-      await PreferredExecutor.$current.withValue(executor) { await base.handle(value: value, logger: logger) }
-    }
   }
 }

@@ -14,9 +14,9 @@ struct SupportPage: Controller {
     "form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'", "trusted-types 'none'",
   ].joined(separator: "; ")
 
-  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
-    router.serve("/support", [.get: page])
-    router.serve("/support/{file}", [.get: file])
+  func addRoutes(to routes: Routes) {
+    routes.serve("/support", [.get: page])
+    routes.serve("/support/{file}", [.get: file])
   }
 
   func page(_ request: Request, _ context: ServiceRequestContext) -> Response {
@@ -28,7 +28,7 @@ struct SupportPage: Controller {
   }
 
   func file(_ request: Request, _ context: ServiceRequestContext) throws -> Response {
-    let name = context.parameters.get("file") ?? ""
+    let name = context.parameters["file"] ?? ""
     if name == "page.css" { return Self.response(Resource.styleSheet, "text/css; charset=utf-8") }
     guard let module = Resource.script(name) else { throw Problem(.notFound, "The support page has no such file.") }
     return Self.response(module, "text/javascript; charset=utf-8")

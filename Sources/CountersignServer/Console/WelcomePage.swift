@@ -19,16 +19,16 @@ struct WelcomePage: Controller {
 
     """
 
-  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
-    router.serve("/", [.get: welcome])
-    router.serve("/problems/{code}", [.get: problem])
+  func addRoutes(to routes: Routes) {
+    routes.serve("/", [.get: welcome])
+    routes.serve("/problems/{code}", [.get: problem])
   }
 
   func welcome(_ request: Request, _ context: ServiceRequestContext) -> Response { Self.response(Self.text) }
 
   /// The section of the reference on one code.
   func problem(_ request: Request, _ context: ServiceRequestContext) throws -> Response {
-    guard let code = context.parameters.get("code").flatMap(Problem.Code.init), let section = Self.sections[code] else {
+    guard let code = context.parameters["code"].flatMap(Problem.Code.init), let section = Self.sections[code] else {
       throw Problem(.notFound, "There is no problem of this code.")
     }
     return Self.response(section)

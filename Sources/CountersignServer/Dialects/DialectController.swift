@@ -2,9 +2,9 @@ import Hummingbird
 
 /// The routes of a dialect, the form of its problems, and its paths for pages.
 protocol DialectController: Sendable {
-  /// - Parameter router: for paths that ask for no credential before their handler runs.
+  /// - Parameter routes: for paths that ask for no credential before their handler runs.
   func addRoutes(
-    to router: some RouterMethods<ServiceRequestContext>, authenticated: some RouterMethods<ServiceRequestContext>)
+    to routes: Routes, authenticated: Routes)
 
   /// The form of problems on the dialect's paths.
   var errors: DialectErrors { get }

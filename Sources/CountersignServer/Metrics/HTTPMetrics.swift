@@ -14,8 +14,7 @@ final class HTTPMetrics: Sendable {
     var code: Int
   }
 
-  /// The router's word for a request without a route, and the label for it.
-  private static let notFound = "NotFound"
+  /// The label for a request without a route.
   private static let noRoute = "none"
   private static let methods: Set<HTTPRequest.Method> = [.get, .head, .post, .put, .patch, .delete, .options]
 
@@ -37,9 +36,9 @@ final class HTTPMetrics: Sendable {
 
   func began() { inFlight.increment() }
 
-  func answered(_ response: Response, _ method: HTTPRequest.Method, route: String?, after duration: Duration) {
+  func answered(_ response: Response, _ method: HTTPRequest.Method, route: String, after duration: Duration) {
     inFlight.decrement()
-    let route = route.map { $0 == Self.notFound ? Self.noRoute : $0 } ?? Self.noRoute
+    let route = route == ServiceRequestContext.noRoute ? Self.noRoute : route
     // A peer may invent any number of methods.
     let known = Self.methods.contains(method) ? method : nil
     answers[Answer(route: route, method: known, code: response.status.code)].increment()

@@ -30,8 +30,8 @@ struct MetricsController: Sendable {
   var waitingValidations: @Sendable () -> Int
   var now: @Sendable () -> Date
 
-  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
-    router.serve("/metrics", [.get: metrics])
+  func addRoutes(to routes: Routes) {
+    routes.serve("/metrics", [.get: metrics])
   }
 
   func metrics(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {

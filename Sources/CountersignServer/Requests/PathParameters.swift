@@ -5,7 +5,7 @@ extension ServiceRequestContext {
   /// The user in the path of a route for keys alone.
   /// - Throws: a 400 problem, or 403 for `me`.
   func checkedUserInPath() throws(Problem) -> UserID {
-    guard let name = parameters.get("user_id").flatMap(UserID.percentDecoded) else {
+    guard let name = parameters["user_id"].flatMap(UserID.percentDecoded) else {
       throw Problem(.malformedRequest, "The user ID in the path is not percent-encoded UTF-8.")
     }
     guard name != "me" else { throw Problem(.forbidden, "'me' is for users; a key has to name the user.") }
@@ -15,7 +15,7 @@ extension ServiceRequestContext {
   /// The original transaction ID in a path.
   /// - Throws: a 400 problem.
   func originalTransactionIDInPath() throws(Problem) -> OriginalTransactionID {
-    guard let id = parameters.get("original_transaction_id").flatMap(UserID.percentDecoded), id.isStoreID else {
+    guard let id = parameters["original_transaction_id"].flatMap(UserID.percentDecoded), id.isStoreID else {
       throw Problem(.malformedRequest, "The path has to name the original transaction ID as Apple writes it.")
     }
     return OriginalTransactionID(id)

@@ -1,30 +1,56 @@
-package import Hummingbird
+import HTTPTypes
+import Hummingbird
 import Ledger
-import Logging
-import NIOCore
+package import Logging
 import Resilience
 
 /// The context of a request.
-package struct ServiceRequestContext: RequestContext {
-  package var coreContext: CoreRequestContextStorage
-  /// The moment at which the head had arrived.
+package struct ServiceRequestContext: Sendable {
+  /// The moment at which the request had arrived.
   let arrival = ContinuousClock.now
   /// The caller's `X-Request-Id`, or one of ours.
-  var requestID = ""
+  let requestID: String
   /// Whether the request may change something (RFC 9110, section 9.2.1).
-  var isWrite = false
-  /// The method of the request, where it is one that no route knows.
-  var unknownMethod: HTTPRequest.Method?
+  let isWrite: Bool
+  /// The route as it is registered; a request without one has `Self.noRoute`.
+  var route = Self.noRoute
+  /// The segments of the path that stand for a name of its route, as they are.
+  var parameters: [String: String] = [:]
   /// Set by the authentication; `nil` on routes that are open.
   var caller: Caller?
   /// The other end of the connection; `nil` where it has no IP address.
-  var peer: ClientAddress?
+  let peer: ClientAddress?
   /// The client address that rate limits count; `nil` for an unknown client.
   var clientAddress: ClientAddress?
+  /// The end of the connection, for a request that waits until something happens.
+  let connectionEnd: ConnectionEnd
+  private let base: Logger
 
-  package init(source: ApplicationRequestContextSource) {
-    coreContext = .init(source: source)
-    peer = ClientAddress(source.channel.remoteAddress)
+  static let noRoute = "NotFound"
+
+  /// - Parameter logger: without a request.
+  init(_ request: Request, peer: ClientAddress?, connectionEnd: ConnectionEnd = ConnectionEnd(), logger: Logger) {
+    requestID = request.headers[.requestID].flatMap(RequestID.accepted) ?? RequestID.random()
+    isWrite = request.method != .get && request.method != .head
+    self.peer = peer
+    self.connectionEnd = connectionEnd
+    base = logger
+  }
+
+  /// Names the request and its caller in every line.
+  package var logger: Logger {
+    var logger = base
+    logger[metadataKey: "request_id"] = .string(requestID)
+    if let caller { logger[metadataKey: "caller"] = .string(caller.logName) }
+    return logger
+  }
+
+  /// Writes a line without a logger for it alone.
+  func log(_ level: Logger.Level, _ message: Logger.Message, _ metadata: Logger.Metadata) {
+    var metadata = metadata
+    metadata["request_id"] = .string(requestID)
+    if let caller { metadata["caller"] = .string(caller.logName) }
+    base.log(level: level, message, metadata: metadata)
   }
 
   /// Logs the cause of a 503 for operators; the caller learns only that it can try again.

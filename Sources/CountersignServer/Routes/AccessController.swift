@@ -15,23 +15,18 @@ struct AccessController: Controller {
   /// Answers as sent before.
   private let answers = LRUCache<UserID, CachedAnswer>(limit: 10_000)
 
-  /// The answer in the user's own zone, if it is in memory.
-  func known(_ user: UserID) -> CachedAnswer? { known(user, at: now()) }
-
-  private func known(_ user: UserID, at now: Date) -> CachedAnswer? {
-    answers.value(for: user).flatMap { $0.validity.holds(at: now, usage.generation(of: user)) ? $0 : nil }
-  }
-
-  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
-    router.serve("/v1/profiles/{user_id}/access", [.get: overview])
-    router.serve("/v1/profiles/{user_id}/features/{feature}", [.get: feature])
+  func addRoutes(to routes: Routes) {
+    routes.serve("/v1/profiles/{user_id}/access", [.get: overview])
+    routes.serve("/v1/profiles/{user_id}/features/{feature}", [.get: feature])
   }
 
   func overview(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let user = try context.requireUserInPath()
     let now = now()
     let zone = try request.timeZone()
-    if zone == nil, let known = known(user, at: now) { return known.response(to: request) }
+    if zone == nil, let known = answers.value(for: user), known.validity.holds(at: now, usage.generation(of: user)) {
+      return known.response(to: request)
+    }
     let overview = try await context.reading(await usage.overview(of: user, in: zone, at: now))
     let variants = try await context.reading(await usage.variants(of: user))
     let standing = overview.standing
@@ -77,7 +72,7 @@ extension Plans {
   /// The feature that a request names in its path.
   /// - Throws: `unknown_feature`.
   func feature(in context: ServiceRequestContext) throws(Problem) -> Feature {
-    let name = context.parameters.get("feature").flatMap(UserID.percentDecoded)
+    let name = context.parameters["feature"].flatMap(UserID.percentDecoded)
     guard let feature = name.flatMap({ feature(named: FeatureName($0)) }) else {
       throw Problem(.unknownFeature, "The catalog has no feature with this name.")
     }

@@ -19,9 +19,9 @@ struct AccessTokenController: Sendable {
   var now: @Sendable () -> Date
 
   func addRoutes(
-    to router: some RouterMethods<ServiceRequestContext>, authenticated: some RouterMethods<ServiceRequestContext>
+    to routes: Routes, authenticated: Routes
   ) {
-    router.serve("/.well-known/jwks.json", [.get: keys])
+    routes.serve("/.well-known/jwks.json", [.get: keys])
     authenticated.serve("/v1/profiles/{user_id}/token", [.get: token])
   }
 

@@ -7,8 +7,8 @@ struct BrakeController: Controller {
   var brake: DowngradeBrakeService
   var review: RulesReview
 
-  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
-    router.serve("/v1/brake", [.get: state, .delete: release])
+  func addRoutes(to routes: Routes) {
+    routes.serve("/v1/brake", [.get: state, .delete: release])
   }
 
   func state(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {

@@ -5,7 +5,6 @@ import HTTPTypes
 import Hummingbird
 import Ledger
 import NIOCore
-import ServiceLifecycle
 import Validation
 
 /// `/v1/events`: the list of the service's events, and the intake of an app's own.
@@ -29,9 +28,9 @@ struct EventsController: Controller {
   /// The pause between two looks while a reader waits: commits of this process end it at once.
   static let look: Duration = .seconds(5)
 
-  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
-    router.serve("/v1/events", [.get: list, .post: report])
-    router.serve("/v1/events/newest", [.get: newest])
+  func addRoutes(to routes: Routes) {
+    routes.serve("/v1/events", [.get: list, .post: report])
+    routes.serve("/v1/events/newest", [.get: newest])
   }
 
   // MARK: GET
@@ -46,10 +45,10 @@ struct EventsController: Controller {
     while true {
       let rings = ledger.bell.rings
       events = try await context.reading(await ledger.changeEvents(after: after, limit: limit))
-      guard events.isEmpty, !Task.isShuttingDownGracefully, !Task.isCancelled else { break }
+      guard events.isEmpty, !context.connectionEnd.isNear, !Task.isCancelled else { break }
       let left = ContinuousClock.now.duration(to: end)
       guard left > .zero else { break }
-      await cancelWhenGracefulShutdown { [bell = ledger.bell] in
+      await context.connectionEnd.cancelling { [bell = ledger.bell] in
         await bell.wait(after: rings, atMost: min(left, Self.look))
       }
     }

@@ -10,8 +10,8 @@ struct ExperimentsController: Controller {
   /// The experiments of the catalog.
   var experiments: [Experiment]
 
-  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
-    router.serve("/v1/experiments", [.get: list])
+  func addRoutes(to routes: Routes) {
+    routes.serve("/v1/experiments", [.get: list])
   }
 
   func list(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {

@@ -17,9 +17,9 @@ struct GrantsController: Controller {
   /// The length of a grant: from a minute to a century.
   static let length: ClosedRange<Duration> = .seconds(60) ... .seconds(36_525 * 86_400)
 
-  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
-    router.serve("/v1/profiles/{user_id}/grants", [.get: list, .post: give])
-    router.serve("/v1/profiles/{user_id}/grants/{grant_id}", [.delete: end])
+  func addRoutes(to routes: Routes) {
+    routes.serve("/v1/profiles/{user_id}/grants", [.get: list, .post: give])
+    routes.serve("/v1/profiles/{user_id}/grants/{grant_id}", [.delete: end])
   }
 
   func give(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
@@ -57,7 +57,7 @@ struct GrantsController: Controller {
   func end(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireCaller(.support, .service)
     let user = try context.checkedUserInPath()
-    guard let text = context.parameters.get("grant_id"), let id = Int64(text), id > 0, String(id) == text else {
+    guard let text = context.parameters["grant_id"], let id = Int64(text), id > 0, String(id) == text else {
       throw Self.unknown
     }
     let posted: GrantEndRequest? =

@@ -13,17 +13,17 @@ struct HealthController: Sendable {
   var operations: OperationalStatus
   var now: @Sendable () -> Date
 
-  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
-    router.serve("/livez", [.get: live])
+  func addRoutes(to routes: Routes) {
+    routes.serve("/livez", [.get: live])
   }
 
   /// For supervisors and load balancers.
-  func addReadiness(to router: some RouterMethods<ServiceRequestContext>) {
-    router.serve("/readyz", [.get: ready])
+  func addReadiness(to routes: Routes) {
+    routes.serve("/readyz", [.get: ready])
   }
 
-  func addStatus(to router: some RouterMethods<ServiceRequestContext>) {
-    router.serve("/v1/status", [.get: status])
+  func addStatus(to routes: Routes) {
+    routes.serve("/v1/status", [.get: status])
   }
 
   /// The process answers. It says nothing about what the process depends on: a restart would not mend that.

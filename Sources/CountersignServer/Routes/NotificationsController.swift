@@ -13,8 +13,8 @@ struct NotificationsController: Controller {
   private let body = RequestBytes(limit: BodyBudgets.notificationLimit)
   var budgets: BodyBudgets
 
-  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
-    router.serve("/v1/notifications/app-store", [.post: receive])
+  func addRoutes(to routes: Routes) {
+    routes.serve("/v1/notifications/app-store", [.post: receive])
   }
 
   func receive(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {

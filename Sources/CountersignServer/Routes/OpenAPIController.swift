@@ -4,8 +4,8 @@ import NIOCore
 
 /// `GET /openapi.yaml`: the contract of this version, as it lies in the source beside this file.
 struct OpenAPIController: Controller {
-  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
-    router.serve("/openapi.yaml", [.get: document])
+  func addRoutes(to routes: Routes) {
+    routes.serve("/openapi.yaml", [.get: document])
   }
 
   func document(_ request: Request, _ context: ServiceRequestContext) -> Response {

@@ -17,8 +17,8 @@ struct PlansController: Controller {
     headers = [.eTag: tag, .cacheControl: "public, max-age=300", .contentType: "application/json"]
   }
 
-  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
-    router.serve("/v1/plans", [.get: plans])
+  func addRoutes(to routes: Routes) {
+    routes.serve("/v1/plans", [.get: plans])
   }
 
   func plans(_ request: Request, _ context: ServiceRequestContext) -> Response {

@@ -19,8 +19,8 @@ struct PrivacyController: Controller {
   var reader: StandingReader
   var now: @Sendable () -> Date
 
-  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
-    router.serve("/v1/profiles/{user_id}/export", [.get: export])
+  func addRoutes(to routes: Routes) {
+    routes.serve("/v1/profiles/{user_id}/export", [.get: export])
   }
 
   // MARK: DELETE /v1/profiles/{user_id}
@@ -34,7 +34,7 @@ struct PrivacyController: Controller {
 
   /// The user in the path, by an ID of this service or of RevenueCat's SDKs, which may have other signs.
   private static func user(_ context: ServiceRequestContext) throws(Problem) -> UserID {
-    guard let name = context.parameters.get("user_id").flatMap(UserID.percentDecoded),
+    guard let name = context.parameters["user_id"].flatMap(UserID.percentDecoded),
       UserID(valid: name) == nil, let user = UserID(appUserID: name)
     else { return try context.checkedUserInPath() }
     return user

@@ -14,17 +14,12 @@ struct ProfilesController: Sendable {
   /// Answers as sent before: some 10 MB of them.
   private let answers = LRUCache<UserID, CachedAnswer>(limit: 10_000)
 
-  /// The answer, if it is in memory.
-  func known(_ user: UserID) -> CachedAnswer? { known(user, at: now()) }
-
-  private func known(_ user: UserID, at now: Date) -> CachedAnswer? {
-    answers.value(for: user).flatMap { $0.validity.holds(at: now, reader.ledger.generation(of: user)) ? $0 : nil }
-  }
-
   func profile(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let user = try context.requireUserInPath()
     let now = now()
-    if let known = known(user, at: now) { return known.response(to: request) }
+    if let known = answers.value(for: user), known.validity.holds(at: now, reader.ledger.generation(of: user)) {
+      return known.response(to: request)
+    }
     let standing = try await context.reading(await reader.standing(of: user, at: now))
     let body = JSONBody.write(
       EntitlementResponse(user: user, entitlement: standing.entitlement, isFromLedger: true, write: standing.write))

@@ -23,9 +23,9 @@ package struct RevalidationsController: Controller {
   /// The most subscriptions of one run; also where no limit is given.
   package static let limit = 1...100_000
 
-  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
-    router.serve("/v1/revalidations", [.get: list, .post: start])
-    router.serve("/v1/revalidations/{run_id}", [.get: run])
+  func addRoutes(to routes: Routes) {
+    routes.serve("/v1/revalidations", [.get: list, .post: start])
+    routes.serve("/v1/revalidations/{run_id}", [.get: run])
   }
 
   func start(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
@@ -59,7 +59,7 @@ package struct RevalidationsController: Controller {
 
   func run(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.service, .support)
-    guard let id = context.parameters.get("run_id").flatMap(RunID.init(text:)) else { throw Self.unknown }
+    guard let id = context.parameters["run_id"].flatMap(RunID.init(text:)) else { throw Self.unknown }
     guard let run = try await context.reading(await ledger.run(id)) else {
       throw Self.unknown
     }

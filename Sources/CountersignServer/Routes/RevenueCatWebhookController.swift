@@ -15,8 +15,8 @@ struct RevenueCatWebhookController: Controller {
 
   private static let signature = HTTPField.Name("X-RevenueCat-Webhook-Signature")
 
-  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
-    router.serve("/v1/notifications/revenuecat", [.post: receive])
+  func addRoutes(to routes: Routes) {
+    routes.serve("/v1/notifications/revenuecat", [.post: receive])
   }
 
   func receive(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {

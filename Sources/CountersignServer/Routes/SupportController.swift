@@ -19,20 +19,20 @@ struct SupportController: Controller {
   var budget: ByteBudget
   var now: @Sendable () -> Date
 
-  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
-    router.serve("/v1/lookup/{id}", [.get: find])
-    router.serve("/v1/profiles/{user_id}/history", [.get: history])
-    router.serve("/v1/profiles/{user_id}/revalidation", [.post: revalidate])
-    router.serve("/v1/transactions/{original_transaction_id}", [.get: transaction])
-    router.serve("/v1/transactions/{original_transaction_id}/transfer", [.post: transfer])
-    router.serve("/v1/notifications/refused", [.get: refusedNotifications])
+  func addRoutes(to routes: Routes) {
+    routes.serve("/v1/lookup/{id}", [.get: find])
+    routes.serve("/v1/profiles/{user_id}/history", [.get: history])
+    routes.serve("/v1/profiles/{user_id}/revalidation", [.post: revalidate])
+    routes.serve("/v1/transactions/{original_transaction_id}", [.get: transaction])
+    routes.serve("/v1/transactions/{original_transaction_id}/transfer", [.post: transfer])
+    routes.serve("/v1/notifications/refused", [.get: refusedNotifications])
   }
 
   // MARK: GET /v1/lookup/{id}
 
   func find(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.support)
-    guard let text = context.parameters.get("id").flatMap(UserID.percentDecoded) else {
+    guard let text = context.parameters["id"].flatMap(UserID.percentDecoded) else {
       throw Problem(.malformedRequest, "The ID in the path is not percent-encoded UTF-8.")
     }
     // Apple's IDs are letters and digits, as users' may be.

@@ -22,13 +22,13 @@ struct TrialsController: Controller {
   var starts: LabelledCounter
   var now: @Sendable () -> Date
 
-  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
-    router.serve("/v1/profiles/{user_id}/trials", [.get: list])
-    router.serve("/v1/trials", [.get: page, .post: start])
-    router.serve("/v1/trials/import", [.post: importTrials])
-    router.serve("/v1/trials/{device_id}", [.get: trial, .patch: amend])
-    router.serve("/v1/trials/{device_id}/sessions", [.post: useSession])
-    router.serve("/v1/devices/{device_id}", [.put: register])
+  func addRoutes(to routes: Routes) {
+    routes.serve("/v1/profiles/{user_id}/trials", [.get: list])
+    routes.serve("/v1/trials", [.get: page, .post: start])
+    routes.serve("/v1/trials/import", [.post: importTrials])
+    routes.serve("/v1/trials/{device_id}", [.get: trial, .patch: amend])
+    routes.serve("/v1/trials/{device_id}/sessions", [.post: useSession])
+    routes.serve("/v1/devices/{device_id}", [.put: register])
   }
 
   func start(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
@@ -260,7 +260,7 @@ struct TrialsController: Controller {
   static let unknown = Problem(.notFound, "There is no trial of this user on this device.")
 
   static func deviceID(_ context: ServiceRequestContext) throws(Problem) -> DeviceID {
-    try DeviceID(checking: context.parameters.get("device_id").flatMap(UserID.percentDecoded) ?? "")
+    try DeviceID(checking: context.parameters["device_id"].flatMap(UserID.percentDecoded) ?? "")
   }
 
   /// The most bytes of what an app says of its device.

@@ -22,9 +22,9 @@ struct UsageController: Controller {
   /// The numbers of things that may exist.
   static let counts = 0...1_000_000_000
 
-  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
-    router.serve("/v1/profiles/{user_id}/usage/{feature}", [.post: consume, .put: setCount])
-    router.serve("/v1/profiles/{user_id}/usage/{feature}/{key}", [.delete: giveBack])
+  func addRoutes(to routes: Routes) {
+    routes.serve("/v1/profiles/{user_id}/usage/{feature}", [.post: consume, .put: setCount])
+    routes.serve("/v1/profiles/{user_id}/usage/{feature}/{key}", [.delete: giveBack])
   }
 
   func consume(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
@@ -66,7 +66,7 @@ struct UsageController: Controller {
 
   func giveBack(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let (user, feature) = (try context.requireUserInPath(), try usage.plans.feature(in: context))
-    guard let key = context.parameters.get("key").flatMap(UserID.percentDecoded), HTTPFields.isIdempotencyKey(key)
+    guard let key = context.parameters["key"].flatMap(UserID.percentDecoded), HTTPFields.isIdempotencyKey(key)
     else { throw Self.unknownKey }
     let now = now()
     let (outcome, tier) = try await context.reading(

@@ -23,8 +23,8 @@ struct ValidationsController: Controller {
     }
   }
 
-  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
-    router.serve("/v1/validations", [.post: validate])
+  func addRoutes(to routes: Routes) {
+    routes.serve("/v1/validations", [.post: validate])
   }
 
   func validate(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {

@@ -15,10 +15,10 @@ struct WebhooksController: Controller {
 
   static let limit = 100
 
-  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
-    router.serve("/v1/webhooks", [.get: list])
-    router.serve("/v1/webhooks/dead", [.get: deadLetters])
-    router.serve("/v1/webhooks/redeliver", [.post: redeliver])
+  func addRoutes(to routes: Routes) {
+    routes.serve("/v1/webhooks", [.get: list])
+    routes.serve("/v1/webhooks/dead", [.get: deadLetters])
+    routes.serve("/v1/webhooks/redeliver", [.post: redeliver])
   }
 
   func list(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {

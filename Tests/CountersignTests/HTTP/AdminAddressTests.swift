@@ -1,9 +1,7 @@
 import HTTPTransport
 import HTTPTypes
 import Hummingbird
-import Logging
 import NIOCore
-import NIOEmbedded
 import Testing
 
 @testable import Countersign
@@ -74,15 +72,11 @@ import Testing
   }
 
   @Test func `a name that operators are served under is the configured one`() throws {
-    let check = OwnHostCheck(name: "Countersign")
-    var context = ServiceRequestContext(
-      source: ApplicationRequestContextSource(channel: EmbeddedChannel(), logger: Logger(label: "test")))
     for (authority, isOwn) in [("countersign:9464", true), ("countersign", true), ("countersign.evil", false)] {
-      let request = Request(
-        head: HTTPRequest(method: .get, scheme: "http", authority: authority, path: "/metrics"),
-        body: RequestBody(buffer: ByteBuffer()))
       var isRefused = false
-      do throws(Problem) { try check.check(request, &context) } catch { isRefused = error.code == .misdirectedRequest }
+      do throws(Problem) { try RequestFront.requireOwn(authority, "Countersign") } catch {
+        isRefused = error.code == .misdirectedRequest
+      }
       #expect(isRefused != isOwn, "\(authority)")
     }
   }

@@ -12,17 +12,6 @@ import Testing
 @testable import JSON
 @testable import Resilience
 
-/// Knows whose connection a request came by.
-private struct LoopContext: RequestContext {
-  var coreContext: CoreRequestContextStorage
-  let loop: any EventLoop
-
-  init(source: ApplicationRequestContextSource) {
-    coreContext = CoreRequestContextStorage(source: source)
-    loop = source.channel.eventLoop
-  }
-}
-
 @Suite struct LoopExecutorTests {
   @Test func `a task of the executor runs on the event loop's thread, and comes back there`() async {
     let loop = MultiThreadedEventLoopGroup.singleton.next()
@@ -55,20 +44,6 @@ private struct LoopContext: RequestContext {
     }
   }
 
-  @Test func `jobs leave the loop to those who connect`() async throws {
-    struct Job: Service {
-      let seen: AsyncStream<Bool>.Continuation
-      func run() async throws { seen.yield(MultiThreadedEventLoopGroup.currentEventLoop != nil) }
-    }
-    let seen = AsyncStream.makeStream(of: Bool.self)
-    try await withTaskExecutorPreference(LoopExecutor(MultiThreadedEventLoopGroup.singleton.next())) {
-      try await Job(seen: seen.continuation).run()
-      try await OnSharedThreads(base: Job(seen: seen.continuation)).run()
-    }
-    seen.continuation.finish()
-    #expect(await seen.stream.reduce(into: []) { $0.append($1) } == [true, false])
-  }
-
   @Test func `the service accepts connections on a loop's thread, and not on the shared ones`() async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
@@ -93,37 +68,27 @@ private struct LoopContext: RequestContext {
   }
 
   @Test(arguments: [(1, 1), (100, 3), (10_000, 256), (100_000, 256)])
-  func `at most a 32nd of the connections that may be held is accepted at once`(held: Int, atOnce: Int) throws {
-    let server = try SampleConfiguration().setting("server.max_connections", "\(held)").load().server
-    #expect(server.acceptedAtOnce == atOnce)
+  func `at most a 32nd of the connections that may be held is accepted at once`(held: Int, atOnce: Int) {
+    #expect(ServiceListener.acceptedAtOnce(of: held) == atOnce)
   }
 
   /// Through the very channels that the service listens with.
-  @Test func `a request is handled on its connection's own thread`() async throws {
-    let router = Router(context: LoopContext.self)
-    let flights = SingleFlight<String, Bool>()
-    router.get("thread") { _, context in
-      let loop = context.loop
+  @Test func `a request, and what it shares with others, is handled on its connection's own thread`() async throws {
+    let flights = SingleFlight<String, (any EventLoop)?>()
+    let answer: Handler = { _, _ in
+      let own = MultiThreadedEventLoopGroup.currentEventLoop
       // A flight belongs to no request, and yet no thread has to be woken for it.
-      let isFlightThere = await flights.run("question") {
+      let flight = await flights.run("question") {
         await Task.yield()
-        return loop.inEventLoop
+        return MultiThreadedEventLoopGroup.currentEventLoop
       }
-      return loop.inEventLoop && isFlightThere ? "its own" : "another"
+      let isSame = own.map { own in flight.map { $0 === own } ?? false } ?? false
+      return Response(status: isSame && MultiThreadedEventLoopGroup.currentEventLoop === own ? .ok : .conflict)
     }
-    let ports = AsyncStream.makeStream(of: Int.self)
-    let application = Application(
-      responder: TaskPerRequest(router.buildResponder()),
-      server: try SampleConfiguration().load().server.protocols(nil),
-      configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: 0)),
-      onServerRunning: { channel in ports.continuation.yield(channel.localAddress?.port ?? 0) },
-      logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
-    let server = Task { try await application.run() }
-    defer { server.cancel() }
-    var running = ports.stream.makeAsyncIterator()
-    let port = try #require(await running.next())
-    let answer = try await RawClient.exchange(
-      port: port, ["GET /thread HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"])
-    #expect(answer.hasSuffix("its own"))
+    try await RunningFront.run(["/thread": [.get: answer]]) { port, _ in
+      let answer = try await RawClient.exchange(
+        port: port, ["GET /thread HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"])
+      #expect(answer.hasPrefix("HTTP/1.1 200 OK"), "\(answer)")
+    }
   }
 }

@@ -1,8 +1,6 @@
 import Foundation
 import HTTPTransport
-import Hummingbird
-import Logging
-import NIOEmbedded
+import HTTPTypes
 import Prometheus
 import Synchronization
 import Testing
@@ -30,27 +28,6 @@ import TestSupport
     now.withLock { $0 = start.advanced(by: .seconds(3600)) }
     for _ in 0..<4 { #expect(limiter.admit("a") == nil) }
     #expect(limiter.admit("a") == 1, "what was not used is not saved up")
-  }
-
-  @Test func `looking at a bucket takes nothing`() {
-    let start = ContinuousClock.now
-    let now = Mutex(start)
-    let limiter = RateLimiter(rate: 1) { now.withLock { $0 } }
-    for _ in 0..<3 { #expect(!limiter.isSpent("a")) }
-    #expect(limiter.count == 0)
-    #expect(limiter.admit("a") == nil)
-    #expect(limiter.isSpent("a") && !limiter.isSpent("b"))
-    now.withLock { $0 = start.advanced(by: .milliseconds(999)) }
-    #expect(limiter.isSpent("a"))
-    now.withLock { $0 = start.advanced(by: .seconds(1)) }
-    for _ in 0..<3 { #expect(!limiter.isSpent("a")) }
-    #expect(limiter.admit("a") == nil)
-    #expect(limiter.isSpent("a"))
-    // Two periods later it is in the old generation.
-    now.withLock { $0 = start.advanced(by: .milliseconds(1_100)) }
-    for caller in ["b", "c"] { #expect(limiter.admit(caller) == nil) }
-    #expect(limiter.isSpent("a"))
-    #expect(!RateLimiter(rate: 0).isSpent("a"))
   }
 
   @Test func `a bucket may hold a minute's worth`() {
@@ -115,10 +92,8 @@ import TestSupport
   }
 
   private static func context(_ address: String?, writes: Bool) -> ServiceRequestContext {
-    var context = ServiceRequestContext(
-      source: ApplicationRequestContextSource(channel: EmbeddedChannel(), logger: Logger(label: "test")))
+    var context = ServiceRequestContext.test(writes ? .post : .get)
     context.clientAddress = address.flatMap { ClientAddress($0) }
-    context.isWrite = writes
     return context
   }
 

@@ -6,12 +6,12 @@ import Testing
 @Suite struct RequestIDTests {
   @Test(arguments: ["a", "0123-abc_DEF.9", String(repeating: "x", count: 128)])
   func `a harmless ID of the caller is kept`(id: String) {
-    #expect(RequestIDMiddleware.accepted(id) == id)
+    #expect(RequestID.accepted(id) == id)
   }
 
   @Test(arguments: ["", " ", "a b", "a\nb", "ä", "\u{202e}", "<script>", String(repeating: "x", count: 129)])
   func `any other is replaced`(id: String) {
-    #expect(RequestIDMiddleware.accepted(id) == nil)
+    #expect(RequestID.accepted(id) == nil)
   }
 
   @Test func `our own IDs are 32 hexadecimal digits and differ`() {

@@ -32,7 +32,6 @@ struct RunningService: Sendable {
   var adminPort: Int?
   /// Every path with every method that it answers to.
   let routes: [ServiceRoute]
-  let reads: CachedReads
 
   /// Builds a service, runs it during `body`, and shuts it down in order.
   ///
@@ -102,7 +101,7 @@ struct RunningService: Sendable {
       }
       var running = RunningService(
         origin: "http://127.0.0.1:\(port)", port: port, directory: directory, log: log,
-        ledger: service.ledger, client: client, routes: service.routes, reads: service.reads)
+        ledger: service.ledger, client: client, routes: service.routes)
       if configuration.server.admin != nil {
         var iterator = adminAddresses.makeAsyncIterator()
         running.adminPort = await iterator.next()

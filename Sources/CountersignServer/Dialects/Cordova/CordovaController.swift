@@ -18,9 +18,9 @@ struct CordovaController: DialectController {
   }
 
   func addRoutes(
-    to router: some RouterMethods<ServiceRequestContext>, authenticated: some RouterMethods<ServiceRequestContext>
+    to routes: Routes, authenticated: Routes
   ) {
-    authenticated.serve(RouterPath(Self.path), [.post: validate])
+    authenticated.serve(Self.path, [.post: validate])
   }
 
   /// The plugin's body, without the members that nothing here depends on: `device`, `offers`, `products`.

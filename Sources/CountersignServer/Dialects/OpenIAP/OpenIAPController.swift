@@ -21,10 +21,10 @@ struct OpenIAPController: DialectController {
   }
 
   func addRoutes(
-    to router: some RouterMethods<ServiceRequestContext>, authenticated: some RouterMethods<ServiceRequestContext>
+    to routes: Routes, authenticated: Routes
   ) {
-    authenticated.serve(RouterPath(Self.path), [.post: verify])
-    kit.addRoutes(to: router)
+    authenticated.serve(Self.path, [.post: verify])
+    kit.addRoutes(to: routes)
   }
 
   /// `includeClientPayload` is for a catalog that IAPKit keeps and this service does not.

@@ -22,12 +22,12 @@ struct OpenIAPKitController: Sendable {
     catalog = OpenIAPProducts(common.useCases.reader.rules.catalog, common.useCases.plans, at: common.now())
   }
 
-  func addRoutes(to router: some RouterMethods<ServiceRequestContext>) {
+  func addRoutes(to routes: Routes) {
     // The credential is in the path.
-    router.serve("/v1/subscriptions/status/{api_key}", [.get: status])
-    router.serve("/v1/subscriptions/entitlements/{api_key}", [.get: entitlements])
-    router.serve("/v1/subscriptions/bind-user/{api_key}", [.post: bindUser])
-    router.serve("/v1/products/{api_key}", [.get: products])
+    routes.serve("/v1/subscriptions/status/{api_key}", [.get: status])
+    routes.serve("/v1/subscriptions/entitlements/{api_key}", [.get: entitlements])
+    routes.serve("/v1/subscriptions/bind-user/{api_key}", [.post: bindUser])
+    routes.serve("/v1/products/{api_key}", [.get: products])
   }
 
   static func covers(_ path: String) -> Bool { path.hasPrefix(subscriptions) || path.hasPrefix(products) }
@@ -79,7 +79,7 @@ struct OpenIAPKitController: Sendable {
 
   /// The app whose public key is in the path.
   private func app(in context: ServiceRequestContext) throws(Problem) -> PublicKey {
-    guard let key = context.parameters.get("api_key").flatMap(UserID.percentDecoded),
+    guard let key = context.parameters["api_key"].flatMap(UserID.percentDecoded),
       let app = common.keyring.app(presenting: key)
     else {
       throw Problem(

@@ -36,17 +36,17 @@ struct RevenueCatSDKController: DialectController {
   }
 
   func addRoutes(
-    to router: some RouterMethods<ServiceRequestContext>, authenticated: some RouterMethods<ServiceRequestContext>
+    to routes: Routes, authenticated: Routes
   ) {
     guard isEnabled else {
       // A 404 would make an SDK that still calls throw its purchases away.
-      router.serve("/v1/receipts", [.post: { _, _ in throw Self.switchedOff }])
+      routes.serve("/v1/receipts", [.post: { _, _ in throw Self.switchedOff }])
       return
     }
-    router.serve("/v1/health", [.get: { _, _ in Self.nothing }])
+    routes.serve("/v1/health", [.get: { _, _ in Self.nothing }])
     authenticated.serve("/v1/receipts", [.post: answering(postReceipt)])
     authenticated.serve("/v1/subscribers/identify", [.post: answering(identify)])
-    router.serve("/v1/subscribers/redeem_purchase", [.post: { _, _ in throw Self.notOffered }])
+    routes.serve("/v1/subscribers/redeem_purchase", [.post: { _, _ in throw Self.notOffered }])
     authenticated.serve("/v1/subscribers/{app_user_id}", [.get: answering(subscriber)])
     authenticated.serve("/v1/subscribers/{app_user_id}/offerings", [.get: answering(known { _ in offerings })])
     authenticated.serve("/v1/subscribers/{app_user_id}/alias", [.post: answering(alias)])
@@ -255,7 +255,7 @@ struct RevenueCatSDKController: DialectController {
   /// The customer in the path.
   private func customer(in context: ServiceRequestContext) async throws -> (id: UserID, caller: Caller) {
     let caller = try context.requireAppOr(.service)
-    guard let text = context.parameters.get("app_user_id").flatMap(UserID.percentDecoded) else {
+    guard let text = context.parameters["app_user_id"].flatMap(UserID.percentDecoded) else {
       throw RevenueCatError(.invalidUserID, "The app user ID is not percent-encoded UTF-8.")
     }
     let id = try UserID(checkingAppUserID: text)

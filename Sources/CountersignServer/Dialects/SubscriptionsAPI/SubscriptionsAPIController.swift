@@ -39,9 +39,9 @@ struct SubscriptionsAPIController: DialectController {
   }
 
   func addRoutes(
-    to router: some RouterMethods<ServiceRequestContext>, authenticated: some RouterMethods<ServiceRequestContext>
+    to routes: Routes, authenticated: Routes
   ) {
-    router.serve("/api/subscriptions/plans", [.get: plans])
+    routes.serve("/api/subscriptions/plans", [.get: plans])
     authenticated.serve("/api/subscriptions/current", [.get: current])
     authenticated.serve("/api/subscriptions/limits", [.get: limits])
     authenticated.serve("/api/subscriptions/check/{resource}", [.get: check])
@@ -106,7 +106,7 @@ struct SubscriptionsAPIController: DialectController {
   private func named(
     _ parameter: String, in context: ServiceRequestContext
   ) throws(Problem) -> (name: String, feature: Feature) {
-    guard let name = context.parameters.get(parameter).flatMap(UserID.percentDecoded), let feature = names[name] else {
+    guard let name = context.parameters[parameter].flatMap(UserID.percentDecoded), let feature = names[name] else {
       throw Problem(.unknownFeature, "The catalog has no feature with this name.")
     }
     return (name, feature)

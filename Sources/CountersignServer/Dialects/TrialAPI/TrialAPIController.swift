@@ -27,7 +27,7 @@ struct TrialAPIController: DialectController {
   }
 
   func addRoutes(
-    to router: some RouterMethods<ServiceRequestContext>, authenticated: some RouterMethods<ServiceRequestContext>
+    to routes: Routes, authenticated: Routes
   ) {
     authenticated.serve("/api/trial/verify", [.post: verify])
     authenticated.serve("/api/trial/start", [.post: start])

@@ -23,10 +23,10 @@ struct VerifyReceiptController: DialectController {
   }
 
   func addRoutes(
-    to router: some RouterMethods<ServiceRequestContext>, authenticated: some RouterMethods<ServiceRequestContext>
+    to routes: Routes, authenticated: Routes
   ) {
     // The credential is in the body.
-    router.serve(RouterPath(Self.path), [.post: verify])
+    routes.serve(Self.path, [.post: verify])
   }
 
   /// https://developer.apple.com/documentation/appstorereceipts/requestbody
@@ -77,7 +77,7 @@ struct VerifyReceiptController: DialectController {
   /// The app whose public key a password is; `nil` for a server's key.
   /// - Throws: a problem for any other password, and for a server over its rate.
   private func app(presenting password: String?, _ context: ServiceRequestContext) throws(Problem) -> BundleID? {
-    guard let password, (1...AuthenticationMiddleware.longestCredential).contains(password.utf8.count) else {
+    guard let password, (1...Authentication.longestCredential).contains(password.utf8.count) else {
       throw .wrongPassword
     }
     if let server = common.keyring.caller(presenting: password) {

@@ -9,9 +9,7 @@ import Tokens
 ///
 /// The credential comes as `Authorization: Bearer …` (RFC 6750, section 2.1), never in a URL. One with two dots is a user's
 /// token, any other an API key or the public key of an app.
-package struct AuthenticationMiddleware: RouterMiddleware {
-  typealias Context = ServiceRequestContext
-
+package struct Authentication: Sendable {
   var keyring: APIKeyring
   /// `nil` where users cannot call.
   var tokens: UserTokenVerifier?
@@ -20,38 +18,25 @@ package struct AuthenticationMiddleware: RouterMiddleware {
   /// A credential longer than this is none; it is not even hashed.
   package static let longestCredential = UserToken.longest
 
-  func handle(
-    _ request: Request, context: Context, next: (Request, Context) async throws -> Response
-  ) async throws -> Response {
-    let caller = try await caller(presenting: request.headers[values: .authorization], context.logger)
-    let context = try admit(caller, context)
-    do { return try await next(request, context) } catch let problem as Problem where problem.code == .forbidden {
-      note(caller, isRefused: request.method, context)
-      throw problem
-    }
+  /// The caller of a request, who is counted.
+  func admit(_ request: Request, _ context: ServiceRequestContext) async throws(Problem) -> Caller {
+    let caller = try await caller(presenting: request.headers[values: .authorization], context)
+    try limits.admit(caller, context)
+    return caller
   }
 
   /// Logs a caller who was refused a request, a user's ID as a digest: no line has the path of a request either.
-  @inline(never)
-  private func note(_ caller: Caller, isRefused method: HTTPRequest.Method, _ context: Context) {
-    var metadata: Logger.Metadata = ["method": "\(method.rawValue)", "route": "\(context.endpointPath ?? "none")"]
+  static func note(_ caller: Caller, isRefused method: HTTPRequest.Method, _ context: ServiceRequestContext) {
+    var metadata: Logger.Metadata = ["method": "\(method.rawValue)", "route": "\(context.route)"]
     if case .user(let user) = caller {
       metadata["user_sha256"] = "\(SHA256Digest(of: (user.accountToken ?? user.rawValue).utf8).hexadecimal.prefix(16))"
     }
     context.logger.notice("a request was forbidden", metadata: metadata)
   }
 
-  /// Not inlined: a request holds the memory of `handle` until it is answered, 0.7 KB, and 3.2 with this.
-  @inline(never)
-  private func admit(_ caller: Caller, _ context: Context) throws -> Context {
-    var context = context
-    context.caller = caller
-    context.logger[metadataKey: "caller"] = .string(caller.logName)
-    try limits.admit(caller, context)
-    return context
-  }
-
-  private func caller(presenting values: [String], _ logger: Logger) async throws(Problem) -> Caller {
+  private func caller(
+    presenting values: [String], _ context: ServiceRequestContext
+  ) async throws(Problem) -> Caller {
     // One answer for absent, misshapen and wrong: which it was is nobody's business.
     guard let credential = Self.bearer(values) else { throw .unauthenticated }
     guard Self.isToken(credential) else {
@@ -64,7 +49,7 @@ package struct AuthenticationMiddleware: RouterMiddleware {
     } catch {
       switch error {
       case .refused(let reason):
-        logger.debug("a user's token was refused", metadata: ["reason": "\(reason.rawValue)"])
+        context.logger.debug("a user's token was refused", metadata: ["reason": "\(reason.rawValue)"])
         throw .unauthenticated
       case .keysUnavailable:
         throw Problem(
@@ -72,13 +57,6 @@ package struct AuthenticationMiddleware: RouterMiddleware {
           "The keys by which users' tokens are checked could not be fetched; nothing was recorded; try again.")
       }
     }
-  }
-
-  /// The caller, where nothing has to be waited for; `nil` for a refused credential, too.
-  func callerAtOnce(presenting values: [String]) -> Caller? {
-    guard let credential = Self.bearer(values) else { return nil }
-    guard Self.isToken(credential) else { return keyring.holder(presenting: credential) }
-    return tokens?.userAtOnce(presenting: credential).map(Caller.user)
   }
 
   private static func isToken(_ credential: String) -> Bool {
@@ -139,12 +117,9 @@ extension ServiceRequestContext {
   /// The user in the path, `me` for the caller's own, where a user reads and consumes what is their own, and servers and
   /// support anybody's.
   /// - Throws: a problem: 403 for another role or another user, 400 for a name that is none.
-  func requireUserInPath() throws(Problem) -> UserID { try requireUser(named: parameters.get("user_id")?[...]) }
-
-  /// The same for a segment as it stands in the path.
-  func requireUser(named segment: Substring?) throws(Problem) -> UserID {
+  func requireUserInPath() throws(Problem) -> UserID {
     let caller = try requireUserOr(.service, .support)
-    guard let name = segment.flatMap(UserID.percentDecoded) else {
+    guard let name = parameters["user_id"].flatMap(UserID.percentDecoded) else {
       throw Problem(.malformedRequest, "The user ID in the path is not percent-encoded UTF-8.")
     }
     switch caller {

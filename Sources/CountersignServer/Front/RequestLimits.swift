@@ -50,11 +50,6 @@ struct RequestLimits: Sendable {
     proxies.client(peer: peer, forwarded: Self.forwardedFor.map { headers[values: $0] } ?? [])
   }
 
-  /// Whether `AddressLimitCheck` would turn a request away.
-  func isAddressSpent(_ headers: HTTPFields, peer: ClientAddress?) -> Bool {
-    client(naming: headers, peer: peer).map { address.limiter.isSpent($0.client) } ?? false
-  }
-
   /// Counts a request of the user whom an app names: the public key is everybody's, and the address may be shared. It is
   /// apart from what the user's own token is counted by, as anybody may name a user.
   func admit(namedByApp user: UserID, _ context: ServiceRequestContext) throws(Problem) {

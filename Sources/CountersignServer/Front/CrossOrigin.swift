@@ -3,20 +3,10 @@ import Hummingbird
 
 /// Lets pages call from a browser (https://fetch.spec.whatwg.org/#http-cors-protocol): those of any origin some paths, as
 /// SDKs do, and those of the app's own origins every path. Whoever calls is known by a header, and never by a cookie.
-struct CrossOriginMiddleware: RouterMiddleware {
-  typealias Context = ServiceRequestContext
-
+struct CrossOrigin: Sendable {
   /// Whether a path is for pages of any origin.
   var isForAll: @Sendable (_ path: String) -> Bool
   var origins: Set<String>
-
-  func handle(
-    _ request: Request, context: Context, next: (Request, Context) async throws -> Response
-  ) async throws -> Response {
-    var response = try await next(request, context)
-    mark(&response, for: request)
-    return response
-  }
 
   /// The answer to a preflight of a page that may call, which `mark` names; `nil` for any other request.
   func preflight(_ request: Request) -> Response? {
