@@ -43,7 +43,7 @@ package struct RequestFront: Sendable {
     metrics.began()
     var response: Response
     do { response = try await respond(to: request, &context) } catch { response = problem(error, request, context) }
-    finish(&response, to: request, context)
+    finish(&response, to: request, context, logger)
     return response
   }
 
@@ -55,6 +55,7 @@ package struct RequestFront: Sendable {
       return try await route.handler(for: request.method)(request, context)
     }
     let caller = try await authentication.admit(request, context)
+    var context = context
     context.caller = caller
     do { return try await route.handler(for: request.method)(request, context) } catch let problem as Problem
       where problem.code == .forbidden
@@ -99,29 +100,34 @@ package struct RequestFront: Sendable {
   }
 
   @inline(never)
-  private func finish(_ response: inout Response, to request: Request, _ context: ServiceRequestContext) {
+  private func finish(
+    _ response: inout Response, to request: Request, _ context: ServiceRequestContext, _ logger: Logger
+  ) {
     // The peer of a HEAD would take a body for the next answer (RFC 9110, section 9.3.2).
     if request.method == .head { response = response.createHeadResponse() }
     crossOrigin?.mark(&response, for: request)
-    note(response, to: request, context)
+    note(response, to: request, context, logger)
     headers.mark(&response)
     response.headers[.requestID] = context.requestID
     response.headers[.date] = date.now
   }
 
   /// Logs one line per request, with route, status and time, never content, and records the same in the metrics.
-  private func note(_ response: Response, to request: Request, _ context: ServiceRequestContext) {
+  private func note(
+    _ response: Response, to request: Request, _ context: ServiceRequestContext, _ logger: Logger
+  ) {
     let elapsed = context.arrival.duration(to: .now)
     metrics.answered(response, request.method, route: context.route, after: elapsed)
     // The route, not the path: a path may hold a user ID, and its values have no bound.
     var metadata: Logger.Metadata = [
+      "request_id": .string(context.requestID),
       "method": .string(request.method.rawValue),
       "route": .string(context.route),
       "status": .stringConvertible(response.status.code),
       "milliseconds": .stringConvertible(elapsed / .milliseconds(1)),
     ]
     if let client = request.headers[.countersignClient].flatMap(Self.client) { metadata["client"] = .string(client) }
-    context.log(response.status.kind == .serverError ? .warning : .info, "request", metadata)
+    logger.log(level: response.status.kind == .serverError ? .warning : .info, "request", metadata: metadata)
   }
 
   /// The library and its version, as `javascript/0.1.0`; `nil` for anything else.

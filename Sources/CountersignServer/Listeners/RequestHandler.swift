@@ -82,7 +82,7 @@ final class RequestHandler: ChannelDuplexHandler, RemovableChannelHandler {
   }
 
   private func close() {
-    (isClosed, isInputClosed) = (true, true)
+    (isClosed, isInputClosed, isOver) = (true, true, true)
     wake()
   }
 

@@ -45,14 +45,6 @@ package struct ServiceRequestContext: Sendable {
     return logger
   }
 
-  /// Writes a line without a logger for it alone.
-  func log(_ level: Logger.Level, _ message: Logger.Message, _ metadata: Logger.Metadata) {
-    var metadata = metadata
-    metadata["request_id"] = .string(requestID)
-    if let caller { metadata["caller"] = .string(caller.logName) }
-    base.log(level: level, message, metadata: metadata)
-  }
-
   /// Logs the cause of a 503 for operators; the caller learns only that it can try again.
   func logLedgerTrouble(_ cause: LedgerError) {
     logger.error("the ledger is unavailable", metadata: ["cause": "\(cause)"])
