@@ -11,6 +11,14 @@ package final class AsyncSemaphore: Sendable {
     var free: Int
     var nextTicket: UInt64 = 0
     var waiters: [Waiter] = []
+
+    /// Takes a permit; `nil` where one has to be waited for, and `false` for a task that is cancelled.
+    mutating func take() -> Bool? {
+      if Task.isCancelled { return false }
+      guard free > 0 else { return nil }
+      free -= 1
+      return true
+    }
   }
 
   /// Guards the free permits and the waiters.
@@ -23,21 +31,18 @@ package final class AsyncSemaphore: Sendable {
   /// - Returns: whether it was granted; `false` when the task was cancelled while waiting, and then there is nothing to
   ///   give back.
   package func acquire() async -> Bool {
-    let ticket = state.withLock { state in
+    let (verdict, ticket) = state.withLock { state in
       state.nextTicket += 1
-      return state.nextTicket
+      return (state.take(), state.nextTicket)
     }
+    if let verdict { return verdict }
     return await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
-        let verdict: Bool? = state.withLock { state in
-          // Asked under the lock: a cancellation that comes later finds the waiter, one that came earlier is seen here.
-          if Task.isCancelled { return false }
-          if state.free > 0 {
-            state.free -= 1
-            return true
-          }
-          state.waiters.append(Waiter(ticket: ticket, continuation: continuation))
-          return nil
+        // Asked under the lock: a cancellation that comes later finds the waiter, one that came earlier is seen here.
+        let verdict = state.withLock { state in
+          let verdict = state.take()
+          if verdict == nil { state.waiters.append(Waiter(ticket: ticket, continuation: continuation)) }
+          return verdict
         }
         if let verdict { continuation.resume(returning: verdict) }
       }
