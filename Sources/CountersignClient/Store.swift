@@ -36,6 +36,10 @@ public struct StoreTransaction: Sendable {
   }
 }
 
+extension StoreTransaction {
+  func isSame(as other: StoreTransaction) -> Bool { jwsRepresentation == other.jwsRepresentation }
+}
+
 #if canImport(StoreKit)
   import StoreKit
   #if os(visionOS)
