@@ -14,10 +14,12 @@ struct Audience: Sendable {
 
   mutating func remove(_ id: Int) { readers[id] = nil }
 
-  mutating func publish(_ state: AccessState) {
-    guard state != last else { return }
+  /// Whether it is another one than the last.
+  mutating func publish(_ state: AccessState) -> Bool {
+    guard state != last else { return false }
     last = state
     for reader in readers.values { reader.yield(state) }
+    return true
   }
 
   mutating func takeReaders() -> [AsyncStream<AccessState>.Continuation] {

@@ -8,17 +8,15 @@ extension CountersignClient {
   ///     show(headlines[variant])
   ///     try? await client.noteExposure(to: variant, of: "paywall_headline")
   public func variant(of experiment: String) async throws -> String? {
-    struct Answer: Decodable { var experiments: [String: String] }
     try checkSignedIn()
-    let response = try await service.send("GET", "/v1/profiles/me/access")
-    return try response.decoded(Answer.self, now: options.now()).experiments[experiment]
+    return try await answer(VariantsAnswer.self, to: "/v1/profiles/me/access", keptAs: "access").experiments[experiment]
   }
 
   /// Reports that the user saw a variant. The first report of a user is kept: call it each time the app shows one, also of
-  /// a fallback.
+  /// a fallback. Where it throws `later`, the report is kept as `track(_:_:)` keeps events.
   public func noteExposure(to variant: String, of experiment: String) async throws {
     try checkSignedIn()
-    let report = ExposureReport(experiment: experiment, variant: variant)
-    _ = try await service.send("POST", "/v1/events", body: report).decoded(EventsRecorded.self, now: options.now())
+    track(.experimentExposed, ["experiment": .text(experiment), "variant": .text(variant)])
+    try await flush()
   }
 }

@@ -33,7 +33,7 @@ extension CountersignClient {
   /// The purchase is recorded: a no to the token is not one to the purchase.
   private func refreshAfterPost() async throws -> AccessState {
     do { return try await refreshAnew() } catch let error as CountersignError where error.isRefusal {
-      options.onError(error)
+      report(error)
       throw CountersignError.later(retryAfter: nil)
     }
   }
@@ -63,7 +63,7 @@ extension CountersignClient {
     for transaction in await store.unfinished() where !found.contains(where: { $0.isSame(as: transaction) }) {
       found.append(transaction)
     }
-    keep(found)
+    keep(found.filter { !$0.isBoughtByAnother(than: user) })
     if !found.isEmpty { progress(0, found.count) }
     var posted = 0
     var isQueued = false
@@ -120,7 +120,8 @@ extension CountersignClient {
       let transaction = StoreTransaction(id: post.transactionID, jwsRepresentation: post.jws, finish: finish ?? {})
       if !unfinished.contains(where: { $0.isSame(as: transaction) }) { transactions.append(transaction) }
     }
-    transactions.removeAll { refused.contains($0.jwsRepresentation) }
+    for transaction in transactions where transaction.isBoughtByAnother(than: user) { forget(transaction) }
+    transactions.removeAll { refused.contains($0.jwsRepresentation) || $0.isBoughtByAnother(than: user) }
     keep(transactions.filter { !answered.contains($0.jwsRepresentation) })
     var trouble: CountersignError?
     for transaction in transactions {
@@ -131,9 +132,40 @@ extension CountersignClient {
     if let trouble { throw trouble }
   }
 
+  /// Posts what the store account owns and the tier does not show, once in a run of the app: a purchase that the service
+  /// never heard of, or has lost. Where both agree nothing is posted.
+  func compareEntitlements() async throws {
+    guard !hasCompared, let store = options.store, case .known(let access) = state else { return }
+    hasCompared = true
+    let owned = await store.currentEntitlements().filter { transaction in
+      !answered.contains(transaction.jwsRepresentation) && !refused.contains(transaction.jwsRepresentation)
+        && !transaction.isBoughtByAnother(than: user)
+    }
+    guard !owned.isEmpty else { return }
+    let plans = try? await plans()
+    let differing = owned.filter { transaction in
+      // Without the catalog's order only "nothing" is known to be less.
+      guard let plans, let plan = transaction.productID.flatMap(plans.plan(of:)), let owned = plans.rank(of: plan.tier),
+        let shown = plans.rank(of: access.tier)
+      else { return access.status == .expired }
+      return owned > shown
+    }
+    guard !differing.isEmpty else { return }
+    log(.info, "entitlements differ from the tier", ["count": "\(differing.count)", "tier": access.tier])
+    var isNew = false
+    for transaction in differing {
+      do {
+        _ = try await post(transaction)
+        isNew = true
+      } catch let error as CountersignError where isAboutOne(error, transaction) { report(error) }
+    }
+    if isNew { _ = try await refreshAnew() }
+  }
+
   /// A renewal, a refund, an approval, or a purchase on another device.
   func receive(_ transaction: StoreTransaction) async {
-    guard !isSignedOut, !refused.contains(transaction.jwsRepresentation) else { return }
+    guard !isSignedOut, !refused.contains(transaction.jwsRepresentation), !transaction.isBoughtByAnother(than: user)
+    else { return }
     let isNew = !answered.contains(transaction.jwsRepresentation)
     await quietly {
       try await postOnce(transaction)
@@ -164,6 +196,10 @@ extension CountersignClient {
   func post(_ transaction: StoreTransaction) async throws -> Submission {
     let jws = transaction.jwsRepresentation
     if let posting = posting[jws] { return try await posting.value }
+    if transaction.isBoughtByAnother(than: user) {
+      throw CountersignError.refused(
+        code: "owned_by_another_user", detail: "The transaction's appAccountToken is another user's.")
+    }
     keep([transaction])
     let task = Task {
       defer { posting[jws] = nil }
@@ -173,6 +209,7 @@ extension CountersignClient {
           // service that was not set up for this app, may be gone.
           refused.insert(jws)
           forget(transaction)
+          log(.warning, "purchase refused", ["transaction_id": "\(transaction.id)"])
         } else {
           retryLater(error)
         }
@@ -191,8 +228,9 @@ extension CountersignClient {
       body: ValidationRequest(receiptData: transaction.jwsRepresentation, transactionID: "\(transaction.id)"))
     if response.status >= 500 { troubled.insert(transaction.jwsRepresentation) }
     let verdict = try response.decoded(EntitlementResponse.self, from: [200, 202], now: options.now())
-    if verdict.isTransactionFound == false {
+    guard verdict.isTransactionFound == true else {
       // A verdict without this purchase: it is posted again, and holds up no other.
+      log(.info, "purchase not found yet", ["transaction_id": "\(transaction.id)"])
       troubled.insert(transaction.jwsRepresentation)
       throw CountersignError.later(retryAfter: nil)
     }
@@ -201,6 +239,7 @@ extension CountersignClient {
     // The service has it on disk: now, and not before, the App Store may forget it.
     await transaction.finish()
     forget(transaction)
+    log(.info, "purchase finished", ["transaction_id": "\(transaction.id)"])
     return Submission(isQueued: response.status == 200 && verdict.profileWrite == .queued)
   }
 
@@ -210,7 +249,7 @@ extension CountersignClient {
     for _ in 0..<5 where options.now() < end {
       guard (try? await options.sleep(2)) != nil else { return }
       // The purchase is recorded: trouble here is only a row that is not seen yet.
-      if let write = try? await profile().profileWrite, write == .committed || write == .none { return }
+      if let write = try? await freshVerdict().profileWrite, write == .committed || write == .none { return }
     }
   }
 
@@ -241,6 +280,6 @@ extension CountersignClient {
   }
 
   private func storeWaiting() {
-    if isWaitingRead { store(waiting.json, "posts") } else { options.onError(.storage) }
+    if isWaitingRead { store(waiting.json, "posts") } else { report(.storage) }
   }
 }

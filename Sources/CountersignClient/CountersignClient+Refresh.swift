@@ -20,6 +20,7 @@ extension CountersignClient {
     }
     watchClock()
     await retryQuietly()
+    await deliverQuietly()
   }
 
   /// Asks the service for the state. Callers at the same time share one request.
@@ -72,6 +73,7 @@ extension CountersignClient {
     try checkSignedIn()
     store(Data(text.utf8), "token")
     held.withLock { $0 = access }
+    clockDifference = access.issuedAt.timeIntervalSince(options.now())
     readWaiting()
     if waiting.posts.isEmpty {
       failures = 0
@@ -111,6 +113,7 @@ extension CountersignClient {
   private func retryQuietly() async {
     retrying = nil
     await quietly { _ = try await retry() }
+    await quietly { try await compareEntitlements() }
   }
 
   /// Publishes what time alone changes, and asks again when the state becomes old.

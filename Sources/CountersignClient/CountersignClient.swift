@@ -35,7 +35,20 @@ public actor CountersignClient {
   /// Transactions that were answered with a 5xx, which may be about each alone.
   var troubled: Set<String> = []
   var refreshing: Task<AccessState, any Error>?
-  var profileTag: (tag: String, profile: EntitlementResponse)?
+  /// The last answers by name, with their entity tags.
+  var answers: [String: KeptAnswer] = [:]
+  /// The store's products by ID.
+  var products: [String: StoreProduct] = [:]
+  /// Whether the store's entitlements were compared with the tier in this run of the app.
+  var hasCompared = false
+  /// How far the service's clock is ahead of the device's.
+  var clockDifference: TimeInterval?
+
+  var events = EventQueue()
+  var areEventsRead = false
+  var delivering: Task<Void, any Error>?
+  var retryingEvents: Task<Void, Never>?
+  var eventFailures = 0
 
   var isStarted = false
   let signedOut = Locked(false)
@@ -64,7 +77,7 @@ public actor CountersignClient {
     self.options = options
     service = Service(
       baseURL: baseURL, user: user, token: token, tokenDeadline: options.tokenDeadline, isSignedOut: signedOut,
-      transport: options.transport)
+      transport: options.transport, now: options.now, log: options.log)
     let host = "\(baseURL.host ?? "")\(baseURL.port.map { ":\($0)" } ?? "")"
     let account = "\(host)@\(UUID(uuidString: user)?.uuidString ?? user)"
     self.account = account
@@ -95,6 +108,7 @@ public actor CountersignClient {
     listener?.cancel()
     retrying?.cancel()
     clock?.cancel()
+    retryingEvents?.cancel()
     endAudience()
   }
 
@@ -142,14 +156,19 @@ public actor CountersignClient {
 
   // MARK: The end
 
-  /// Forgets what the user may do, and ends everything in the background. Posts that wait stay in the storage for when this
-  /// user signs in again. Make another client then.
+  /// Forgets what the user may do, and ends everything in the background. Posts and events that wait stay in the storage for when
+  /// this user signs in again. Make another client then.
   public func signOut() {
     signedOut.withLock { $0 = true }
     listener?.cancel()
     retrying?.cancel()
     clock?.cancel()
+    retryingEvents?.cancel()
     store(nil, "token")
+    for name in ["profile", "access"] {
+      answers[name] = nil
+      cache(nil, name)
+    }
     held.withLock { $0 = nil }
     publish()
     endAudience()
@@ -169,7 +188,7 @@ public actor CountersignClient {
   }
 
   func quietly(_ work: () async throws -> Void) async {
-    do { try await work() } catch { options.onError(error as? CountersignError ?? .later(retryAfter: nil)) }
+    do { try await work() } catch { report(error as? CountersignError ?? .later(retryAfter: nil)) }
   }
 
   /// Outside the lock: a reader that ends takes it to remove itself.
@@ -178,12 +197,14 @@ public actor CountersignClient {
   }
 
   nonisolated func publish() {
-    audience.withLock { $0.publish(state) }
+    let state = state
+    guard audience.withLock({ $0.publish(state) }) else { return }
+    log(.info, "state changed", ["state": state.word, "tier": state.access?.tier ?? ""])
   }
 
   /// A storage that fails stops nothing: the App Store has the transaction, and the service the state.
   func store(_ data: Data?, _ name: String) {
-    do { try options.storage.write(data, to: "\(name)@\(account)") } catch { options.onError(.storage) }
+    do { try options.storage.write(data, to: "\(name)@\(account)") } catch { report(.storage) }
   }
 }
 

@@ -16,6 +16,8 @@ extension CountersignClient {
     public var store: (any Store)?
     /// The storage of the token and of the posts that wait: the keychain on Apple's systems, files on others.
     public var storage: any Storage
+    /// The storage of what may be lost: the last answers of the service, and the app's own events. Files of the app.
+    public var cache: any Storage
     /// The way to the service: URLSession by default.
     public var transport: any Transport
     /// The time limit of the app's `token`, in seconds. One that takes longer counts as trouble that passes.
@@ -26,18 +28,22 @@ extension CountersignClient {
     public var sleep: @Sendable (TimeInterval) async throws -> Void
     /// Told of what goes wrong in the background, where no caller is there to be told.
     public var onError: @Sendable (CountersignError) -> Void
+    /// Told of each request, and of what becomes of purchases, for a log of the app's; `nil`: nothing is told.
+    public var log: (@Sendable (LogEntry) -> Void)?
 
     public init() {
       verify = systemVerifier
       #if canImport(StoreKit)
         store = AppStoreStore()
       #endif
+      let folders = FileManager.default.urls(for: .applicationSupportDirectory, in: .userDomainMask)
+      let folder = folders.first ?? FileManager.default.temporaryDirectory
+      let files = FileStorage(directory: folder.appendingPathComponent("countersign", isDirectory: true))
+      cache = files
       #if canImport(Security)
         storage = KeychainStorage()
       #else
-        let folders = FileManager.default.urls(for: .applicationSupportDirectory, in: .userDomainMask)
-        let folder = folders.first ?? FileManager.default.temporaryDirectory
-        storage = FileStorage(directory: folder.appendingPathComponent("countersign", isDirectory: true))
+        storage = files
       #endif
       transport = URLSessionTransport()
       tokenDeadline = 15

@@ -10,6 +10,10 @@ struct Service: Sendable {
   let tokenDeadline: TimeInterval
   let isSignedOut: Locked<Bool>
   let transport: any Transport
+  let now: @Sendable () -> Date
+  let log: (@Sendable (LogEntry) -> Void)?
+  /// The last answers, the newest at the end.
+  let answers = Locked<[Diagnosis.Answer]>([])
 
   /// The answer, whatever its status but 401. Throws where there is none.
   ///
@@ -30,11 +34,32 @@ struct Service: Sendable {
     }
     for _ in 0..<2 {
       if !isOpen { request.headers["Authorization"] = "Bearer \(try await bearer())" }
-      guard let response = try? await transport.send(request) else { throw CountersignError.later(retryAfter: nil) }
+      let response = try? await transport.send(request)
+      note("\(method) \(path)", response)
+      guard let response else { throw CountersignError.later(retryAfter: nil) }
       if response.status != 401 { return response }
     }
     throw CountersignError.signedOut
   }
+
+  private func note(_ request: String, _ response: TransportResponse?) {
+    let problem = response.flatMap { $0.status >= 400 ? $0.problem : nil }
+    let answer = Diagnosis.Answer(
+      at: now(), request: request, status: response?.status, code: problem?.code,
+      requestID: response?.headers["x-request-id"] ?? problem?.requestID)
+    answers.withLock { $0 = $0.suffix(Self.notedAnswers - 1) + [answer] }
+    log?(
+      LogEntry(
+        level: response == nil ? .warning : .debug,
+        message: response == nil ? "request without an answer" : "request answered",
+        metadata: [
+          "request": request, "status": response.map { "\($0.status)" } ?? "", "code": problem?.code ?? "",
+          "request_id": answer.requestID ?? "",
+        ].filter { !$0.value.isEmpty }))
+  }
+
+  /// The number of answers that `diagnose()` tells.
+  private static let notedAnswers = 10
 
   private func bearer() async throws -> String {
     do {

@@ -62,4 +62,9 @@ extension Data {
     base64 += String(repeating: "=", count: (4 - base64.utf8.count % 4) % 4)
     self.init(base64Encoded: base64)
   }
+
+  var base64URL: String {
+    base64EncodedString().replacingOccurrences(of: "+", with: "-").replacingOccurrences(of: "/", with: "_")
+      .replacingOccurrences(of: "=", with: "")
+  }
 }

@@ -10,8 +10,15 @@ public protocol Store: Sendable {
   func currentEntitlements() async -> [StoreTransaction]
   /// Asks the App Store anew. It may ask the user to sign in, so call it on a tap only.
   func sync() async throws
+  /// The products that the store sells of these, with its prices. Throws a `CountersignError`.
+  func products(_ ids: [String]) async throws -> [StoreProduct]
   /// Shows the App Store's sheet for a product. Throws a `CountersignError`.
   func purchase(productID: String, appAccountToken: UUID?) async throws -> StorePurchase
+}
+
+extension Store {
+  /// A store without prices.
+  public func products(_ ids: [String]) async throws -> [StoreProduct] { [] }
 }
 
 /// The end of a purchase at the App Store.
@@ -38,6 +45,28 @@ public struct StoreTransaction: Sendable {
 
 extension StoreTransaction {
   func isSame(as other: StoreTransaction) -> Bool { jwsRepresentation == other.jwsRepresentation }
+
+  /// What Apple signed, unchecked; `nil` where it cannot be read.
+  private struct Claims: Decodable {
+    var productId: String?
+    var appAccountToken: String?
+  }
+
+  private var claims: Claims? {
+    let parts = jwsRepresentation.split(separator: ".", omittingEmptySubsequences: false)
+    guard parts.count == 3, let payload = Data(base64URL: parts[1]) else { return nil }
+    return try? JSONDecoder().decode(Claims.self, from: payload)
+  }
+
+  var productID: String? { claims?.productId }
+
+  /// Whether the app bought it for another user than this one. Where an ID is no UUID nothing tells.
+  func isBoughtByAnother(than user: String) -> Bool {
+    guard let user = UUID(uuidString: user), let buyer = claims?.appAccountToken.flatMap(UUID.init(uuidString:)) else {
+      return false
+    }
+    return buyer != user
+  }
 }
 
 #if canImport(StoreKit)
@@ -70,6 +99,16 @@ extension StoreTransaction {
       var found: [StoreTransaction] = []
       for await result in Transaction.currentEntitlements { found.append(StoreTransaction(result)) }
       return found
+    }
+
+    public func products(_ ids: [String]) async throws -> [StoreProduct] {
+      do {
+        var found: [StoreProduct] = []
+        for product in try await Product.products(for: ids) { found.append(await StoreProduct(product)) }
+        return found
+      } catch {
+        throw CountersignError(store: error)
+      }
     }
 
     public func sync() async throws {

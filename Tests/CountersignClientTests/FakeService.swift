@@ -41,6 +41,10 @@ final class FakeService: Transport {
     var usageAnswers: [String: Data] = [:]
     var trials: [String] = []
     var variants = ["headline": "family"]
+    var events: [AppEvent] = []
+    var plans = FakeService.plans
+    var willRenew = true
+    var productID: String?
     var kid = FakeService.key.kid
     var subject: String?
     var heldPath: String?
@@ -50,6 +54,24 @@ final class FakeService: Transport {
 
   static let key = SigningKey(kid: "key-1", x: "x", y: "y")
   static let monthly: TimeInterval = 30 * 86_400
+  static let plans = PlansResponse(
+    plans: [
+      .init(tier: "free", name: "Discovery", description: nil, features: [:], products: []),
+      .init(
+        tier: "pro", name: "Family Pro", description: nil, features: [:],
+        products: [
+          .init(productID: "pro.monthly", kind: .subscription, period: "P1M", prices: ["USD": "4.99"]),
+          .init(productID: "pro.yearly", kind: .subscription, period: "P1Y", prices: [:]),
+        ]),
+    ],
+    offerings: [
+      .init(
+        name: "default",
+        packages: [
+          .init(name: "$rc_monthly", productID: "pro.monthly"), .init(name: "$rc_annual", productID: "pro.yearly"),
+        ], metadata: ["best": .text("$rc_annual")]),
+      .init(name: "family", packages: [.init(name: "$rc_annual", productID: "pro.yearly")], metadata: [:]),
+    ], currentOffering: "default")
   private let state = Locked(State())
   private let journal: Journal
   private let deviceTime: @Sendable () -> Date
@@ -82,6 +104,15 @@ final class FakeService: Transport {
       state.accessUntil = until
     }
   }
+  func set(plans: PlansResponse) { state.withLock { $0.plans = plans } }
+  func set(variant: String) { state.withLock { $0.variants["headline"] = variant } }
+  func set(reason: String, willRenew: Bool, productID: String?) {
+    state.withLock { state in
+      state.reason = reason
+      state.willRenew = willRenew
+      state.productID = productID
+    }
+  }
   /// What is answered to requests whose path ends so arrives after `release()`.
   func hold(_ path: String) { state.withLock { $0.heldPath = path } }
   func release() {
@@ -105,6 +136,8 @@ final class FakeService: Transport {
   var heldCount: Int { state.withLock { $0.held.count } }
   /// The purchases that count, each once however often it was posted.
   var purchases: [String] { state.withLock { $0.purchases } }
+  /// The app's own events, each once by its ID.
+  var events: [AppEvent] { state.withLock { $0.events } }
   var used: Int { state.withLock { $0.used } }
 
   // MARK: The contract
@@ -158,15 +191,13 @@ final class FakeService: Transport {
       return TransportResponse(
         status: 200, body: Data(#"{"keys":[{"kty":"EC","crv":"P-256","kid":"\#(kid)","x":"x","y":"y"}]}"#.utf8))
     }
+    if line == "GET /v1/plans" { return try tagged(state.withLock { $0.plans }, request) }
     let bearer = request.headers["Authorization"]?.replacingOccurrences(of: "Bearer ", with: "") ?? ""
     guard let user = bearers[bearer] else { return problem(401, "unauthenticated") }
     switch line {
     case "POST /v1/validations": return try validate(body, user)
     case "GET /v1/profiles/me":
-      let answer = try profile(user, isRead: true)
-      let tag = "\"\(answer.hashValue)\""
-      if request.headers["If-None-Match"] == tag { return TransportResponse(status: 304, headers: ["etag": tag]) }
-      return try json(200, answer, ["etag": tag])
+      return try tagged(profile(user, isRead: true), request)
     case "GET /v1/profiles/me/token":
       return TransportResponse(
         status: 200, body: Data(#"{"token":"\#(token(user))","expires_at":"2026-01-15T13:00:00Z"}"#.utf8))
@@ -207,7 +238,7 @@ final class FakeService: Transport {
     }
     var answer = try profile(user, isRead: true)
     // The ID stands in the name of a transaction.
-    answer.isTransactionFound = submission.transactionID.map { jws.contains(".\($0).") }
+    answer.isTransactionFound = submission.transactionID.map { jws.contains(".\($0).") || jws.hasSuffix(".\($0)") }
     return try json(200, answer)
   }
 
@@ -220,7 +251,8 @@ final class FakeService: Transport {
       userID: user,
       entitlement: EntitlementState(
         tier: state.tier, status: .init(rawValue: state.status), reason: .init(rawValue: state.reason),
-        expiresAt: state.accessUntil, accessUntil: state.accessUntil, willRenew: true, isTrial: false,
+        expiresAt: state.accessUntil, accessUntil: state.accessUntil, productID: state.productID,
+        willRenew: state.willRenew, isTrial: false,
         ownership: state.ownership, isStale: false, isProvisional: false),
       profileWrite: state.write)
   }
@@ -258,10 +290,25 @@ final class FakeService: Transport {
         expiresAt: now() + 7 * 86_400, sessionsTotal: nil, sessionsUsed: 0, sessionsRemaining: nil, state: .running))
   }
 
+  private func tagged(_ answer: some Encodable & Hashable, _ request: TransportRequest) throws -> TransportResponse {
+    let tag = "\"\(answer.hashValue)\""
+    if request.headers["If-None-Match"] == tag { return TransportResponse(status: 304, headers: ["etag": tag]) }
+    return try json(200, answer, ["etag": tag, "x-request-id": "request-7"])
+  }
+
   private func report(_ body: Data) throws -> TransportResponse {
-    let report = try JSONDecoder.countersign.decode(ExposureReport.self, from: body)
-    for event in report.events where event.type == "experiment_exposed" {
-      state.withLock { $0.variants[event.properties.experiment] = event.properties.variant }
+    let report = try JSONDecoder.countersign.decode(EventReport.self, from: body)
+    guard (1...50).contains(report.events.count), !report.events.contains(where: { $0.type == "refused_event" }) else {
+      return problem(400, "malformed_request")
+    }
+    state.withLock { state in
+      for event in report.events where !state.events.contains(where: { $0.id == event.id }) {
+        state.events.append(event)
+        guard event.type == "experiment_exposed", case .text(let name) = event.properties["experiment"],
+          case .text(let variant) = event.properties["variant"]
+        else { continue }
+        state.variants[name] = variant
+      }
     }
     return try json(200, EventsRecorded(recorded: report.events.count))
   }

@@ -110,6 +110,8 @@ final class ScriptedStore: Store {
     var syncs = 0
     var syncError: CountersignError?
     var isFrozen = false
+    var products: [StoreProduct] = []
+    var productsAsked = 0
   }
   private let state = Locked(State())
   let journal: Journal
@@ -125,6 +127,14 @@ final class ScriptedStore: Store {
   var isFrozen: Bool {
     get { state.withLock { $0.isFrozen } }
     set { state.withLock { $0.isFrozen = newValue } }
+  }
+  func sell(_ product: StoreProduct) { state.withLock { $0.products.append(product) } }
+  var productsAsked: Int { state.withLock { $0.productsAsked } }
+  func products(_ ids: [String]) async throws -> [StoreProduct] {
+    state.withLock { state in
+      state.productsAsked += 1
+      return state.products.filter { ids.contains($0.id) }
+    }
   }
   var syncs: Int { state.withLock { $0.syncs } }
   var appAccountTokens: [UUID?] { state.withLock { $0.tokens } }
@@ -190,6 +200,7 @@ struct Bench: Sendable {
   let storage = MemoryStorage()
   let service: FakeService
   let errors = Locked<[CountersignError]>([])
+  let log = Locked<[LogEntry]>([])
   let bearer = Locked<[String]>(["bearer"])
   let bearersAsked = Locked(0)
 
@@ -212,6 +223,8 @@ struct Bench: Sendable {
     options.verify = verify
     options.store = store
     options.storage = storage
+    options.cache = storage
+    options.log = { entry in log.withLock { $0.append(entry) } }
     options.transport = service
     options.tokenDeadline = tokenDeadline
     options.now = { clock.now }
@@ -227,6 +240,15 @@ struct Bench: Sendable {
 
   func sale(_ product: String = "pro.monthly", id: UInt64 = 1) -> ScriptedStore.Sale {
     ScriptedStore.Sale(id: id, jws: "\(product).\(id).signed")
+  }
+}
+
+extension Bench {
+  /// A sale as Apple signs it, with the user for whom the app bought.
+  func signed(_ product: String, id: UInt64 = 1, by buyer: String? = nil) -> ScriptedStore.Sale {
+    let token = buyer.map { ",\"appAccountToken\":\"\($0)\"" } ?? ""
+    return ScriptedStore.Sale(
+      id: id, jws: "signed.\(base64URL(Data("{\"productId\":\"\(product)\"\(token)}".utf8))).\(id)")
   }
 }
 

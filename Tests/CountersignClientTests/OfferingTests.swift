@@ -1,0 +1,243 @@
+import CountersignAPI
+import Foundation
+import Testing
+
+@testable import CountersignClient
+
+/// What a paywall shows, from the service's catalog and the store.
+@Suite struct OfferingTests {
+  private static let monthly = StoreProduct(
+    id: "pro.monthly", displayName: "Familie Pro", price: 4.99, displayPrice: "4,99 €", currencyCode: "EUR",
+    period: Period(1, .month),
+    introductoryOffer: .init(mode: .freeTrial, price: 0, displayPrice: "0,00 €", period: Period(1, .week), count: 1),
+    isEligibleForIntroductoryOffer: true)
+
+  @Test func `R7 an offering joins the catalog with the store's price, period and offer`() async throws {
+    let bench = Bench()
+    bench.store.sell(Self.monthly)
+    let current = try #require(try await bench.client().offerings().current)
+    #expect(current.name == "default" && current.metadata == ["best": .text("$rc_annual")])
+    #expect(current.packages.map(\.name) == ["$rc_monthly", "$rc_annual"])
+    let monthly = try #require(current["$rc_monthly"])
+    #expect(monthly.product == Self.monthly && monthly.plan?.name == "Family Pro" && monthly.kind == .subscription)
+    // The store does not sell it: the catalog's period stands in.
+    let yearly = try #require(current["$rc_annual"])
+    #expect(yearly.product == nil && yearly.period == Period(1, .year))
+  }
+
+  @Test func `the catalog is asked once in five minutes, and an unchanged one is not sent twice`() async throws {
+    let bench = Bench()
+    let client = bench.client()
+    _ = try await client.plans()
+    bench.clock.jump(by: 299)
+    _ = try await client.plans()
+    #expect(bench.service.requests("GET /v1/plans").count == 1)
+    bench.clock.jump(by: 1)
+    #expect(try await client.plans() == FakeService.plans)
+    let requests = bench.service.requests("GET /v1/plans")
+    #expect(requests.map { $0.headers["If-None-Match"] != nil } == [false, true])
+    #expect(requests.allSatisfy { $0.headers["Authorization"] == nil })
+  }
+
+  @Test func `a new product is on the paywall without a release of the app`() async throws {
+    let bench = Bench()
+    let client = bench.client()
+    bench.store.sell(Self.monthly)
+    _ = try await client.offerings()
+    var plans = FakeService.plans
+    plans.plans[1].products.append(.init(productID: "pro.life", kind: .lifetime, period: nil, prices: [:]))
+    plans.offerings[0].packages.append(.init(name: "$rc_lifetime", productID: "pro.life"))
+    bench.service.set(plans: plans)
+    bench.store.sell(StoreProduct(id: "pro.life", displayName: "For life", price: 99, displayPrice: "99,00 €"))
+    bench.clock.jump(by: 300)
+    let life = try await client.offerings().current?["$rc_lifetime"]
+    #expect(life?.product?.displayPrice == "99,00 €" && life?.kind == .lifetime && life?.period == nil)
+  }
+
+  @Test func `offline the paywall is there after a restart of the app`() async throws {
+    let bench = Bench()
+    _ = try await bench.client().offerings(experiment: "headline")
+    bench.service.fail("plans", .unreachable)
+    bench.service.fail("access", .unreachable)
+    bench.clock.jump(by: 86_400)
+    let offerings = try await bench.client().offerings(experiment: "headline")
+    #expect(offerings.all.count == 2 && offerings.current?.name == "family" && offerings.variant == "family")
+    let other = Bench()
+    other.service.fail("plans", .unreachable)
+    #expect(await failure { try await other.client().offerings() } == .later(retryAfter: nil))
+  }
+
+  @Test func `an experiment decides the current offering where its variant names one`() async throws {
+    let bench = Bench()
+    let client = bench.client()
+    #expect(try await client.offerings(experiment: "headline").current?.name == "family")
+    bench.service.set(variant: "savings")
+    let offerings = try await client.offerings(experiment: "headline")
+    #expect(offerings.current?.name == "default" && offerings.variant == "savings")
+    #expect(try await client.offerings(experiment: "unheard-of").variant == nil)
+  }
+
+  @Test(arguments: [
+    ("P1M", Period(1, .month)), ("P7D", Period(7, .day)), ("P2W", Period(2, .week)), ("P1Y", Period(1, .year)),
+    ("P0M", nil), ("P1M2D", nil), ("PT1H", nil), ("", nil), ("P", nil), ("P-1D", nil),
+  ])
+  func `a period is one unit of ISO 8601`(_ text: String, _ period: Period?) {
+    #expect(Period(iso8601: text) == period)
+  }
+}
+
+/// The state in words.
+@Suite struct ProfileTests {
+  private let day: TimeInterval = 86_400
+
+  @Test func `R9 a subscription that renews has a plan, names and the next billing date`() async throws {
+    let bench = Bench()
+    bench.store.sell(StoreProduct(id: "pro.monthly", displayName: "Familie Pro", price: 4.99, displayPrice: "4,99 €"))
+    bench.service.set(tier: "pro")
+    bench.service.set(reason: "renewing", willRenew: true, productID: "pro.monthly")
+    let profile = try await bench.client().profile()
+    #expect(profile.tier == "pro" && profile.tierName == "Family Pro" && profile.productName == "Familie Pro")
+    #expect(profile.period == Period(1, .month) && profile.reason == .renewing && !profile.isOld)
+    #expect(profile.nextBillingAt == bench.clock.now + 30 * day)
+    #expect(profile.endsAt == nil && profile.notice == nil && profile.suggestion == nil)
+  }
+
+  @Test func `R9 the expiry banner comes three days before the end, and offers to resubscribe`() async throws {
+    let bench = Bench()
+    let client = bench.client()
+    bench.service.set(tier: "pro", status: "cancelled", for: 3 * day + 1)
+    bench.service.set(reason: "renewal_off", willRenew: false, productID: "pro.monthly")
+    let end = bench.clock.now + 3 * day + 1
+    var profile = try await client.profile()
+    #expect(profile.endsAt == end && profile.notice == nil && profile.suggestion == .resubscribe)
+    #expect(profile.nextBillingAt == nil)
+    bench.clock.jump(by: 1)
+    profile = try await client.profile()
+    #expect(profile.notice == .endsSoon(at: end))
+    // Nobody said so, and time has passed.
+    bench.clock.jump(by: 3 * day)
+    profile = try await client.profile()
+    #expect(profile.notice == .ended(at: end))
+  }
+
+  @Test func `R9 in grace the payment is to be mended, and after the end there is a way back`() async throws {
+    let bench = Bench()
+    let client = bench.client()
+    bench.service.set(tier: "pro", status: "grace_period", for: 10 * day)
+    bench.service.set(reason: "billing_grace", willRenew: true, productID: "pro.monthly")
+    var profile = try await client.profile()
+    #expect(profile.notice == .paymentFailed(until: bench.clock.now + 10 * day))
+    #expect(profile.suggestion == .updatePayment && profile.nextBillingAt == nil)
+    bench.service.set(tier: "free", status: "expired", for: -day)
+    bench.service.set(reason: "voluntary", willRenew: false, productID: "pro.monthly")
+    profile = try await client.profile()
+    #expect(profile.notice == .ended(at: bench.clock.now - day) && profile.suggestion == .resubscribe)
+    #expect(profile.tierName == "Discovery")
+    bench.service.set(tier: "free", status: "expired", for: nil)
+    bench.service.set(reason: "no_purchases", willRenew: false, productID: nil)
+    profile = try await client.profile()
+    #expect(profile.notice == nil && profile.suggestion == .subscribe && profile.endsAt == nil)
+  }
+
+  @Test func `a late renewal makes no banner, and access for life has no date`() async throws {
+    let bench = Bench()
+    let client = bench.client()
+    bench.service.set(tier: "pro", for: -60)
+    bench.service.set(reason: "renewal_due", willRenew: true, productID: "pro.monthly")
+    var profile = try await client.profile()
+    #expect(profile.notice == nil && profile.suggestion == nil && profile.nextBillingAt == nil && profile.endsAt == nil)
+    bench.service.set(tier: "pro", for: nil)
+    bench.service.set(reason: "lifetime", willRenew: false, productID: "pro.life")
+    profile = try await client.profile()
+    #expect(profile.notice == nil && profile.suggestion == nil && profile.endsAt == nil)
+    // A trial of the app's own.
+    bench.service.set(tier: "pro", for: 2 * day)
+    bench.service.set(reason: "trial", willRenew: false, productID: nil)
+    profile = try await client.profile()
+    #expect(profile.notice == .endsSoon(at: bench.clock.now + 2 * day) && profile.suggestion == .subscribe)
+  }
+
+  @Test func `offline the settings page has the last answer, and says so, until the user signs out`() async throws {
+    let bench = Bench()
+    bench.service.set(tier: "pro")
+    _ = try await bench.client().profile()
+    bench.service.fail("profiles/me", .unreachable, times: 2)
+    let client = bench.client()
+    let profile = try await client.profile()
+    #expect(profile.isOld && profile.tier == "pro")
+    await client.signOut()
+    #expect(await failure { try await bench.client().profile() } == .later(retryAfter: nil))
+  }
+
+  // MARK: The store's entitlements
+
+  @Test func `R10 at launch an entitlement that the tier does not show is posted`() async throws {
+    let bench = Bench()
+    bench.store.own(bench.signed("pro.monthly"))
+    let client = bench.client()
+    await client.start()
+    #expect(bench.service.purchases.count == 1 && client.state.access?.tier == "pro")
+    await client.signOut()
+  }
+
+  @Test func `R10 at launch nothing is posted where tier and store agree, and nothing where nothing is owned`() async {
+    let bench = Bench()
+    bench.service.set(tier: "pro")
+    bench.store.own(bench.signed("pro.monthly"))
+    let client = bench.client()
+    await client.start()
+    #expect(bench.service.requests("POST /v1/validations").isEmpty && client.state.access?.tier == "pro")
+    await client.signOut()
+  }
+
+  @Test func `R10 without the catalog only a user without access is compared`() async {
+    for (tier, posts) in [("free", 1), ("pro", 0)] {
+      let bench = Bench()
+      bench.service.fail("plans", .unreachable, times: 3)
+      if tier == "pro" { bench.service.set(tier: tier) }
+      bench.store.own(bench.signed("pro.monthly"))
+      let client = bench.client()
+      await client.start()
+      #expect(bench.service.requests("POST /v1/validations").count == posts)
+      await client.signOut()
+    }
+  }
+
+  // MARK: Consent
+
+  @Test func `a purchase that the answer does not have is not finished, whatever else the answer says`() async throws {
+    let bench = Bench()
+    bench.store.next(.success(bench.sale("absent")))
+    let client = bench.client()
+    #expect(await failure { try await client.purchase("absent") } == .later(retryAfter: nil))
+    #expect(bench.store.openCount == 1)
+    try await client.retry()
+    #expect(bench.store.openCount == 0)
+  }
+
+  @Test func `a purchase of another user of the device is never posted for this one`() async throws {
+    let other = "11111111-2222-4333-8444-555555555555"
+    let bench = Bench()
+    bench.store.leaveUnfinished(bench.signed("pro.monthly", by: other))
+    bench.store.own(bench.signed("pro.monthly", id: 2, by: other))
+    let client = bench.client()
+    await client.start()
+    #expect(await eventually { bench.store.hasListeners })
+    bench.store.deliver(bench.signed("pro.monthly", id: 3, by: other))
+    let refused = await failure { try await client.restore() }
+    guard case .refused(code: "owned_by_another_user", detail: _) = refused else {
+      Issue.record("\(String(describing: refused))")
+      return
+    }
+    #expect(bench.service.requests("POST /v1/validations").isEmpty && bench.store.openCount == 2)
+    #expect(await client.waitingCount == 0)
+    await client.signOut()
+  }
+
+  @Test func `one's own purchase is posted, in whatever case the ID is, and one without a buyer too`() async throws {
+    let bench = Bench()
+    bench.store.own(bench.signed("pro.monthly", by: Bench.user.lowercased()))
+    bench.store.own(bench.signed("pro.yearly", id: 2))
+    #expect(try await bench.client().restore().purchases == 2)
+  }
+}
