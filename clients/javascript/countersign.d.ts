@@ -23,10 +23,187 @@ export interface ClientOptions {
    * so. Where there is neither and `keys` are pinned, `createClient` throws.
    */
   verify?: ((key: Key, signature: Uint8Array, data: Uint8Array) => Promise<boolean> | boolean) | null;
+  /** The store that sells, for `offerings`, `profile` and `start`. `countersign/expo` makes it of expo-iap. */
+  store?: Store;
+  /** Told of each request and each dropped event. No entry has a token or a transaction. */
+  log?: (entry: LogEntry) => void;
   /** Milliseconds since 1970. */
   now?: () => number;
   /** Resolves after that many milliseconds, or when the signal is aborted. */
   wait?: (milliseconds: number, signal?: AbortSignal) => Promise<void>;
+}
+
+export interface Store {
+  /** The products that it sells of these, with its prices. */
+  products?(ids: string[]): Promise<readonly StoreProduct[]>;
+  /** The signed transactions that the store account owns now. */
+  currentEntitlements?(): Promise<Iterable<string>>;
+}
+
+export interface LogEntry {
+  readonly level: "debug" | "warning";
+  readonly message: string;
+  readonly [member: string]: unknown;
+}
+
+export interface Period {
+  readonly count: number;
+  readonly unit: "day" | "week" | "month" | "year";
+}
+
+/** A product as the store sells it to this customer. */
+export interface StoreProduct {
+  readonly id: string;
+  /** In the customer's language. */
+  readonly displayName: string;
+  readonly description: string;
+  readonly price: number | null;
+  /** In the customer's currency and language: `4,99 €`. */
+  readonly displayPrice: string;
+  readonly currencyCode: string | null;
+  /** null for a purchase that does not renew. */
+  readonly period: Period | null;
+  /** `count` periods, each for `price`. */
+  readonly introductoryOffer: {
+    readonly mode: "freeTrial" | "payAsYouGo" | "payUpFront" | "unknown";
+    readonly price: number;
+    readonly displayPrice: string;
+    readonly period: Period;
+    readonly count: number;
+  } | null;
+  /** Whether this customer may still have the introductory offer; null where there is none. */
+  readonly isEligibleForIntroductoryOffer: boolean | null;
+}
+
+/** A tier, as `GET /v1/plans` has it. */
+export interface Plan {
+  readonly tier: string;
+  readonly name: string;
+  readonly description: string | null;
+  readonly features: {
+    readonly [name: string]: {
+      readonly kind: string; readonly included: boolean; readonly limit: number | null; readonly rules: readonly string[];
+    };
+  };
+  readonly products: ReadonlyArray<{
+    readonly product_id: string; readonly kind: string; readonly period: string | null; readonly prices: { readonly [currency: string]: string };
+  }>;
+}
+
+/** `GET /v1/plans`. */
+export interface Plans {
+  /** Every tier, ascending. */
+  readonly plans: readonly Plan[];
+  readonly offerings: ReadonlyArray<{
+    readonly name: string;
+    readonly packages: ReadonlyArray<{ readonly name: string; readonly product_id: string }>;
+    readonly metadata: { readonly [name: string]: unknown };
+  }>;
+  readonly current_offering: string | null;
+}
+
+/** A product in its place on a paywall. */
+export interface Package {
+  /** `$rc_monthly`, or any other. */
+  readonly name: string;
+  readonly productID: string;
+  /** The tier that it gives; null where the catalog has no such product. */
+  readonly plan: Plan | null;
+  readonly kind: string | null;
+  /** The store's, else the catalog's. */
+  readonly period: Period | null;
+  /** The store's price and words; null where the store does not sell it, or cannot be reached. */
+  readonly product: StoreProduct | null;
+}
+
+export interface Offering {
+  readonly name: string;
+  readonly metadata: { readonly [name: string]: unknown };
+  readonly packages: readonly Package[];
+}
+
+export interface Offerings {
+  readonly all: readonly Offering[];
+  /** The offering to show; null where the catalog has none. */
+  readonly current: Offering | null;
+  /** The user's variant of the experiment that was named, for `noteExposure`. */
+  readonly variant: string | null;
+}
+
+/** The verdict with what a settings page shows. */
+export interface Profile {
+  readonly tier: string;
+  readonly status: Access["status"];
+  readonly reason: string;
+  readonly productID: string | null;
+  /** null where Apple did not say. */
+  readonly willRenew: boolean | null;
+  readonly isTrial: boolean;
+  readonly expiresAt: Date | null;
+  readonly accessUntil: Date | null;
+  /** The tier's name for people; the tier itself where it is not known. */
+  readonly tierName: string;
+  /** In the store's words; null where it is not known. */
+  readonly productName: string | null;
+  readonly period: Period | null;
+  /** When the store charges next; null where it does not. */
+  readonly nextBillingAt: Date | null;
+  /** When access ends, or has ended, because nothing renews it. */
+  readonly endsAt: Date | null;
+  /** A banner's content: `endsSoon` from three days before. */
+  readonly notice: { readonly kind: "paymentFailed"; readonly at: Date | null } | { readonly kind: "endsSoon" | "ended"; readonly at: Date } | null;
+  /** A button's purpose. */
+  readonly suggestion: "subscribe" | "resubscribe" | "updatePayment" | null;
+  /** Whether the service could not be asked, and this is its last answer. */
+  readonly isOld: boolean;
+  /** The service's answer. */
+  readonly answer: { readonly [member: string]: unknown };
+}
+
+/** The usual events of a paywall. */
+export const Event: {
+  readonly paywallViewed: "paywall_viewed";
+  readonly paywallDismissed: "paywall_dismissed";
+  readonly planSelected: "plan_selected";
+  readonly purchaseInitiated: "purchase_initiated";
+  readonly purchaseCompleted: "purchase_completed";
+  readonly purchaseFailed: "purchase_failed";
+  readonly purchaseCancelled: "purchase_cancelled";
+  readonly trialStarted: "trial_started";
+  readonly restoreInitiated: "restore_initiated";
+  readonly restoreCompleted: "restore_completed";
+  readonly upgradePromptShown: "upgrade_prompt_shown";
+  readonly upgradePromptAccepted: "upgrade_prompt_accepted";
+  readonly upgradePromptDismissed: "upgrade_prompt_dismissed";
+  readonly limitReached: "limit_reached";
+};
+
+/** What a support ticket needs. It has no token, no transaction and no receipt. */
+export interface Diagnosis {
+  /** `javascript/0.1.0`. */
+  readonly client: string;
+  readonly service: string;
+  readonly user: string;
+  readonly at: Date;
+  readonly state: State["kind"];
+  readonly tier: string | null;
+  readonly status: string | null;
+  readonly since: Date | null;
+  readonly verified: boolean | null;
+  readonly waitingPurchases: number;
+  readonly waitingEvents: number;
+  readonly droppedEvents: number;
+  /** How far the service's clock is ahead of the device's, in seconds; null before the first answer. */
+  readonly clockDifference: number | null;
+  /** The keys that a token is checked with, and whether the app pins them. */
+  readonly keyIDs: readonly (string | undefined)[];
+  readonly arePinned: boolean;
+  /** The code of the last refresh's error. */
+  readonly error: string | null;
+  /** The last ten answers, the newest at the end. A status of 0: there was none. */
+  readonly answers: ReadonlyArray<{
+    readonly at: Date; readonly request: string; readonly status: number; readonly code: string | null; readonly requestID: string | null;
+  }>;
 }
 
 export interface Storage {
@@ -118,6 +295,8 @@ export interface Posted {
 export interface Client {
   readonly state: State;
   readonly access: Access | null;
+  /** The number of purchases that wait to be posted. */
+  readonly waitingCount: number;
   /** Why the last refresh failed; null after one that did not. */
   readonly error: CountersignError | null;
   /** `state`, for `useSyncExternalStore`. */
@@ -126,7 +305,10 @@ export interface Client {
   isAllowed(feature: string): boolean | null;
   /** Calls the listener after each change of the state or the error. Returns what ends it. */
   subscribe(listener: (state: State) => void): () => void;
-  /** Reads the cache, and returns its state. Then refreshes once, and posts what was kept. Rejects never. */
+  /**
+   * Reads the cache, and returns its state. Then refreshes once, and posts what was kept, and what the store's entitlements have
+   * and the tier does not show. Rejects never.
+   */
   start(): Promise<State>;
   /** Asks the service. Callers at the same time share one request. Rejects with a `CountersignError`. */
   refresh(): Promise<State>;
@@ -144,13 +326,35 @@ export interface Client {
    * amount; `isAllowed` then tells whether anything remains.
    */
   consume(feature: string, amount?: number): Promise<Usage>;
+  /** The catalog for a paywall, asked for once in five minutes at most. While the service is away the last answer counts. */
+  plans(): Promise<Plans>;
+  /**
+   * The products of a paywall with the store's prices. With an experiment whose variants are named after offerings the user's
+   * variant is the current one; report it with `noteExposure`.
+   */
+  offerings(options?: { experiment?: string }): Promise<Offerings>;
+  /** The verdict for a settings page. Show access by `isAllowed`, and not by this: it is not signed. */
+  profile(): Promise<Profile>;
+  /**
+   * Reports what the user did. The event is stored when this returns, and delivered within seconds, or when the service is back.
+   * Of more than a thousand the oldest are dropped, and `diagnose` counts them; so is one with more than 8 KiB of properties,
+   * or with a name that is not 1 to 64 letters, digits and `_`, a letter first.
+   */
+  track(name: string, properties?: { readonly [name: string]: unknown }): Promise<void>;
+  /** Delivers the events that wait. Call it when the app goes to the background. Rejects with a `CountersignError`. */
+  flush(): Promise<void>;
+  /** Gathers what a support ticket needs. Makes no request. */
+  diagnose(): Diagnosis;
   startTrial(options: TrialOptions): Promise<Trial>;
   /**
    * The user's variant of an experiment, as the service has it; null for an experiment that its catalog lacks. Rejects while
    * the service is away: show the variant that you would show without an experiment.
    */
   variant(experiment: string): Promise<string | null>;
-  /** Reports that the user saw a variant. The first report of a user is kept: call it each time the app shows one. */
+  /**
+   * Reports that the user saw a variant. The first report of a user is kept: call it each time the app shows one. Where it
+   * rejects with `later`, the report is kept as `track` keeps events.
+   */
   noteExposure(experiment: string, variant: string): Promise<void>;
   /** Forgets the token and ends the client. Purchases that were not posted stay for the user's next client. */
   signOut(): Promise<void>;

@@ -4,6 +4,14 @@
 /** The same as in package.json; it goes with each request. */
 export const version = "0.1.0";
 
+/** The usual events of a paywall: `Event.paywallViewed` and the like. */
+export const Event = Object.fromEntries(
+	["paywall_viewed", "paywall_dismissed", "plan_selected", "purchase_initiated", "purchase_completed", "purchase_failed",
+		"purchase_cancelled", "trial_started", "restore_initiated", "restore_completed", "upgrade_prompt_shown",
+		"upgrade_prompt_accepted", "upgrade_prompt_dismissed", "limit_reached",
+	].map((name) => [name.replace(/_./g, (pair) => pair[1].toUpperCase()), name]),
+);
+
 export class CountersignError extends Error {
 	constructor(kind, code, message, more) {
 		super(message);
@@ -25,6 +33,8 @@ export function createClient({
 	verify = globalThis.crypto?.subtle && verifyByWebCrypto,
 	now = Date.now,
 	wait = sleep,
+	store = {},
+	log,
 }) {
 	if (keys && verify === undefined) throw Error("Without WebCrypto, `keys` needs `verify`; null checks nothing.");
 	const listeners = new Set();
@@ -34,6 +44,10 @@ export function createClient({
 	let skew = 0, retryAt = 0, failures = 0;
 	let kept = []; // transactions to post
 	let saving = Promise.resolve(), fetchedKeys, isRead, started, closed, loading, refreshing, timer;
+	let events = [], dropped = 0, areEventsRead, flushing, eventTimer, eventFailures = 0;
+	let noted = [], isCompared;
+	const answers = {}; // the last ones, by name
+	const products = {}; // the store's, by ID
 
 	// The same object while nothing changes. A clock before `from` was set back.
 	function current() {
@@ -70,6 +84,10 @@ export function createClient({
 		const list = parse(await read("purchases")) ?? [];
 		isRead = true;
 		keep([].concat(list, kept));
+		const waiting = parse(await read("events"));
+		events = [].concat(waiting?.events ?? [], events);
+		dropped += waiting?.dropped ?? 0;
+		areEventsRead = true;
 		fetchedKeys ??= parse(await read("keys"));
 		const stored = await open(await read("token")).catch(ignore);
 		if (!closed) held ??= stored;
@@ -126,14 +144,161 @@ export function createClient({
 			const late = wait(deadline, control.signal).then(() => Promise.reject());
 			try {
 				const answer = await Promise.race([exchange(fresh, control.signal), late]);
+				note(path, body, answer);
 				if (answer.status !== 401) return answer;
 			} catch (error) {
+				if (!(error instanceof CountersignError)) note(path, body);
 				throw ours(error, "later", "network", "The service cannot be reached.");
 			} finally {
 				control.abort();
 			}
 		}
 		throw signedOut();
+	}
+
+	function note(path, isPost, answer) {
+		const { code = null, request_id } = (answer?.status >= 400 && answer.body) || {};
+		const requestID = answer?.headers.get("x-request-id") ?? request_id ?? null;
+		const entry = { at: new Date(now()), request: `${isPost ? "POST" : "GET"} ${path}`, status: answer?.status ?? 0, code, requestID };
+		noted = [...noted.slice(-9), entry];
+		log?.({ level: answer ? "debug" : "warning", message: answer ? "request answered" : "request without an answer", ...entry });
+	}
+
+	// A document by its entity tag. With `mayBeOld` the last answer counts while the service is away.
+	async function ask(name, path, member, { mayBeOld, fresh = 0 } = {}) {
+		const last = (answers[name] ??= await recall(name).catch(ignore));
+		if (last && last.at <= now() && now() < last.at + fresh) return last;
+		try {
+			const answer = await request(path, { headers: last?.tag && { "if-none-match": last.tag } });
+			const body = answer.status === 304 && last ? last.body : success(answer, member);
+			if (closed) throw signedOut();
+			answers[name] = { tag: answer.headers.get("etag"), body, at: now() };
+			save(name, JSON.stringify(answers[name]));
+			return answers[name];
+		} catch (error) {
+			if (!mayBeOld || error.kind !== "later" || !last) throw error;
+			return { ...last, isOld: true };
+		}
+	}
+	const recall = async (name) => parse(await read(name));
+	const variants = (how) => ask("access", "/v1/profiles/me/access", "experiments", how);
+	const plans = async () => (await ask("plans", "/v1/plans", "plans", { mayBeOld: true, fresh: 300_000 })).body;
+
+	// The store may be away: names and prices are left out then.
+	async function sold(ids) {
+		const missing = [...new Set(ids)].filter((id) => !products[id]);
+		const found = (missing.length && (await attempt(() => store.products?.(missing))?.catch?.(ignore))) || [];
+		for (const each of found) products[each.id] = each;
+		return ids.map((id) => products[id] ?? null);
+	}
+
+	async function offerings({ experiment } = {}) {
+		const catalog = await plans();
+		const variant = experiment ? ((await variants({ mayBeOld: true }).catch(passes))?.body.experiments[experiment] ?? null) : null;
+		await sold(catalog.offerings.flatMap((each) => each.packages.map((one) => one.product_id)));
+		const all = catalog.offerings.map(({ name, metadata, packages }) => ({
+			name, metadata,
+			packages: packages.map(({ name, product_id: productID }) => {
+				const { plan, listed } = find(catalog, productID);
+				const product = products[productID] ?? null;
+				return { name, productID, plan, kind: listed?.kind ?? null, period: product?.period ?? period(listed?.period), product };
+			}),
+		}));
+		const named = (wanted) => all.find(({ name }) => name === wanted);
+		return { all, current: named(variant) ?? named(catalog.current_offering) ?? null, variant };
+	}
+
+	async function profile() {
+		const { body, isOld = false } = await ask("profile", "/v1/profiles/me", "profile_write", { mayBeOld: true });
+		const catalog = await plans().catch(ignore);
+		const [product] = body.product_id ? await sold([body.product_id]) : [];
+		return { ...words(body, catalog, product, now() + skew), isOld };
+	}
+
+	// Nothing is posted where the store's entitlements and the tier agree.
+	async function compare() {
+		const { kind, access } = current();
+		if (isCompared || !started || kind !== "known" || !store.currentEntitlements) return;
+		isCompared = true;
+		const owned = [...(await store.currentEntitlements())].filter((jws) => !isAnothers(jws));
+		const catalog = owned.length ? await plans().catch(ignore) : null;
+		const rank = (tier) => catalog.plans.findIndex((each) => each.tier === tier);
+		const differ = owned.filter((jws) => {
+			const { plan } = catalog ? find(catalog, signed(jws).productId) : {};
+			// Without the catalog's order only "nothing" is known to be less.
+			return plan && rank(access.tier) >= 0 ? rank(plan.tier) > rank(access.tier) : access.status === "expired";
+		});
+		if (differ.length) await post(differ);
+	}
+
+	function isAnothers(jws) {
+		const buyer = signed(jws).appAccountToken;
+		return uuid.test(user) && uuid.test(buyer) && canonical(buyer) !== canonical(user);
+	}
+
+	const saveEvents = () => areEventsRead && save("events", (events.length || dropped) && JSON.stringify({ events, dropped }));
+	function drop(count) {
+		events.splice(0, count);
+		dropped += count;
+	}
+
+	async function track(type, properties = {}) {
+		await load();
+		if (closed) return;
+		const text = JSON.stringify(properties);
+		if (/^[a-z]\w{0,63}$/i.test(type) && unescape(encodeURIComponent(text)).length <= 8192) {
+			events.push({ type, id: newID(), at: now(), properties });
+		} else {
+			dropped += 1;
+			log?.({ level: "warning", message: "event dropped", type });
+		}
+		if (events.length > 1000) drop(events.length - 1000);
+		while (JSON.stringify(events).length > 524_288) drop(10);
+		flushLater(10_000);
+		await saveEvents();
+	}
+
+	const flush = () => (flushing ??= deliver().finally(() => (flushing = null)));
+	async function deliver() {
+		await load();
+		for (let alone = 0; ; saveEvents()) {
+			drop(events.filter(({ at }) => at < now() - 89 * 86_400_000).length);
+			const batch = events.slice(0, alone ? 1 : 50);
+			if (!batch.length) return saveEvents();
+			const body = { events: batch.map((each) => ({ ...each, at: new Date(each.at + skew).toISOString() })) };
+			const answer = await request("/v1/events", { body });
+			alone &&= alone - 1;
+			let isRefused;
+			try {
+				success(answer, "recorded");
+			} catch (error) {
+				isRefused = error.kind === "refused" && [400, 413, 422].includes(answer.status);
+				if (!isRefused) throw error;
+			}
+			// One of them is refused: each goes alone, and the others are taken.
+			if (isRefused && batch.length > 1) alone = batch.length;
+			else {
+				events = events.filter((each) => !batch.includes(each));
+				dropped += isRefused ? 1 : 0;
+			}
+		}
+	}
+
+	async function flushLater(pause) {
+		if (!started || closed || eventTimer) return;
+		const { signal } = (eventTimer = new AbortController());
+		await wait(pause, signal);
+		eventTimer = null;
+		if (!signal.aborted) flushQuietly();
+	}
+
+	async function flushQuietly() {
+		try {
+			await flush();
+			eventFailures = 0;
+		} catch (error) {
+			if (error.kind === "later") flushLater(Math.max(error.retryAfter, Math.min(2 ** ++eventFailures * 10, 600)) * 1000);
+		}
 	}
 
 	const refresh = () => (refreshing ??= fetchToken().finally(() => (refreshing = null)));
@@ -153,6 +318,7 @@ export function createClient({
 		ended(lastError);
 		publish(lastError);
 		if (lastError) throw lastError;
+		compare().catch(ignore);
 		return current();
 	}
 
@@ -165,17 +331,19 @@ export function createClient({
 	async function post(list, onProgress) {
 		await load();
 		const all = [...new Set(list ?? kept)];
-		await keep([...kept, ...all]);
+		await keep([...kept, ...all.filter((jws) => !isAnothers(jws))]);
 		const result = { done: [], refused: [], kept: [] };
 		let isQueued, stop;
 		for (const [index, jws] of all.entries()) {
 			try {
+				if (isAnothers(jws)) throw new CountersignError("refused", "owned_by_another_user", "It was bought for another user.");
 				if (stop) throw stop;
-				const body = { receipt_data: jws, transaction_id: attempt(() => decoded(jws.split(".")[1]).transactionId) };
+				const body = { receipt_data: jws, transaction_id: signed(jws).transactionId };
 				const answer = posting.get(jws) ?? request("/v1/validations", { body, deadline: 30_000 });
 				posting.set(jws, answer);
 				const said = success(await answer.finally(() => posting.delete(jws)), "profile_write");
-				if (said.transaction_found === false) throw new CountersignError("later", "not_found_yet", "Not found yet.");
+				// null is an answer only to a request that named none.
+				if (!(said.transaction_found ?? !body.transaction_id)) throw new CountersignError("later", "not_found_yet", "Not found yet.");
 				isQueued ||= said.profile_write === "queued";
 				result.done.push(jws);
 			} catch (error) {
@@ -230,16 +398,34 @@ export function createClient({
 	function close() {
 		closed = true;
 		timer?.abort();
+		eventTimer?.abort();
 	}
 
 	return {
 		get state() { return current(); },
 		get access() { return current().access; },
 		get error() { return lastError; },
+		get waitingCount() { return kept.length; },
 		getSnapshot: current,
 		refresh,
 		restore: post,
 		close,
+		plans,
+		offerings,
+		profile,
+		track,
+		flush,
+		diagnose() {
+			const { kind, access, since } = current();
+			const { keys: set = [] } = keys ?? fetchedKeys ?? {};
+			return {
+				client: `javascript/${version}`, service: baseURL, user, at: new Date(now()),
+				state: kind, tier: access?.tier ?? null, status: access?.status ?? null, since, verified: access?.verified ?? null,
+				waitingPurchases: kept.length, waitingEvents: events.length, droppedEvents: dropped,
+				clockDifference: held ? skew / 1000 : null, keyIDs: set.map((each) => each?.kid), arePinned: !!keys,
+				error: lastError?.code ?? null, answers: noted,
+			};
+		},
 		isAllowed(name) {
 			const { access } = current();
 			return access && (access.features[name]?.allowed ?? access.features[name]) === true;
@@ -254,6 +440,7 @@ export function createClient({
 			publish();
 			refresh().catch(ignore);
 			if (kept.length) post();
+			flushQuietly();
 			return current();
 		},
 		async purchase(jws) {
@@ -288,17 +475,16 @@ export function createClient({
 			await refreshAnew();
 			return trial;
 		},
-		async variant(experiment) {
-			return success(await request("/v1/profiles/me/access"), "experiments").experiments[experiment] ?? null;
-		},
+		variant: async (experiment) => (await variants()).body.experiments[experiment] ?? null,
 		async noteExposure(experiment, variant) {
-			const events = [{ type: "experiment_exposed", properties: { experiment, variant } }];
-			success(await request("/v1/events", { body: { events } }), "recorded");
+			await track("experiment_exposed", { experiment, variant });
+			await flush();
 		},
 		signOut() {
 			close();
 			held = null;
 			publish();
+			for (const name of ["profile", "access"]) save(name);
 			return save("token");
 		},
 	};
@@ -310,6 +496,56 @@ function success({ status, headers, body = null }, member) {
 	const { code = "bad_answer", detail = `Status ${status}.`, retryable } = body ?? {};
 	const kind = status >= 400 && status < 500 && retryable === false ? "refused" : "later";
 	throw new CountersignError(kind, code, detail, { status, problem: body, retryAfter: Number(headers.get("retry-after")) || 0 });
+}
+
+// The plan and the entry of a product.
+function find({ plans }, id) {
+	for (const plan of plans) {
+		const listed = plan.products.find((each) => each.product_id === id);
+		if (listed) return { plan, listed };
+	}
+	return { plan: null };
+}
+
+// One unit of ISO 8601.
+function period(text) {
+	const [, count, unit] = /^P([1-9]\d*)([DWMY])$/.exec(text) ?? [];
+	return unit ? { count: Number(count), unit: { D: "day", W: "week", M: "month", Y: "year" }[unit] } : null;
+}
+
+// The verdict with what a settings page shows.
+function words(said, catalog, product, now) {
+	const { tier, status, reason, product_id: productID, will_renew: willRenew } = said;
+	const [expiresAt, accessUntil] = [said.expires_at, said.access_until].map((text) => (text ? new Date(text) : null));
+	// Where Apple did not say whether it renews, the reason tells.
+	const renews = willRenew ?? (reason === "renewing" || reason === "renewal_due");
+	let nextBillingAt = null, endsAt = null, notice = null, suggestion = null;
+	if (status === "grace_period") {
+		notice = { kind: "paymentFailed", at: accessUntil };
+		suggestion = "updatePayment";
+	} else if (status === "expired") {
+		endsAt = expiresAt;
+		suggestion = endsAt ? "resubscribe" : "subscribe";
+	} else if (renews) {
+		nextBillingAt = expiresAt > now ? expiresAt : null;
+	} else {
+		endsAt = accessUntil;
+		// A trial or a grant ends without anything to renew.
+		suggestion = endsAt && (status === "cancelled" ? "resubscribe" : "subscribe");
+	}
+	if (endsAt && endsAt <= now + 3 * 86_400_000) notice = { kind: endsAt <= now ? "ended" : "endsSoon", at: endsAt };
+	return {
+		tier, status, reason, productID: productID ?? null, willRenew: willRenew ?? null, isTrial: !!said.is_trial, expiresAt, accessUntil,
+		tierName: catalog?.plans.find((each) => each.tier === tier)?.name ?? tier,
+		productName: product?.displayName ?? null,
+		period: product?.period ?? period(catalog && find(catalog, productID).listed?.period),
+		nextBillingAt, endsAt, notice, suggestion, answer: said,
+	};
+}
+
+// Trouble that passes is none here.
+function passes(error) {
+	if (error.kind !== "later") throw error;
 }
 
 const ours = (error, ...otherwise) => (error instanceof CountersignError ? error : new CountersignError(...otherwise));
@@ -324,11 +560,15 @@ function attempt(action) {
 const parse = (text) => attempt(() => JSON.parse(text));
 const binary = (base64url) => atob(base64url.replace(/-/g, "+").replace(/_/g, "/"));
 const ascii = (text) => Uint8Array.from(text, (letter) => letter.charCodeAt(0));
+const newID = () => globalThis.crypto?.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
+// What Apple signed, unchecked.
+const signed = (jws) => attempt(() => decoded(jws.split(".")[1])) ?? {};
 // Not every React Native has TextDecoder.
 const decoded = (part) => JSON.parse(decodeURIComponent(escape(binary(part))));
 
 // UUIDs come in either case.
-const canonical = (id) => (/^[\da-f-]{36}$/i.test(id) ? id.toLowerCase() : id);
+const uuid = /^[\da-f-]{36}$/i;
+const canonical = (id) => (uuid.test(id) ? id.toLowerCase() : id);
 
 async function verifyByWebCrypto(key, signature, data) {
 	const ecdsa = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };

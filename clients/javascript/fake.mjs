@@ -74,6 +74,28 @@ export class Service {
   access = { tier: "free", status: "active", until: null, features: { filters: false, questions: { allowed: true, limit: 10, remaining: 10 } } };
   bearers = new Set(["good"]);
   held = null; // of a state that is held: when the hold ends
+  events = []; // each once by its ID
+  profile = {}; // members of the verdict
+  plans = {
+    plans: [
+      { tier: "free", name: "Discovery", description: null, features: {}, products: [] },
+      {
+        tier: "pro", name: "Family Pro", description: null, features: {},
+        products: [
+          { product_id: "pro.monthly", kind: "subscription", period: "P1M", prices: { USD: "4.99" } },
+          { product_id: "pro.yearly", kind: "subscription", period: "P1Y", prices: {} },
+        ],
+      },
+    ],
+    offerings: [
+      {
+        name: "default", metadata: { best: "$rc_annual" },
+        packages: [{ name: "$rc_monthly", product_id: "pro.monthly" }, { name: "$rc_annual", product_id: "pro.yearly" }],
+      },
+      { name: "family", metadata: {}, packages: [{ name: "$rc_annual", product_id: "pro.yearly" }] },
+    ],
+    current_offering: "default",
+  };
   variants = { headline: "family" };
   writes = ["committed"]; // profile_write of the post and of each poll; the last one stays
   user = "user-1";
@@ -152,7 +174,8 @@ export class Service {
       const state = write();
       const etag = `"${state}"`;
       if (request.headers["if-none-match"] === etag) return [304, null, { etag }];
-      return [200, { tier: this.access.tier, profile_write: state }, { etag }];
+      const headers = { etag, "x-request-id": "request-7" };
+      return [200, { tier: this.access.tier, status: this.access.status, profile_write: state, ...this.profile }, headers];
     }
     if (what === "POST /v1/profiles/me/usage/questions") {
       const key = request.headers["idempotency-key"];
@@ -168,8 +191,16 @@ export class Service {
       return answer;
     }
     if (what === "GET /v1/profiles/me/access") return [200, { tier: this.access.tier, experiments: this.variants }];
+    if (what === "GET /v1/plans") {
+      const etag = `"${JSON.stringify(this.plans).length}"`;
+      return request.headers["if-none-match"] === etag ? [304, null, { etag }] : [200, this.plans, { etag }];
+    }
     if (what === "POST /v1/events") {
-      for (const { type, properties } of body.events) {
+      if (body.events.length > 50 || body.events.some(({ type }) => type === "refused_event")) return [400, problem(400, "malformed_request")];
+      for (const event of body.events) {
+        if (this.events.some(({ id }) => id === event.id)) continue;
+        this.events.push(event);
+        const { type, properties } = event;
         if (type === "experiment_exposed") this.variants[properties.experiment] = properties.variant;
       }
       return [200, { recorded: body.events.length, unknown_variants: 0 }];
