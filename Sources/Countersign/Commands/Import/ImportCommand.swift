@@ -42,8 +42,7 @@ struct ImportCommand: AsyncParsableCommand {
           0  both services give every customer the same
           1  some differ, are refused, or cannot be read, now or in a call before
          64  wrong usage
-         69  the service or RevenueCat cannot be reached, or no longer; the same \
-      command goes on
+         69  the service or RevenueCat is away; the same command goes on
          77  the service or RevenueCat refuses the key
         130  interrupted by Ctrl-C, 143 by SIGTERM; the same command goes on
 
