@@ -126,7 +126,8 @@ import struct FoundationEssentials.Date
 
   @Test func `status, tier and end of access always agree`() throws {
     var seen: Set<EntitlementReason> = []
-    for seed in Self.cases {
+    // The rarest reason needs all of them.
+    for seed in 0..<3_000 {
       let trial = try Trial(seed)
       let verdict = trial.evaluate(trial.evidence)
       seen.insert(verdict.reason)
