@@ -173,12 +173,14 @@ import Testing
     #expect(Self.days(.resubscribed, gap) == [70: 1] && Self.days(.existing, gap) == [31: 1])
   }
 
-  @Test func `transactions that the evidence no longer has are counted, unless the whole history is known`() {
+  @Test(arguments: [EvidenceSource.serverAPI, .verifyReceipt])
+  func `transactions that the evidence no longer has are counted, each once`(source: EvidenceSource) {
     var evidence = Self.evidence([Self.period(31, 62)])
-    var first = Self.period(0, 31)
-    first.transactionID = "1"
-    #expect(evidence.including(past: [first]).purchases.count == 1)
-    evidence.source = .serverAPI
+    evidence.source = source
+    evidence.purchases[0].webOrderLineItemID = "7"
+    var (first, restored) = (Self.period(0, 31), Self.period(31, 62))
+    (first.transactionID, restored.transactionID, restored.webOrderLineItemID) = ("1", "99", "7")
+    #expect(evidence.including(past: [restored]).purchases.count == 1)
     let series = Self.series(evidence.including(past: [first, Self.period(31, 62)]))
     #expect(Self.days(.payments, series) == [0: 1, 31: 1])
     #expect(Self.days(.new, series) == [0: 1])

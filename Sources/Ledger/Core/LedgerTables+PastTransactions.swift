@@ -37,11 +37,14 @@ extension LedgerTables {
 extension SubscriptionEvidence {
   /// The evidence with earlier transactions that the last answer left out, for the figures.
   func including(past: [Purchase]) -> SubscriptionEvidence {
-    // An answer of verifyReceipt has the whole history.
-    guard source != .verifyReceipt || coverage != .snapshot else { return self }
     let known = Set(purchases.map(\.transactionID))
+    // Equal on all devices, where verifyReceipt numbers a restored transaction anew:
+    // https://developer.apple.com/documentation/appstorereceipts/web_order_line_item_id
+    let orders = Set(purchases.compactMap(\.webOrderLineItemID))
     var whole = self
-    whole.purchases += past.filter { !known.contains($0.transactionID) }
+    whole.purchases += past.filter { one in
+      !known.contains(one.transactionID) && !(one.webOrderLineItemID.map(orders.contains) ?? false)
+    }
     return whole
   }
 }
