@@ -220,7 +220,10 @@ export function createClient({
 		const { kind, access } = current();
 		if (isCompared || !started || kind !== "known" || !store.currentEntitlements) return;
 		isCompared = true;
-		const owned = [...(await store.currentEntitlements())].filter((jws) => !isAnothers(jws));
+		// A store that is away is asked after the next refresh.
+		const found = await store.currentEntitlements().catch(() => (isCompared = false));
+		if (!found) return;
+		const owned = [...found].filter((jws) => !isAnothers(jws));
 		const catalog = owned.length ? await plans().catch(ignore) : null;
 		const rank = (tier) => catalog.plans.findIndex((each) => each.tier === tier);
 		const differ = owned.filter((jws) => {

@@ -1072,6 +1072,18 @@ test("R10 at launch an entitlement that the tier does not show is posted, once",
   assert.equal(service.count(POST), 1);
 });
 
+test("R10 a store that is away at launch is asked again", async () => {
+  let asked = 0;
+  const currentEntitlements = async () => (asked++ ? [jwsOf({ productId: "pro.monthly", transactionId: "1" })] : Promise.reject(Error("no connection")));
+  const app = client({ store: { currentEntitlements } });
+  await app.start();
+  await until(() => asked === 1);
+  await turns();
+  await app.refresh();
+  await until(() => app.access?.tier === "pro");
+  assert.equal(asked, 2);
+});
+
 test("R10 at launch nothing is posted where tier and store agree", async () => {
   service.access.tier = "pro";
   const app = client({ store: { currentEntitlements: async () => [jwsOf({ productId: "pro.monthly" })] } });
@@ -1259,10 +1271,10 @@ for (const name of ["free", "pro", "trial", "grace", "ending", "expired", "unkno
 
 // An app pays for each byte at each start of a web page. What is added takes its bytes from what is there, or raises the limit
 // here, in docs/javascript.md, and with its reason in the changelog.
-test("countersign.js has 20 KiB at most without its comments and indents", () => {
+test("countersign.js has 20.5 KiB at most without its comments and indents, which a minifier makes 13", () => {
   const text = readFileSync(new URL("countersign.js", import.meta.url), "utf8");
   const lines = text.split("\n").map((line) => line.trim()).filter((line) => line && !/^(\/\/|\/\*\*)/.test(line));
-  assert.ok(lines.join("\n").length <= 20_480, `${lines.join("\n").length}`);
+  assert.ok(lines.join("\n").length <= 20_992, `${lines.join("\n").length}`);
 });
 
 const { COUNTERSIGN_URL, COUNTERSIGN_TOKEN, COUNTERSIGN_USER, COUNTERSIGN_JWS } = process.env;

@@ -5,11 +5,9 @@ import * as React from 'react';
 import {Alert, Button, FlatList, Text, View} from 'react-native';
 import {ErrorCode, deepLinkToSubscriptions, finishTransaction, getAvailablePurchases, useIAP} from 'expo-iap';
 import type {Purchase, PurchaseError} from 'expo-iap';
-import {CountersignError} from 'countersign';
-import type {Client} from 'countersign';
+import {CountersignError, Event} from 'countersign';
+import type {Client, Package, Profile} from 'countersign';
 import {useAccess} from 'countersign/react';
-
-const skus = ['com.example.app.pro.monthly', 'com.example.app.pro.yearly'];
 
 /**
  * Posts a purchase, and finishes it when the service has recorded it. Never before: an unfinished one comes again. An answer
@@ -41,6 +39,11 @@ const sentences: Record<CountersignError['kind'], string | null> = {
   signedOut: 'Please sign in again.',
 };
 
+function words({kind, at}: NonNullable<Profile['notice']>): string {
+  if (kind === 'paymentFailed') return 'The last payment failed. Please check it in the App Store.';
+  return kind === 'ended' ? 'Your plan has ended.' : `Your plan ends on ${at.toLocaleDateString()}.`;
+}
+
 function show(error: unknown): void {
   const sentence = error instanceof CountersignError ? sentences[error.kind] : 'Please try again.';
   if (sentence) Alert.alert(sentence);
@@ -49,6 +52,8 @@ function show(error: unknown): void {
 /** `userId` is the user's UUID: Apple signs it into the transaction, and nobody else gets the purchase. */
 export function PlansScreen({client, userId, done}: {client: Client; userId: string; done: () => void}) {
   const state = useAccess();
+  const [packages, setPackages] = React.useState<readonly Package[]>([]);
+  const [profile, setProfile] = React.useState<Profile | null>(null);
 
   /** After a purchase that the service has. If the refresh after it failed, the state is still the older one. */
   function recorded() {
@@ -56,7 +61,7 @@ export function PlansScreen({client, userId, done}: {client: Client; userId: str
     else if (client.access?.status !== 'expired') done();
   }
 
-  const {connected, subscriptions, fetchProducts, requestPurchase} = useIAP({
+  const {connected, requestPurchase} = useIAP({
     // Also called for what was bought elsewhere, and for what was not finished when the app was killed.
     onPurchaseSuccess: (purchase) => {
       settle(client, purchase).then(recorded, show);
@@ -65,10 +70,14 @@ export function PlansScreen({client, userId, done}: {client: Client; userId: str
   });
 
   React.useEffect(() => {
-    if (connected) fetchProducts({skus, type: 'subs'});
-  }, [connected, fetchProducts]);
+    if (!connected) return;
+    client.offerings().then(({current}) => setPackages(current?.packages ?? []), show);
+    client.profile().then(setProfile, () => {});
+    client.track(Event.paywallViewed, {source: 'plans'});
+  }, [connected, client]);
 
   async function buy(sku: string) {
+    client.track(Event.purchaseInitiated, {product: sku});
     // The outcome comes to the callbacks above.
     await requestPurchase({request: {apple: {sku, appAccountToken: userId}}, type: 'subs'}).catch(() => {});
   }
@@ -97,13 +106,16 @@ export function PlansScreen({client, userId, done}: {client: Client; userId: str
   return (
     <View style={{flex: 1, padding: 16, gap: 12}}>
       <Text accessibilityRole="header">
-        {state.kind === 'unknown' ? 'Your plan is not known yet.' : `Your plan: ${state.access.tier}`}
+        {state.kind === 'unknown' ? 'Your plan is not known yet.' : `Your plan: ${profile?.tierName ?? state.access.tier}`}
       </Text>
-      {state.access?.status === 'grace_period' && <Text>The last payment failed. Please check it in the App Store.</Text>}
+      {profile?.nextBillingAt && <Text>{`Renews on ${profile.nextBillingAt.toLocaleDateString()}.`}</Text>}
+      {profile?.notice && <Text accessibilityRole="alert">{words(profile.notice)}</Text>}
       <FlatList
-        data={subscriptions}
-        keyExtractor={(plan) => plan.id}
-        renderItem={({item}) => <Button title={`${item.title}, ${item.displayPrice}`} onPress={() => buy(item.id)} />}
+        data={packages.filter(({product}) => product)}
+        keyExtractor={(item: Package) => item.name}
+        renderItem={({item}: {item: Package}) => (
+          <Button title={`${item.product?.displayName}, ${item.product?.displayPrice}`} onPress={() => buy(item.productID)} />
+        )}
       />
       <Button title="Restore purchases" onPress={restore} />
       <Button title="Manage the subscription" onPress={() => deepLinkToSubscriptions({})} />

@@ -5,7 +5,11 @@ import * as React from 'react';
 import {AppState} from 'react-native';
 import AsyncStorage from '@react-native-async-storage/async-storage';
 import type {Session, SupabaseClient} from '@supabase/supabase-js';
+import {fetchProducts, getAvailablePurchases, isEligibleForIntroOfferIOS} from 'expo-iap';
+import {expoStore} from 'countersign/expo';
 import {CountersignProvider} from 'countersign/react';
+
+const store = expoStore({fetchProducts, getAvailablePurchases, isEligibleForIntroOfferIOS});
 
 function onForeground(returned: () => void): () => void {
   const listener = AppState.addEventListener('change', (state: string) => {
@@ -34,7 +38,7 @@ export function Signed({supabase, children}: {supabase: SupabaseClient; children
   return (
     <CountersignProvider
       user={user}
-      options={{baseURL: 'https://countersign.example.com', token, storage: AsyncStorage}}
+      options={{baseURL: 'https://countersign.example.com', token, storage: AsyncStorage, store}}
       onForeground={onForeground}
     >
       {children}
