@@ -51,8 +51,10 @@ extension CountersignClient {
         .init(
           tier: "pro", name: "Pro", description: "Everything", features: [:],
           products: [
-            .init(productID: "pro.monthly", name: "Monthly", kind: .subscription, period: "P1M", prices: ["USD": "4.99"]),
-            .init(productID: "pro.yearly", name: "Yearly", kind: .subscription, period: "P1Y", prices: ["USD": "39.99"]),
+            .init(
+              productID: "pro.monthly", name: "Monthly", kind: .subscription, period: "P1M", prices: ["USD": "4.99"]),
+            .init(
+              productID: "pro.yearly", name: "Yearly", kind: .subscription, period: "P1Y", prices: ["USD": "39.99"]),
           ]),
       ],
       offerings: [
