@@ -83,10 +83,10 @@ extension PlansResponse {
     public var prices: [String: String]
 
     public init(
-      productID: String, name: String, active: Bool = true, kind: Kind, period: String?, prices: [String: String]
+      productID: String, name: String? = nil, active: Bool = true, kind: Kind, period: String?, prices: [String: String]
     ) {
       self.productID = productID
-      self.name = name
+      self.name = name ?? productID
       self.active = active
       self.kind = kind
       self.period = period
