@@ -68,6 +68,7 @@ import Testing
     var options = CountersignClient.Options()
     options.store = store
     options.storage = FileStorage(directory: directory)
+    options.cache = FileStorage(directory: directory)
     options.verify = { signature, message, key in
       guard let point = key.rawRepresentation,
         let key = try? P256.Signing.PublicKey(rawRepresentation: point),
