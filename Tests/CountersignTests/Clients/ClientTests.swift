@@ -97,7 +97,16 @@ import Testing
       #expect(client.isAllowed("filters") && client.isAllowed("children") && !client.isAllowed("unheard-of"))
       let restored = try await client.restore()
       #expect(restored.purchases == 1 && restored.refused == 0 && store.finishedCount == 2)
-      #expect(try await client.profile().tier == "pro")
+      let profile = try await client.profile()
+      #expect(profile.tier == "pro" && profile.nextBillingAt != nil && profile.notice == nil && !profile.isOld)
+      let plans = try await client.plans()
+      #expect(plans.plans.contains { $0.tier == "pro" && $0.name == profile.tierName })
+      #expect(try await client.offerings().all.count == plans.offerings.count)
+      await client.track(.paywallViewed, ["source": "test"])
+      try await client.flush()
+      let diagnosis = await client.diagnose()
+      #expect(diagnosis.waitingEvents == 0 && diagnosis.droppedEvents == 0)
+      #expect(diagnosis.answers.allSatisfy { $0.requestID != nil && (200..<400).contains($0.status ?? 0) })
       let consumed = try await client.consume("questions", amount: 1)
       #expect(consumed.isAllowed)
 
@@ -106,6 +115,8 @@ import Testing
       let again = try self.client(service, store, in: place)
       await again.start()
       #expect(again.state.access?.tier == "pro" && again.isAllowed("filters"))
+      #expect(try await again.offerings().all.count == plans.offerings.count)
+      #expect(try await again.profile().isOld)
     }
   }
 
