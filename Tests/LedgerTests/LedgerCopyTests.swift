@@ -63,7 +63,7 @@ import Testing
     try await server.run(
       """
       DELETE FROM pending_receipt; DELETE FROM outbox; DELETE FROM figure_due;
-      DELETE FROM tally_change; DELETE FROM user_progress; DELETE FROM memo;
+      DELETE FROM tally_change; DELETE FROM user_progress; DELETE FROM memo; DELETE FROM past_evidence;
       INSERT INTO memo (name, text) VALUES ('copied', 'account purchase proof event')
       """, on: database)
     _ = try await LedgerCopy.copy(from: .file(scratch.path), to: place) { _ in }
