@@ -41,14 +41,12 @@ extension LogLine {
   private static func write(
     _ key: String, _ value: any CustomStringConvertible & Sendable, to json: inout JSONWriter
   ) {
-    // The most frequent types first: a cast to a protocol is a search.
     switch value {
-    case let number as Int: json.member(key, raw: number.description)
+    case let flag as Bool: json.member(key, flag)
+    case let number as any FixedWidthInteger: json.member(key, raw: number.description)
     // JSON has no infinity, and three decimals are precise enough for any logged value.
     case let number as Double where number.magnitude < 1e12:
       json.member(key, raw: "\((number * 1_000).rounded() / 1_000)")
-    case let flag as Bool: json.member(key, flag)
-    case let number as any FixedWidthInteger: json.member(key, raw: number.description)
     default: json.member(key, value.description)
     }
   }
