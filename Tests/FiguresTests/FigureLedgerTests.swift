@@ -13,6 +13,7 @@ import Testing
 
   private static func paid(_ id: String, time: Double = 0, days: Double, price: Int64 = 4_990) -> SubscriptionEvidence {
     var one = evidence(id, time: time, expires: days * 86_400)
+    one.purchases[0].transactionID = TransactionID(id)
     one.purchases[0].purchaseDate = at(0)
     one.purchases[0].sale = .init(price: price, currency: "USD")
     return one

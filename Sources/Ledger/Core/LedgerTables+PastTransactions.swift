@@ -4,17 +4,10 @@ internal import struct FoundationEssentials.Date
 /// The transactions that were verified once and that a purchase's evidence does not have, for the figures alone: an answer of
 /// the Server API has the last one, and takes the place of older reports.
 extension LedgerTables {
-  /// Keeps the transactions of reports that the stored evidence leaves out. Each is kept once, as it was reported last.
-  func keepPast(
-    of reports: [SubscriptionEvidence], besides evidence: SubscriptionEvidence, of purchase: Int64
-  ) throws {
-    guard evidence.key.environment == .production, !evidence.key.isOfApp else { return }
-    let stored = Set(evidence.purchases.map(\.transactionID))
-    let left = reports.map { $0.parts { $0.ownership == .purchased && !stored.contains($0.transactionID) } }
-      .filter { !$0.purchases.isEmpty }
-    guard !left.isEmpty else { return }
-    let known = try past(of: purchase, evidence.key)
-    guard let past = ([known].compactMap { $0 } + left).reduce(nil, { $0?.merging($1) ?? $1 }) else { return }
+  /// Keeps transactions of a purchase, each once, as it was reported last.
+  func keepPast(_ parts: SubscriptionEvidence, of purchase: Int64) throws {
+    let known = try past(of: purchase, parts.key)
+    let past = known?.merging(parts) ?? parts
     guard past.purchases != known?.purchases else { return }
     try execute(Self.upsertPast, purchase, StoredForm.text(past.withoutAccounts { _ in true }))
     try noteFigures(of: purchase)
@@ -26,7 +19,7 @@ extension LedgerTables {
     try past(of: purchase, SubscriptionKey(environment: .production, originalTransactionID: ""))?.purchases ?? []
   }
 
-  private func past(of purchase: Int64, _ key: SubscriptionKey) throws -> SubscriptionEvidence? {
+  func past(of purchase: Int64, _ key: SubscriptionKey) throws -> SubscriptionEvidence? {
     // Each row has the time of its report.
     try first("SELECT evidence FROM past_evidence WHERE purchase_id = ?", purchase) { row in
       try StoredForm.evidence(row.get(0), of: key, source: .signature, evidenceAt: 0, evaluatedAt: 0)
@@ -35,6 +28,15 @@ extension LedgerTables {
 }
 
 extension SubscriptionEvidence {
+  /// The transactions of some reports that this evidence leaves out; `nil` if there is none.
+  func leftOut(of reports: [SubscriptionEvidence]) -> SubscriptionEvidence? {
+    guard key.environment == .production, !key.isOfApp else { return nil }
+    let kept = Set(purchases.map(\.transactionID))
+    return reports.map { $0.parts { $0.ownership == .purchased && !kept.contains($0.transactionID) } }
+      .filter { !$0.purchases.isEmpty }
+      .reduce(nil) { $0?.merging($1) ?? $1 }
+  }
+
   /// The evidence with earlier transactions that the last answer left out, for the figures.
   func including(past: [Purchase]) -> SubscriptionEvidence {
     let known = Set(purchases.map(\.transactionID))

@@ -170,8 +170,16 @@ struct RecordOperation {
       own.map(\.evidence.key).filter { grant.claimed.contains($0) || grant.moved[$0] != nil } + named.map(\.key)
     let repeated = gained.isEmpty ? try repeated(before, by: verdict, at: moment, news, over: known) : nil
 
+    let past = news.compactMap { new in
+      let answer = prepared.subscriptions.first { $0.evidence.key == new.key }
+      let reports = [known.stored[new.key]?.evidence, known.unclaimed[new.key]?.evidence, answer?.evidence]
+      return new.subscription.evidence.leftOut(of: reports.compactMap { $0 })
+    }
     if repeated == nil {
       tables.readAhead {
+        for past in past {
+          if let row = known.stored[past.key]?.id { _ = try? tables.past(of: row, past.key) }
+        }
         if news.contains(where: { known.stored[$0.key] == nil }) { _ = try? tables.nextProof() }
         for new in news where known.stored[new.key] == nil { _ = try? tables.nextPurchase() }
         for _ in 0...gained.count { _ = try? tables.nextEvent() }
@@ -183,11 +191,8 @@ struct RecordOperation {
       }
     }
     let rows = try save(news, over: known.stored, at: moment)
-    for new in news {
-      guard let row = rows[new.key] else { continue }
-      let answer = prepared.subscriptions.first { $0.evidence.key == new.key }
-      let reports = [known.stored[new.key]?.evidence, known.unclaimed[new.key]?.evidence, answer?.evidence]
-      try tables.keepPast(of: reports.compactMap { $0 }, besides: new.subscription.evidence, of: row)
+    for past in past {
+      if let row = rows[past.key] { try tables.keepPast(past, of: row) }
     }
     var account = account
     var recorded = Recorded(

@@ -45,7 +45,8 @@ struct ConfigurationReferenceTests {
       "| `policy.outage_hold` | duration, 0 to 365d | `7d` | `COUNTERSIGN_POLICY_OUTAGE_HOLD` | "
         + "How long an entitlement is kept past its end while Apple cannot be asked |",
       "| `auth.api_keys` | list of mappings | none | file only | "
-        + "Servers that may call: `{name, role: service|support, sha256}` |",
+        + "Servers and staff that may call: `{name, role: service|support, sha256}`; `roles: [service, support]` in place of "
+        + "`role` for both |",
     ])
   func `a row says what to write, what is usual, and what it does`(row: String) {
     #expect(

@@ -197,7 +197,7 @@ import TestSupport
       Credential(name: "a support key", header: "Bearer \(RunningService.supportKey)") { $0.support },
       // Whatever either role may do.
       Credential(name: "a key of both roles", header: "Bearer \(RunningService.ownerKey)") {
-        min($0.service, $0.support)
+        [$0.service, $0.support].filter { $0 != 403 }.min() ?? 403
       },
       Credential(name: "a public key", header: "Bearer \(RunningService.publicKey)") { $0.app },
     ]
