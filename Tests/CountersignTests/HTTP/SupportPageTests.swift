@@ -305,7 +305,7 @@ struct SupportPageTests {
         let drawn = try await browser.evaluate(
           """
           return [...document.querySelectorAll('.picture title')].map((one) => one.textContent)
-            .filter((text) => text.startsWith('Apple took it back on') || text === 'Bought for life').length
+            .filter((text) => text.startsWith('Apple took it back on') || text.startsWith('Bought for life, transaction ')).length
           """)
         #expect(drawn as? Int == 2)
         let count = "return document.querySelectorAll('ol.history li.entry').length"
@@ -483,7 +483,8 @@ struct SupportPageTests {
         #expect(try await browser.focus() == "open-give")
         #expect(try await !browser.isVisible(Self.giveForm))
         try await open(browser, "move")
-        #expect(try await browser.text("#action-move").hasPrefix("Purchase 4"))
+        let purchases = try await browser.text("#action-move")
+        #expect(purchases.hasPrefix("Purchase "), "\(purchases)")
         try await open(browser, "give")
         for (selector, name) in [
           ("#query", "User ID, transaction ID, order ID or device ID"),

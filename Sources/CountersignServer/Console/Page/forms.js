@@ -65,10 +65,12 @@ export function field(control, label) {
 }
 
 export function complain(control, text) {
-  byID(`${control.id}-error`).textContent = text
+  const complaint = byID(`${control.id}-error`)
+  complaint.textContent = text
   if (text) {
     control.setAttribute('aria-invalid', 'true')
     control.focus()
+    complaint.scrollIntoView({block: 'nearest'})
   } else control.removeAttribute('aria-invalid')
 }
 
