@@ -30,8 +30,18 @@ struct CountersignApplication: Service, CustomStringConvertible {
   var description: String { "Countersign" }
 
   func run() async throws {
+    let services = services.map(NamedService.init)
     try await ServiceGroup(configuration: ServiceGroupConfiguration(services: services, logger: logger)).run()
   }
+}
+
+/// A service with the name of its type for the log, which would otherwise print the whole value and its secrets.
+private struct NamedService: Service, CustomStringConvertible {
+  var base: any Service
+
+  var description: String { "\(type(of: base))" }
+
+  func run() async throws { try await base.run() }
 }
 
 /// Builds the whole service from its configuration. `main` and the tests both come here.

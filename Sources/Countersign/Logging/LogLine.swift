@@ -57,7 +57,7 @@ extension LogLine {
 extension LogLine {
   /// The message, then its metadata:
   ///
-  ///     2026-01-15T12:00:00Z info validated reason=renewing tier=pro user_id=user-1
+  ///     2026-01-15T12:00:00Z info verdict reason=renewing tier=pro user_id=user-1
   var text: String {
     var line = "\(time.rfc3339) \(level.rawValue) "
     Self.appendText(message, isValue: false, to: &line)

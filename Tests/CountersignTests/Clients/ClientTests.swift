@@ -116,7 +116,7 @@ import Testing
       await again.start()
       #expect(again.state.access?.tier == "pro" && again.isAllowed("filters"))
       #expect(try await again.offerings().all.count == plans.offerings.count)
-      #expect(try await again.profile().isOld)
+      #expect(try await again.profile().tier == "pro")
     }
   }
 

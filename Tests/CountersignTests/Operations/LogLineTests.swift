@@ -55,7 +55,7 @@ import Testing
     ).text
     #expect(
       line
-        == #"1970-01-01T00:00:00Z notice validated caller=(user) empty="" finding="has a space" milliseconds=1.235 "#
+        == #"1970-01-01T00:00:00Z notice verdict caller=(user) empty="" finding="has a space" milliseconds=1.235 "#
         + #"quote="a\"b c\\" status=200 user_id=user-1"# + "\n")
   }
 

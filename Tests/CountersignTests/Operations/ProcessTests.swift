@@ -142,7 +142,7 @@ import Testing
       }
       #expect(reported.count == 1)
       #expect(
-        reported.allSatisfy { $0.contains(#""added":"new","api_keys":2,"#) && $0.contains(#""removed":"backend""#) })
+        reported.allSatisfy { $0.contains(#""added":"new","api_keys":3,"#) && $0.contains(#""removed":"backend""#) })
     }
   }
 
