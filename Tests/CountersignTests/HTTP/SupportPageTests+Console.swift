@@ -164,7 +164,7 @@ extension SupportPageTests {
     #expect(former[1] == "27" && former[2].hasPrefix("16 June 2024: MRR US$"), "\(former)")
     #expect(try await browser.text(".readout").hasPrefix("16 June 2024"))
     try await browser.click(".chart summary")
-    #expect(try await browser.text(".chart table").contains("18 June 2024 US$"))
+    try await browser.wait(".chart table", says: "18 June 2024 US$")
     let all = try await browser.text("#figures-result")
     #expect(
       all.contains("Revenue in USD")
