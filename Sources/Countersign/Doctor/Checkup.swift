@@ -36,7 +36,8 @@ struct Checkup: Sendable {
       appStoreFindings, serverAPIFindings, ledgerFindings, catalogFindings, profileStoreFindings, callerFindings,
       serviceFindings, missingFindings,
     ]
-    // Not `async let`: see `TaskPerRequest`.
+    // Not `async let`: compilers before 6.3.1 free its memory in a wrong order, which ends the process
+    // (https://github.com/swiftlang/swift/issues/81771).
     let found = await mapConcurrently(checks, width: checks.count) { await $0() }
     return configurationFindings() + limitFindings() + serverFindings() + authorityFindings() + found.flatMap(\.self)
   }
