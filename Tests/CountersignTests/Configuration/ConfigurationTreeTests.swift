@@ -71,7 +71,10 @@ struct ConfigurationTreeTests {
       ("{a: {tier: pro, price: {USD: [4]}}}", "product \"a\": price in USD must be a single value"),
       ("{a: {kind: lifetime}}", "product \"a\" lacks tier"),
       ("{a: {tier: null}}", "product \"a\" lacks tier"),
-      ("{a: {teir: pro}}", "product \"a\" has a key that is none of tier, name, kind, period, price, active; did you mean tier?"),
+      (
+        "{a: {teir: pro}}",
+        "product \"a\" has a key that is none of tier, name, kind, period, price, active; did you mean tier?"
+      ),
       ("{a: pro}", "product \"a\" must be a mapping {tier, name, kind, period, price, active}"),
       ("{a: {tier: [pro]}}", "product \"a\": tier must be a single value"),
       ("{\"a b\": {tier: pro}}", "a product ID must be one word"),
