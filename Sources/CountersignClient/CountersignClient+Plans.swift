@@ -54,7 +54,7 @@ extension CountersignClient {
   }
 }
 
-/// What is read of `GET /v1/profiles/me/access`.
+/// The members that are read of `GET /v1/profiles/me/access`.
 struct VariantsAnswer: Decodable {
   var experiments: [String: String]
 }

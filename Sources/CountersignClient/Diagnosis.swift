@@ -1,7 +1,7 @@
 import CountersignAPI
 import Foundation
 
-/// What a support ticket needs. It has no token, no transaction and no receipt.
+/// The facts for a support ticket. It has no token, no transaction and no receipt.
 public struct Diagnosis: Codable, Hashable, Sendable, CustomStringConvertible {
   /// `swift/0.1.0`.
   public var client: String

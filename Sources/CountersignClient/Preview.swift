@@ -27,7 +27,7 @@ extension CountersignClient {
     return CountersignClient(baseURL: url, user: PreviewService.user, token: { "preview" }, options: options)
   }
 
-  /// What the user of a preview has.
+  /// The subscription of a preview's user.
   public enum Preview: String, CaseIterable, Sendable {
     /// Nothing, and never had.
     case free

@@ -46,7 +46,7 @@ public struct StoreTransaction: Sendable {
 extension StoreTransaction {
   func isSame(as other: StoreTransaction) -> Bool { jwsRepresentation == other.jwsRepresentation }
 
-  /// What Apple signed, unchecked; `nil` where it cannot be read.
+  /// The members that Apple signed, unchecked; `nil` where it cannot be read.
   private struct Claims: Decodable {
     var productId: String?
     var appAccountToken: String?

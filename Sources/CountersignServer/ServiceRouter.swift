@@ -99,7 +99,7 @@ package struct ServiceRouter {
     httpMetrics = HTTPMetrics(registry)
   }
 
-  /// What serves the public address.
+  /// The front of the public address.
   ///
   /// - Parameter servesOperators: whether readiness and metrics are here too, as operators have no address of their own.
   package func front(servesOperators: Bool) -> RequestFront {
@@ -121,7 +121,7 @@ package struct ServiceRouter {
     return front
   }
 
-  /// What serves the operators' address. None of it needs a key, so that no secret is sent to it.
+  /// The front of the operators' address. None of it needs a key, so that no secret is sent to it.
   ///
   /// - Parameter host: the name or address that it listens on.
   package func adminFront(host: String) -> RequestFront {

@@ -49,7 +49,8 @@ import Testing
     let tiers: [Tier] = ["free", "pro", "premium"]
     func upgrade(retired: Set<Tier>) -> Tier? {
       let feature = Feature(name: "export", kind: .flag, values: ["pro": .flag(true)], tiers: tiers, retired: retired)
-      return feature.access(for: "free", at: Date(timeIntervalSince1970: 1_768_478_400), in: .utc, after: []).upgradeTo
+      let now = Date(timeIntervalSince1970: 1_768_478_400.123_456_789)
+      return feature.access(for: "free", at: now, in: .utc, after: []).upgradeTo
     }
     #expect(upgrade(retired: []) == "pro")
     #expect(upgrade(retired: ["pro"]) == "premium")

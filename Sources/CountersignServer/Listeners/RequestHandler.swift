@@ -32,7 +32,7 @@ final class RequestHandler: ChannelDuplexHandler, RemovableChannelHandler {
   private var context: ChannelHandlerContext?
   private var peer: ClientAddress?
 
-  /// What has come and is not taken.
+  /// The parts that have come and are not taken.
   private var parts = CircularBuffer<HTTPRequestPart>(initialCapacity: 4)
   /// The reason why no more comes.
   private var failure: (any Error)?
@@ -46,7 +46,7 @@ final class RequestHandler: ChannelDuplexHandler, RemovableChannelHandler {
   private var writer: CheckedContinuation<Void, Never>?
 
   private var isAnswering = false
-  /// Of the request that is answered.
+  /// The task of the request that is being answered.
   private(set) var task: Task<Void, Never>?
   private var isClosed = false
   /// No further request is answered.

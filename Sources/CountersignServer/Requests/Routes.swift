@@ -11,7 +11,7 @@ protocol Controller: Sendable {
 
 /// A path with its handlers.
 struct Route: Sendable {
-  /// As it is registered: `/v1/profiles/{user_id}`.
+  /// The path as it is registered: `/v1/profiles/{user_id}`.
   let path: String
   /// A segment in braces is a name for any.
   let segments: [Substring]

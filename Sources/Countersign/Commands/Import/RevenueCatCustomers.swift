@@ -55,7 +55,7 @@ struct RevenueCatCustomers: Sendable {
     let file: OpenFile
     do {
       file = try OpenFile(path, O_WRONLY | O_CREAT | O_NOFOLLOW, mode: 0o600)
-      // What a call wrote of a page before it stopped is written again.
+      // A page that a former call left unfinished is written again.
       guard ftruncate(file.descriptor, off_t(place.bytes)) == 0, lseek(file.descriptor, 0, SEEK_END) >= 0 else {
         throw OpenFile.Failure.latest
       }
