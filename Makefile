@@ -71,7 +71,7 @@ site-deps:
 	@[ -x .build/mkdocs/bin/mkdocs ] || { python3 -m venv .build/mkdocs \
 	  && .build/mkdocs/bin/pip install --quiet --disable-pip-version-check mkdocs==1.6.1 mkdocs-material==9.8.1; }
 
-cases: build-tests ## Run the tests of random cases with all of them; `make test` tries a fifth (10 minutes)
+cases: build-tests ## Run the tests of random cases with all of them; `make test` tries a fifth
 	@SWIFT=$(SWIFT) COUNTERSIGN_CASES=full scripts/run-tests --filter '^(EntitlementsTests|FiguresTests|ProfilesTests)\.|MutationTests|VerifyReceiptPlainTests'
 
 fuzz: deps ## Play the running service against openapi.yaml: a generated client, and requests that nobody thought of

@@ -43,7 +43,8 @@ extension SubscriptionEvidence {
   /// Whether the first transaction of the purchase is known.
   ///
   /// Apple signs single transactions, and the Server API answers the last one of a subscription: the first that is known may be
-  /// a renewal, for years after the start. verifyReceipt answers all, and other stores tell their events from the first.
+  /// a renewal, for years after the start. A receipt lists its transactions from the first, and
+  /// other stores tell their events from the first.
   package var isKnownFromStart: Bool {
     guard !key.isOfAnotherStore, source != .verifyReceipt else { return true }
     let bought = counted
