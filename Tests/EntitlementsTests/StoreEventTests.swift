@@ -263,9 +263,9 @@ import Testing
     }
   }
 
-  @Test func `ten thousand orders of a year, with repetitions, end in the same state`() {
+  @Test func `every order of a year, with repetitions, ends in the same state`() {
     var dice = SeededRandom(seed: 1)
-    for _ in 0..<100 {
+    for _ in 0..<SeededRandom.cases(100) {
       let events = Self.year(&dice)
       let inOrder = events.reduce(into: [StoreEvent]()) { $0 = StoreEvent.adding($1, to: $0) }
       let expected = SubscriptionEvidence(inOrder, of: Self.key)

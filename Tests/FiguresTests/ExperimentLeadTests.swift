@@ -40,11 +40,12 @@ import Testing
     var winners = 0
     for _ in 0..<400 {
       var counts = ["a": VariantCounts(), "b": VariantCounts()]
-      for user in 1...10_000 {
-        let name = user.isMultiple(of: 2) ? "a" : "b"
-        counts[name]?.exposed += 1
-        if Int.random(in: 0..<10, using: &random) == 0 { counts[name]?.paid += 1 }
-        guard user.isMultiple(of: 50), VariantCounts.ahead(counts) != nil else { continue }
+      for _ in 0..<200 {
+        for name in ["a", "b"] {
+          counts[name]?.exposed += 25
+          for _ in 0..<25 where random.below(10) == 0 { counts[name]?.paid += 1 }
+        }
+        guard VariantCounts.ahead(counts) != nil else { continue }
         winners += 1
         break
       }
@@ -57,10 +58,9 @@ import Testing
     var found = 0
     for _ in 0..<50 {
       var counts = ["a": VariantCounts(), "b": VariantCounts()]
-      for user in 1...10_000 {
-        let name = user.isMultiple(of: 2) ? "a" : "b"
-        counts[name]?.exposed += 1
-        if Int.random(in: 0..<100, using: &random) < (name == "a" ? 13 : 10) { counts[name]?.paid += 1 }
+      for (name, percent) in [("a", 13), ("b", 10)] {
+        counts[name]?.exposed = 5_000
+        for _ in 0..<5_000 where random.below(100) < percent { counts[name]?.paid += 1 }
       }
       if VariantCounts.ahead(counts) == "a" { found += 1 }
     }

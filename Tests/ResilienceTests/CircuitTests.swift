@@ -357,7 +357,7 @@ import Testing
     let outage = Duration.seconds(60 * minutes)
     let bound = 5 + Self.mostProbes(in: outage)
     var most = 0
-    for seed in UInt64(0)..<20 {
+    for seed in UInt64(0)..<UInt64(SeededRandom.cases(20)) {
       var dice = SeededRandom(seed: seed)
       let bench = Bench()
       var calls = 0
