@@ -69,14 +69,11 @@ package enum JSONAmbiguity: Hashable {
 
   /// The place of the closing quote, or the end of a text that has none. A receipt is a string of some thousand bytes.
   private static func endOfString(_ json: UnsafeRawBufferPointer, from begin: Int) -> (place: Int, hasEscape: Bool) {
-    var (place, hasEscape) = (begin, false)
-    while place < json.count, json[place] != UInt8(ascii: "\"") {
-      if json[place] == UInt8(ascii: "\\") {
-        hasEscape = true
-        place += 1
-      }
-      place += 1
-    }
-    return (min(place, json.count), hasEscape)
+    let quote = json.first(UInt8(ascii: "\""), from: begin) ?? json.count
+    let escape = UnsafeRawBufferPointer(rebasing: json[begin..<quote]).first(UInt8(ascii: "\\"))
+    guard let escape else { return (quote, false) }
+    var place = begin + escape
+    while place < json.count, json[place] != UInt8(ascii: "\"") { place += json[place] == UInt8(ascii: "\\") ? 2 : 1 }
+    return (min(place, json.count), true)
   }
 }

@@ -149,7 +149,17 @@ package struct JSONWriter {
 
   private mutating func quote(_ text: String) {
     bytes.append(UInt8(ascii: "\""))
-    if let isEscaped, !text.utf8.allSatisfy({ $0 < 0x7f && Self.isPlain($0) }) {
+    var text = text
+    // Nearly every text: its bytes are looked at without a branch, many at once.
+    let isPlain = text.withUTF8 { text in
+      var others: UInt8 = 0
+      for byte in text { others |= byte < 0x7f && Self.isPlain(byte) ? 0 : 1 }
+      if others == 0 { bytes.append(contentsOf: text) }
+      return others == 0
+    }
+    if isPlain {
+      // Written.
+    } else if let isEscaped {
       for scalar in text.unicodeScalars {
         if scalar.value >= 0x20, isEscaped(scalar) {
           for unit in String(scalar).utf16 { escape(unit) }

@@ -15,12 +15,12 @@ extension SubscriptionEvidence {
   ///   not be. Without it such a user ID cannot be compared.
   package func namesAnother(than user: UserID, tokensAreUserIDs: Bool = false) -> Bool {
     let named = accountsOfNewest
-    guard let wanted = AppAccount(user.rawValue) else { return tokensAreUserIDs && !named.isEmpty }
-    return !named.isEmpty && !named.contains(wanted)
+    guard let wanted = user.accountToken else { return tokensAreUserIDs && !named.isEmpty }
+    return !named.isEmpty && !named.contains { $0.text == wanted }
   }
 
   /// Whether the app made the purchase for this user, by the account token of the newest row that has one.
-  package func names(_ user: UserID) -> Bool { AppAccount(user.rawValue).map(accountsOfNewest.contains) ?? false }
+  package func names(_ user: UserID) -> Bool { user.accountToken.map { named in accountsOfNewest.contains { $0.text == named } } ?? false }
 
   /// The lower-case UUID of the user named by the purchase; `nil` without an account token.
   package var accountToken: String? { accountsOfNewest.map(\.text).min() }
@@ -35,13 +35,8 @@ extension SubscriptionEvidence {
   }
 }
 
-extension UserID {
-  /// The user ID as a purchase would name it: in lower case, if it is a UUID.
-  package var accountToken: String? { AppAccount(rawValue)?.text }
-}
-
 /// A user's UUID, in lower case.
-private struct AppAccount: Hashable {
+struct AppAccount: Hashable {
   let text: String
 
   /// - Returns: `nil` for text that is not a UUID (RFC 9562, section 4), and for the nil UUID, which names no user.

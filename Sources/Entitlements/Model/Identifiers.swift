@@ -52,7 +52,13 @@ package struct SubscriptionGroupID: Identifier {
 /// compare it: text from outside is ASCII, or in Normalization Form C (`init(appUserID:)`).
 package struct UserID: Identifier {
   package let rawValue: String
-  package init(rawValue: String) { self.rawValue = rawValue }
+  /// The ID as a purchase would name it: in lower case, if it is a UUID. Kept, as every user is found by it.
+  package let accountToken: String?
+
+  package init(rawValue: String) {
+    self.rawValue = rawValue
+    accountToken = AppAccount(rawValue)?.text
+  }
 
   /// A user ID from outside: 1 to 128 letters, digits and `. _ : @ | + = - $`, which covers UUIDs, the IDs of common
   /// identity providers, and the anonymous ones of RevenueCat.
@@ -100,9 +106,8 @@ package struct UserID: Identifier {
 
   package static func == (one: UserID, other: UserID) -> Bool {
     // Swift compares texts by canonical equivalence, which is quick to deny and not enough.
-    one.rawValue == other.rawValue
-      ? one.rawValue.utf8.elementsEqual(other.rawValue.utf8)
-      : one.accountToken.map { $0 == other.accountToken } ?? false
+    if let account = one.accountToken { return account == other.accountToken }
+    return one.rawValue == other.rawValue && one.rawValue.utf8.elementsEqual(other.rawValue.utf8)
   }
 
   /// Written out, since `RawRepresentable` supplies a `!=` that compares the texts.
