@@ -50,7 +50,7 @@ extension ExportDocument {
 
     /// The receipt or signed transaction that proved the purchase.
     struct Receipt: Codable, Hashable {
-      /// The digest of `receiptData`, in hexadecimal digits.
+      /// The SHA-256 of the bytes that `receiptData` spells, or of its text where it is a signed transaction.
       var sha256: String
       var bundleID: String
       var receiptData: String

@@ -12,12 +12,14 @@ struct StoredProof: Sendable {
   /// The part that is stored elsewhere, and the place where it stood; `nil` where the content is whole.
   private(set) var frame: (octets: [UInt8], at: Int)?
 
-  /// - Parameter shared: the octets of the receipt that others have too; `nil`: none.
-  init(_ receipt: KeptReceipt, sharing shared: Range<Int>? = nil) {
-    digest = ReceiptDigest(of: receipt.base64)
+  /// - Parameters:
+  ///   - shared: the octets of the receipt that others have too; `nil`: none.
+  ///   - digest: the receipt's; `nil`: it is not known.
+  init(_ receipt: KeptReceipt, sharing shared: Range<Int>? = nil, digest: SHA256Digest? = nil) {
     (environment, bundleID) = (receipt.environment, receipt.bundleID)
     let bytes = Base64.bytes(of: receipt.base64)
     (content, isText) = (bytes ?? Array(receipt.base64.utf8), bytes == nil)
+    self.digest = ReceiptDigest(bytes: (digest ?? SHA256Digest(of: content)).bytes)
     guard let shared, (ProofFrame.least...ProofFrame.most).contains(shared.count), shared.lowerBound >= 0,
       shared.upperBound <= content.count, shared.count < content.count,
       !isText || content.contains(UInt8(ascii: "."))

@@ -104,7 +104,7 @@ extension LedgerTables {
   /// Puts nothing in the place of a proof, whichever purchases use it.
   /// - Returns: whether there was anything.
   func erase(proof id: Int64) throws -> Bool {
-    let digest = ReceiptDigest(of: KeptReceipt.erasedText)
+    let digest = ReceiptDigest(ofReceipt: KeptReceipt.erasedText)
     try execute(
       """
       UPDATE proof SET sha256 = ?, is_text = 1, content = ?, frame_id = NULL, frame_at = NULL

@@ -59,7 +59,7 @@ package struct ExportedPurchase: Sendable {
 
   /// A receipt or a signed transaction. Several purchases may have the same.
   package struct KeptProof: Sendable {
-    /// The digest of the base64 or the JWS, in hexadecimal digits.
+    /// The digest of the bytes or the JWS, in hexadecimal digits.
     package var sha256: String
     package var receipt: KeptReceipt
   }

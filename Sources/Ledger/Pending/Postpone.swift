@@ -28,7 +28,7 @@ package struct Postpone: LedgerOperation {
     _ receipt: PendingReceipt, provisional: [SubscriptionEvidence], _ evaluationContext: EvaluationContext
   ) {
     (self.receipt, self.provisional, self.evaluationContext) = (receipt, provisional, evaluationContext)
-    digest = ReceiptDigest(of: receipt.base64)
+    digest = ReceiptDigest(ofReceipt: receipt.base64)
   }
 
   package func run(_ tables: LedgerTables) throws -> Outcome {

@@ -41,7 +41,7 @@ extension Ledger {
 
   /// The outcome of an earlier validation of this receipt for a user.
   package func knowledge(of receiptBase64: String, for user: UserID) async throws(LedgerError) -> ReceiptKnowledge {
-    let digest = ReceiptDigest(of: receiptBase64)
+    let digest = ReceiptDigest(ofReceipt: receiptBase64)
     return try await readShort { tables in try tables.knowledge(of: digest, for: user) }
   }
 

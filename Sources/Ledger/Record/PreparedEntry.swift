@@ -36,7 +36,7 @@ struct PreparedEntry: Sendable {
     var entry = entry
     entry.approves = ApprovalCache.remembering(entry.approves)
     self.entry = entry
-    proof = StoredProof(entry.receipt, sharing: entry.sharedOctets)
+    proof = StoredProof(entry.receipt, sharing: entry.sharedOctets, digest: entry.receiptDigest)
     var merged: [SubscriptionKey: SubscriptionEvidence] = [:]
     for evidence in entry.evidence { merged[evidence.key] = merged[evidence.key]?.merging(evidence) ?? evidence }
     subscriptions = try merged.values.sorted { $0.key.precedes($1.key) }.map(Subscription.init)

@@ -25,7 +25,7 @@ package struct Reevaluate: LedgerOperation {
 
   package func run(_ tables: LedgerTables) throws -> ReevaluationOutcome {
     guard var account = try tables.account(of: user), account.verdict != nil else { return .unchanged }
-    let digest = try receipt.map { ReceiptDigest(of: $0) } ?? tables.newestDigest(of: account)
+    let digest = try receipt.map(ReceiptDigest.init(ofReceipt:)) ?? tables.newestDigest(of: account)
     return try tables.writer(evaluationContext, requestID: requestID, digest: digest)
       .reevaluateIfChanged(&account, withholds: withholds, approves: approves)
   }

@@ -337,6 +337,7 @@ package final class ReceiptValidator: Sendable {
     } else {
       entry.sharedOctets = CompactJWS.rangeOfHeader(in: entry.receipt.base64)
     }
+    entry.receiptDigest = reference.receipt?.fingerprint.digest
     // Only a receipt that verifyReceipt has answered about replaces the kept one: others cannot be sent to it.
     entry.keepsReceipts = accepted.source != .verifyReceipt
     entry.keysNamingOthers = Set(evidence.filter { $0.namesAnother(than: submission.user) }.map(\.key))
