@@ -108,7 +108,7 @@ package struct ServiceRouter {
     if servesOperators { addOperatorRoutes(to: routes) }
     for controller in open { controller.addRoutes(to: routes) }
     accessTokens?.addRoutes(to: routes, authenticated: authenticated)
-    authenticated.serve("/v1/profiles/{user_id}", [.get: profiles.profile, .delete: privacy.erase])
+    authenticated.serve("/v1/profiles/{user_id}", prompt: [.get: profiles.profile], [.delete: privacy.erase])
     for controller in self.authenticated { controller.addRoutes(to: authenticated) }
     health.addStatus(to: authenticated)
     for dialect in dialects { dialect.addRoutes(to: routes, authenticated: authenticated) }

@@ -4,8 +4,8 @@ import Synchronization
 package final class RecentValue<Value: Sendable>: Sendable {
   private struct State {
     var look: Task<Value, Never>?
-    /// The end of the look-up; `nil` while it goes on.
-    var endedAt: ContinuousClock.Instant?
+    /// The result, and when it came; `nil` while it is looked up.
+    var found: (value: Value, at: ContinuousClock.Instant)?
   }
 
   /// Guards the last look-up.
@@ -24,13 +24,20 @@ package final class RecentValue<Value: Sendable>: Sendable {
     self.look = look
   }
 
+  /// The result that stands; `nil` where it has to be waited for.
+  package var standing: Value? {
+    state.withLock { state in
+      state.found.flatMap { $0.at.duration(to: clock()) < lifetime ? $0.value : nil }
+    }
+  }
+
   package func value() async -> Value {
     let task = state.withLock { state in
-      let stands = state.endedAt.map { $0.duration(to: clock()) < lifetime } ?? true
+      let stands = state.found.map { $0.at.duration(to: clock()) < lifetime } ?? true
       if let look = state.look, stands { return look }
       let task = Task {
         let value = await look()
-        self.state.withLock { $0.endedAt = clock() }
+        self.state.withLock { $0.found = (value, clock()) }
         return value
       }
       state = State(look: task)

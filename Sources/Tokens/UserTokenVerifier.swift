@@ -33,6 +33,14 @@ package struct UserTokenVerifier: Sendable {
     self.verified = verified
   }
 
+  /// As `user`; `nil` where the key has to be fetched first.
+  package func knownUser(presenting text: String) throws(TokenError) -> UserID? {
+    let token = try refusing { () throws(TokenRefusal) in try UserToken(text) }
+    let isSecret = token.algorithm == SignatureKey.Algorithm.hs256.rawValue
+    guard let key = isSecret ? secret : keySet?.knownKey(for: token) else { return nil }
+    return try refusing { () throws(TokenRefusal) in try user(of: token, by: key) }
+  }
+
   package func user(presenting text: String) async throws(TokenError) -> UserID {
     let token = try refusing { () throws(TokenRefusal) in try UserToken(text) }
     guard let key = try await key(for: token) else { throw .refused(.algorithm) }

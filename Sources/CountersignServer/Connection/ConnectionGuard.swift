@@ -1,7 +1,5 @@
 import HTTPTypes
 import NIOCore
-import NIOHTTP1
-import NIOHTTPTypes
 
 /// Bounds how long a connection may take over anything: idling, sending a request, taking its answer.
 ///
@@ -14,12 +12,7 @@ import NIOHTTPTypes
 /// reading the answers. A body must also keep a minimum pace (`BodyPace`); a slower one fails with `SlowBody`. A request that
 /// is answered before its body has arrived (no credential, too large, too slow) is not read to its end: the answer says
 /// `Connection: close`, and the connection closes after a moment in which the peer can read it.
-final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
-  typealias InboundIn = HTTPRequestPart
-  typealias InboundOut = HTTPRequestPart
-  typealias OutboundIn = HTTPResponsePart
-  typealias OutboundOut = HTTPResponsePart
-
+final class ConnectionGuard {
   struct Limits: Sendable {
     /// From the connection, or the last answer, to the end of the next request's head.
     var idle: TimeAmount
@@ -49,42 +42,31 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
   /// The reader of this body has received `SlowBody`; it is sent once.
   private var isTooSlow = false
   /// Requests whose answer is not complete; more than one where the peer pipelines them.
-  private var unanswered = 0
+  private(set) var unanswered = 0
   /// An early answer was sent; further input is dropped.
-  private var isLingering = false
+  private(set) var isLingering = false
+  /// The handler that owns this guard, and reads the body.
+  private weak var handler: RequestHandler?
 
   init(limits: Limits, counts: ConnectionCounts? = nil) {
     self.limits = limits
     self.counts = counts
   }
 
-  func handlerAdded(context: ChannelHandlerContext) {
-    if context.channel.isActive { begin(context) }
-  }
-
-  func handlerRemoved(context: ChannelHandlerContext) { end() }
-
-  func channelActive(context: ChannelHandlerContext) {
-    begin(context)
-    context.fireChannelActive()
-  }
-
-  func channelInactive(context: ChannelHandlerContext) {
-    end()
-    context.fireChannelInactive()
-  }
-
-  private func begin(_ context: ChannelHandlerContext) {
+  /// The connection is open.
+  func begin(_ handler: RequestHandler, from peer: ClientAddress?, _ context: ChannelHandlerContext) {
+    self.handler = handler
     if let counts, place == nil {
-      place = counts.begin(from: ClientAddress(context.channel.remoteAddress))
+      place = counts.begin(from: peer)
       // Closed before a byte is read, so that it costs neither TLS nor HTTP.
       if place == nil { return context.channel.close(promise: nil) }
     }
     schedule(idle, context)
   }
 
-  private func end() {
-    stopTimer()
+  func end() {
+    timer?.task.cancel()
+    timer = nil
     if let place { counts?.end(place) }
     place = nil
   }
@@ -93,89 +75,55 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     counts?.isNearlyFull == true ? min(limits.idle, limits.idleWhenNearlyFull) : limits.idle
   }
 
-  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-    guard !isLingering else { return }
-    switch unwrapInboundIn(data) {
-    case .head(var head):
-      isReadingRequest = true
-      unanswered += 1
-      if unanswered == 1 { schedule(limits.request, context) }
-      // A list in any case of letters (RFC 9110, section 7.6.1); the server behind this handler compares one word only.
-      let options = head.headerFields[.connection]?.lowercased().split(separator: ",") ?? []
-      if options.contains(where: { $0.filter { $0 != " " && $0 != "\t" } == "close" }) {
-        head.headerFields[.connection] = "close"
-      }
-      context.fireChannelRead(wrapInboundOut(.head(head)))
-      return
-    case .body(let bytes): pace?.note(bytes.readableBytes, at: .now())
-    case .end:
-      isReadingRequest = false
-      pace = nil
-    }
-    context.fireChannelRead(data)
+  // MARK: What comes in
+
+  func headCame(_ context: ChannelHandlerContext) {
+    isReadingRequest = true
+    unanswered += 1
+    if unanswered == 1 { schedule(limits.request, context) }
   }
 
-  func channelReadComplete(context: ChannelHandlerContext) {
+  func bodyCame(_ bytes: ByteBuffer) { pace?.note(bytes.readableBytes, at: .now()) }
+
+  func endCame() {
+    isReadingRequest = false
+    pace = nil
+  }
+
+  /// What came with one read is handed on.
+  func readWasComplete() {
     // Nearly every body arrives with its head and needs no timer.
-    if isReadingRequest, !isLingering, !isTooSlow {
-      if pace == nil { pace = BodyPace(patience: limits.patience) }
-      pace?.pause(at: .now())
-    }
-    context.fireChannelReadComplete()
+    guard isReadingRequest, !isLingering, !isTooSlow else { return }
+    if pace == nil { pace = BodyPace(patience: limits.patience) }
+    pace?.pause(at: .now())
   }
 
   /// The reader asks for more. Until it does, the peer is not the slow one.
-  func read(context: ChannelHandlerContext) {
-    if pace != nil {
-      pace?.wait(from: .now())
-      arm(context)
-    }
-    context.read()
+  func willRead(_ context: ChannelHandlerContext) {
+    guard pace != nil else { return }
+    pace?.wait(from: .now())
+    arm(context)
   }
 
-  func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
-    switch unwrapOutboundIn(data) {
-    case .head(var head) where isAnsweringEarly && head.status.kind != .informational:
-      head.headerFields[.connection] = "close"
-      context.write(wrapOutboundOut(.head(head)), promise: promise)
-    case .end:
-      let isEarly = isAnsweringEarly
+  // MARK: What goes out
+
+  /// Whether an answer belongs to the request whose body is still to come: the connection closes after it.
+  var isAnsweringEarly: Bool { isReadingRequest && unanswered == 1 }
+
+  /// An answer is written to its end.
+  func answered(_ context: ChannelHandlerContext) {
+    if isAnsweringEarly {
+      linger(context)
+    } else {
       unanswered = max(0, unanswered - 1)
-      context.write(data, promise: promise)
-      if isEarly {
-        isLingering = true
-        pace = nil
-        schedule(limits.linger, context)
-      } else {
-        schedule(unanswered == 0 ? idle : limits.request, context)
-      }
-    default:
-      context.write(data, promise: promise)
+      schedule(unanswered == 0 ? idle : limits.request, context)
     }
   }
 
-  /// Whether the answer being written belongs to the request whose body is still to come.
-  private var isAnsweringEarly: Bool { isReadingRequest && unanswered == 1 }
-
-  /// Answers input that is not HTTP with a problem, and closes the connection.
-  func errorCaught(context: ChannelHandlerContext, error: any Error) {
-    // It has its answer; the server behind this handler would add a second.
-    if error is HTTPParserError, isLingering { return }
-    guard error is HTTPParserError, unanswered == 0, context.channel.isActive else {
-      context.fireErrorCaught(error)
-      return
-    }
+  /// Drops what comes from now on, and closes the connection in a moment.
+  func linger(_ context: ChannelHandlerContext) {
     isLingering = true
-    let problem = Problem(.malformedRequest, "The request is not valid HTTP, or its headers are too large.")
-    let body = problem.body(requestID: RequestID.random())
-    let headers: HTTPFields = [
-      .contentType: "application/problem+json", .contentLength: String(body.readableBytes), .connection: "close",
-      .cacheControl: "no-store",
-    ]
-    let head = HTTPResponse(status: problem.code.status, headerFields: headers + CommonHeaders.ofDocuments)
-    context.write(wrapOutboundOut(.head(head)), promise: nil)
-    context.write(wrapOutboundOut(.body(body)), promise: nil)
-    context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+    pace = nil
     schedule(limits.linger, context)
   }
 
@@ -204,13 +152,8 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
     if pace?.isTooSlow(at: now) == true {
       pace = nil
       isTooSlow = true
-      context.fireErrorCaught(SlowBody())
+      handler?.fail(SlowBody())
     }
     arm(context)
-  }
-
-  private func stopTimer() {
-    timer?.task.cancel()
-    timer = nil
   }
 }

@@ -35,7 +35,7 @@ struct SupportPage: Controller {
   }
 
   private static func response(_ bytes: [UInt8], _ mediaType: String) -> Response {
-    var response = Response(status: .ok, headers: headers, body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes)))
+    var response = Response(status: .ok, headers: headers, body: .bytes(ByteBuffer(bytes: bytes)))
     response.headers[.contentType] = mediaType
     return response
   }

@@ -50,6 +50,6 @@ struct WelcomePage: Controller {
   private static func response(_ text: String) -> Response {
     Response(
       status: .ok, headers: [.contentType: "text/plain; charset=utf-8", .cacheControl: "no-cache"],
-      body: ResponseBody(byteBuffer: ByteBuffer(string: text)))
+      body: .bytes(ByteBuffer(string: text)))
   }
 }

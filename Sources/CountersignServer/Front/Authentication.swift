@@ -18,15 +18,36 @@ package struct Authentication: Sendable {
   /// A credential longer than this is none; it is not even hashed.
   package static let longestCredential = UserToken.longest
 
-  /// The caller of a request, who is counted.
-  func admit(_ request: Request, _ context: ServiceRequestContext) async throws(Problem) -> Caller {
-    let caller = try await caller(presenting: request.headers[values: .authorization], context)
-    try limits.admit(caller, context)
-    return caller
+  /// The caller of a request; `nil` where the key of a user's token has to be fetched first.
+  func knownCaller(of request: Request, _ context: ServiceRequestContext) throws(Problem) -> Caller? {
+    let credential = try Self.credential(request)
+    guard Self.isToken(credential) else {
+      guard let caller = keyring.holder(presenting: credential) else { throw .unauthenticated }
+      return caller
+    }
+    do throws(TokenError) {
+      guard let tokens else { throw .refused(.notConfigured) }
+      return try tokens.knownUser(presenting: credential).map(Caller.user)
+    } catch {
+      throw Self.problem(error, context)
+    }
+  }
+
+  /// The caller of a request, whose key is fetched if need be.
+  func caller(of request: Request, _ context: ServiceRequestContext) async throws(Problem) -> Caller {
+    if let caller = try knownCaller(of: request, context) { return caller }
+    let credential = try Self.credential(request)
+    do throws(TokenError) {
+      guard let tokens else { throw .refused(.notConfigured) }
+      return .user(try await tokens.user(presenting: credential))
+    } catch {
+      throw Self.problem(error, context)
+    }
   }
 
   /// Logs a caller who was refused a request, a user's ID as a digest: no line has the path of a request either.
-  static func note(_ caller: Caller, isRefused method: HTTPRequest.Method, _ context: ServiceRequestContext) {
+  static func note(_ error: any Error, of method: HTTPRequest.Method, _ context: ServiceRequestContext) {
+    guard let caller = context.caller, (error as? Problem)?.code == .forbidden else { return }
     var metadata: Logger.Metadata = ["method": "\(method.rawValue)", "route": "\(context.route)"]
     if case .user(let user) = caller {
       metadata["user_sha256"] = "\(SHA256Digest(of: (user.accountToken ?? user.rawValue).utf8).hexadecimal.prefix(16))"
@@ -34,28 +55,15 @@ package struct Authentication: Sendable {
     context.logger.notice("a request was forbidden", metadata: metadata)
   }
 
-  private func caller(
-    presenting values: [String], _ context: ServiceRequestContext
-  ) async throws(Problem) -> Caller {
-    // One answer for absent, misshapen and wrong: which it was is nobody's business.
-    guard let credential = Self.bearer(values) else { throw .unauthenticated }
-    guard Self.isToken(credential) else {
-      guard let caller = keyring.holder(presenting: credential) else { throw .unauthenticated }
-      return caller
-    }
-    do throws(TokenError) {
-      guard let tokens else { throw .refused(.notConfigured) }
-      return .user(try await tokens.user(presenting: credential))
-    } catch {
-      switch error {
-      case .refused(let reason):
-        context.logger.debug("a user's token was refused", metadata: ["reason": "\(reason.rawValue)"])
-        throw .unauthenticated
-      case .keysUnavailable:
-        throw Problem(
-          .authenticationUnavailable,
-          "The keys by which users' tokens are checked could not be fetched; nothing was recorded; try again.")
-      }
+  private static func problem(_ error: TokenError, _ context: ServiceRequestContext) -> Problem {
+    switch error {
+    case .refused(let reason):
+      context.logger.debug("a user's token was refused", metadata: ["reason": "\(reason.rawValue)"])
+      return .unauthenticated
+    case .keysUnavailable:
+      return Problem(
+        .authenticationUnavailable,
+        "The keys by which users' tokens are checked could not be fetched; nothing was recorded; try again.")
     }
   }
 
@@ -63,12 +71,15 @@ package struct Authentication: Sendable {
     credential.utf8.count(where: { $0 == UInt8(ascii: ".") }) == 2
   }
 
-  private static func bearer(_ values: [String]) -> String? {
-    guard values.count == 1, let value = values.first else { return nil }
-    let parts = value.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: false)
-    guard parts.count == 2, parts[0].lowercased() == "bearer" else { return nil }
-    let credential = parts[1].drop { $0 == " " }
-    return credential.isEmpty || credential.utf8.count > longestCredential ? nil : String(credential)
+  /// - Throws: one answer for absent, misshapen and wrong: which it was is nobody's business.
+  private static func credential(_ request: Request) throws(Problem) -> String {
+    let values = request.headers[values: .authorization]
+    guard values.count == 1, let value = values.first else { throw .unauthenticated }
+    let parts = value.utf8.split(separator: UInt8(ascii: " "), maxSplits: 1, omittingEmptySubsequences: false)
+    guard parts.count == 2, Substring(parts[0]).lowercased() == "bearer" else { throw .unauthenticated }
+    let credential = parts[1].drop { $0 == UInt8(ascii: " ") }
+    guard !credential.isEmpty, credential.count <= longestCredential else { throw .unauthenticated }
+    return String(Substring(credential))
   }
 }
 

@@ -1,6 +1,7 @@
 import HTTPTypes
 import Hummingbird
 import Logging
+import NIOCore
 import NIOHTTP1
 import Resilience
 
@@ -36,32 +37,59 @@ package struct RequestFront: Sendable {
     }
   }
 
-  func answer(
-    _ request: Request, from peer: ClientAddress?, _ connectionEnd: ConnectionEnd, logger: Logger
-  ) async -> Response {
-    var context = ServiceRequestContext(request, peer: peer, connectionEnd: connectionEnd, logger: logger)
-    metrics.began()
-    var response: Response
-    do { response = try await respond(to: request, &context) } catch { response = problem(error, request, context) }
-    finish(&response, to: request, context, logger)
-    return response
+  /// As `Reply`, with errors as problems.
+  enum Answer: Sendable {
+    case now(Response)
+    case later(@Sendable () async -> Response)
   }
 
-  private func respond(to request: Request, _ context: inout ServiceRequestContext) async throws -> Response {
+  func answer(
+    _ request: Request, from peer: ClientAddress?, _ connectionEnd: ConnectionEnd, logger: Logger
+  ) -> Answer {
+    var context = ServiceRequestContext(request, peer: peer, connectionEnd: connectionEnd, logger: logger)
+    metrics.began()
+    let reply: Reply
+    do { reply = try respond(to: request, &context) } catch { reply = .now(problem(error, request, context)) }
+    switch reply {
+    case .now(var response):
+      finish(&response, to: request, context, logger)
+      return .now(response)
+    case .later(let work):
+      return .later { [context] in
+        var response: Response
+        do { response = try await work() } catch { response = problem(error, request, context) }
+        finish(&response, to: request, context, logger)
+        return response
+      }
+    }
+  }
+
+  private func respond(to request: Request, _ context: inout ServiceRequestContext) throws -> Reply {
     let route = try enter(request, &context)
-    if let preflight = crossOrigin?.preflight(request) { return preflight }
+    if let preflight = crossOrigin?.preflight(request) { return .now(preflight) }
     guard let route else { throw Problem(.notFound, "There is nothing at this path.") }
     guard route.isAuthenticated, let authentication else {
-      return try await route.handler(for: request.method)(request, context)
+      return try route.handler(for: request.method)(request, context)
     }
-    let caller = try await authentication.admit(request, context)
-    var context = context
-    context.caller = caller
-    do { return try await route.handler(for: request.method)(request, context) } catch let problem as Problem
-      where problem.code == .forbidden
-    {
-      Authentication.note(caller, isRefused: request.method, context)
-      throw problem
+    if let caller = try authentication.knownCaller(of: request, context) {
+      try authentication.limits.admit(caller, context)
+      context.caller = caller
+      return try route.handler(for: request.method)(request, context)
+    }
+    return .later { [context] in
+      var context = context
+      let caller = try await authentication.caller(of: request, context)
+      try authentication.limits.admit(caller, context)
+      context.caller = caller
+      do {
+        switch try route.handler(for: request.method)(request, context) {
+        case .now(let response): return response
+        case .later(let work): return try await work()
+        }
+      } catch {
+        Authentication.note(error, of: request.method, context)
+        throw error
+      }
     }
   }
 
@@ -77,6 +105,7 @@ package struct RequestFront: Sendable {
 
   @inline(never)
   private func problem(_ error: any Error, _ request: Request, _ context: ServiceRequestContext) -> Response {
+    Authentication.note(error, of: request.method, context)
     let (problem, path) = (Self.problem(error, context), request.uri.path)
     guard let dialect = dialects.first(where: { $0.covers(path) }) else {
       return problem.response(requestID: context.requestID)
@@ -104,12 +133,12 @@ package struct RequestFront: Sendable {
     _ response: inout Response, to request: Request, _ context: ServiceRequestContext, _ logger: Logger
   ) {
     // The peer of a HEAD would take a body for the next answer (RFC 9110, section 9.3.2).
-    if request.method == .head { response = response.createHeadResponse() }
+    if request.method == .head { response.body = .bytes(ByteBuffer()) }
     crossOrigin?.mark(&response, for: request)
     note(response, to: request, context, logger)
     headers.mark(&response)
-    response.headers[.requestID] = context.requestID
-    response.headers[.date] = date.now
+    response.headers.append(HTTPField(name: .requestID, value: context.requestID))
+    response.headers.append(HTTPField(name: .date, value: date.now))
   }
 
   /// Logs one line per request, with route, status and time, never content, and records the same in the metrics.

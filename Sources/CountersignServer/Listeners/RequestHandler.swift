@@ -4,28 +4,33 @@ import Logging
 import NIOCore
 import NIOHTTP1
 import NIOHTTPTypes
+import NIOHTTPTypesHTTP1
 import Resilience
 
 /// Answers the requests of a connection, one after the other, on its event loop.
 ///
-///     head, body, end ──▶ parts ──▶ request ──▶ RequestFront ──▶ answer ──▶ next request
-///           ▲                │         └── body, as it is read
-///           └── reads on while few parts wait
+///     head, body, end ──▶ parts ──▶ request ──▶ RequestFront ──▶ now ─────────────▶ answer ──▶ next request
+///           ▲                │         │                     └─▶ later, in a task ──┘
+///           └── reads on     └─────────┴── body, as it is read
+///               while few parts wait
 ///
-/// A request is a task that begins here and now, as soon as it is complete or nothing more has come: what does not wait is answered
-/// before this handler returns. What it takes is freed with the task.
+/// A request is worked on here and now, as soon as it is complete or nothing more has come. What does not wait is answered before
+/// this handler returns, with one write; what waits is a task.
 final class RequestHandler: ChannelDuplexHandler, RemovableChannelHandler {
-  typealias InboundIn = HTTPRequestPart
+  typealias InboundIn = HTTPServerRequestPart
   typealias InboundOut = Never
-  typealias OutboundIn = HTTPResponsePart
-  typealias OutboundOut = HTTPResponsePart
+  typealias OutboundIn = ByteBuffer
+  typealias OutboundOut = ByteBuffer
 
   /// The most parts that wait, and the number from which on more are read again.
   private static let (mostParts, fewParts) = (10, 2)
   /// The most requests of one turn of the event loop; the rest takes turns with other connections.
   private static let mostAtOnce = 32
+  /// A body of up to so many bytes is copied behind its head.
+  private static let mostCopied = 16 * 1024
 
   private let front: RequestFront
+  private let guardian: ConnectionGuard
   private let logger: Logger
   private let connectionEnd = ConnectionEnd()
   private let executor: LoopExecutor
@@ -51,13 +56,16 @@ final class RequestHandler: ChannelDuplexHandler, RemovableChannelHandler {
   private var isClosed = false
   /// No further request is answered.
   private var isOver = false
+  /// The answer's body is written in chunks.
+  private var isChunked = false
   /// Whether answers wait to be flushed together.
   private var isGathering = false
   /// Requests of this turn of the event loop, and whether the rest has to wait for the next one.
   private var (count, isPaused) = (0, false)
 
-  init(front: RequestFront, loop: any EventLoop, logger: Logger) {
+  init(front: RequestFront, guardian: ConnectionGuard, loop: any EventLoop, logger: Logger) {
     self.front = front
+    self.guardian = guardian
     self.logger = logger
     executor = LoopExecutor(loop)
   }
@@ -66,12 +74,14 @@ final class RequestHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
   func handlerAdded(context: ChannelHandlerContext) {
     self.context = context
-    peer = ClientAddress(context.channel.remoteAddress)
+    if context.channel.isActive { begin(context) }
   }
 
-  func channelActive(context: ChannelHandlerContext) {
+  func channelActive(context: ChannelHandlerContext) { begin(context) }
+
+  private func begin(_ context: ChannelHandlerContext) {
     peer = ClientAddress(context.channel.remoteAddress)
-    context.fireChannelActive()
+    guardian.begin(self, from: peer, context)
   }
 
   func channelInactive(context: ChannelHandlerContext) { close() }
@@ -82,6 +92,7 @@ final class RequestHandler: ChannelDuplexHandler, RemovableChannelHandler {
   }
 
   private func close() {
+    guardian.end()
     (isClosed, isInputClosed, isOver) = (true, true, true)
     wake()
   }
@@ -111,6 +122,26 @@ final class RequestHandler: ChannelDuplexHandler, RemovableChannelHandler {
   }
 
   func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    guard error is HTTPParserError, guardian.unanswered == 0 || guardian.isLingering, context.channel.isActive else {
+      return fail(error)
+    }
+    // An early answer is its answer, too.
+    if !guardian.isLingering { refuseInput(context) }
+  }
+
+  /// Answers input that is not HTTP with a problem, and closes the connection.
+  private func refuseInput(_ context: ChannelHandlerContext) {
+    var answer = Problem(.malformedRequest, "The request is not valid HTTP, or its headers are too large.")
+      .response(requestID: RequestID.random())
+    answer.headers[.connection] = "close"
+    answer.headers.append(contentsOf: CommonHeaders.ofDocuments)
+    guardian.linger(context)
+    write(answer, context)
+    context.flush()
+  }
+
+  /// No more can be read.
+  func fail(_ error: any Error) {
     failure = failure ?? error
     wake()
     advance()
@@ -132,29 +163,46 @@ final class RequestHandler: ChannelDuplexHandler, RemovableChannelHandler {
   // MARK: Reading
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-    let part = unwrapInboundIn(data)
-    parts.append(part)
+    guard !guardian.isLingering else { return }
     if !isGathering { count = 0 }
     isGathering = true
+    switch unwrapInboundIn(data) {
+    case .head(let head):
+      do { parts.append(.head(try HTTPRequest(of: head))) } catch { return fail(error) }
+      guardian.headCame(context)
+    case .body(let bytes):
+      parts.append(.body(bytes))
+      guardian.bodyCame(bytes)
+    case .end:
+      parts.append(.end(nil))
+      guardian.endCame()
+      reader.take()?.resume()
+      return advance()
+    }
     reader.take()?.resume()
-    if case .end = part { advance() }
   }
 
   func channelReadComplete(context: ChannelHandlerContext) {
+    guardian.readWasComplete()
     isGathering = false
     advance()
   }
 
   func read(context: ChannelHandlerContext) {
     isReadHeld = parts.count >= Self.mostParts
-    if !isReadHeld { context.read() }
+    if !isReadHeld { readOn(context) }
+  }
+
+  private func readOn(_ context: ChannelHandlerContext) {
+    guardian.willRead(context)
+    context.read()
   }
 
   private func next() -> HTTPRequestPart? {
     let part = parts.popFirst()
     if isReadHeld, parts.count <= Self.fewParts {
       isReadHeld = false
-      context?.read()
+      if let context { readOn(context) }
     }
     return part
   }
@@ -222,8 +270,7 @@ final class RequestHandler: ChannelDuplexHandler, RemovableChannelHandler {
     switch failure {
     case is HTTPParserError:
       if !isBodyOpen {
-        write(HTTPResponse(status: .badRequest, headerFields: [.connection: "close", .contentLength: "0"]), context)
-        writeEnd(context)
+        write(Response(status: .badRequest, headers: [.connection: "close"]), context)
       }
       closeOutput(context)
     case nil where isInputClosed, is SlowBody: closeOutput(context)
@@ -249,52 +296,86 @@ final class RequestHandler: ChannelDuplexHandler, RemovableChannelHandler {
     }
     let request = Request(head: head, body: body)
     isAnswering = true
-    let (front, peer, connectionEnd, logger) = (front, peer, connectionEnd, logger)
+    let isLast = head.headerFields.endsConnection
+    let reply = front.answer(request, from: peer, connectionEnd, logger: logger)
+    if case .now(let response) = reply, send(response, isLast, context) { return }
     let task = PreferredExecutor.$current.withValue(executor) {
       Task.immediate(executorPreference: executor) {
-        let response = await front.answer(request, from: peer, connectionEnd, logger: logger)
+        let response =
+          switch reply {
+          case .now(let response): response
+          case .later(let work): await work()
+          }
         let (handler, context) = bound.value
-        await handler.send(response, isLast: head.headerFields[.connection] == "close", bound, context)
+        if !handler.send(response, isLast, context) {
+          await handler.send(response, isLast, Bodies(bound: bound), context)
+        }
       }
     }
     if isAnswering { self.task = task }
   }
 
+  /// Sends an answer of a few bytes.
+  ///
+  /// - Returns: whether it was one.
+  private func send(_ response: Response, _ isLast: Bool, _ context: ChannelHandlerContext) -> Bool {
+    guard case .bytes(let body) = response.body, body.readableBytes <= Self.mostCopied else { return false }
+    write(response, context)
+    end(isLast, context)
+    return true
+  }
+
+  /// Sends an answer whose body is large, or is written as it is read.
   private func send(
-    _ response: Response, isLast: Bool, _ bound: NIOLoopBound<(RequestHandler, ChannelHandlerContext)>,
-    _ context: ChannelHandlerContext
+    _ response: Response, _ isLast: Bool, _ writer: Bodies, _ context: ChannelHandlerContext
   ) async {
-    write(response.head, context)
+    write(response, context)
     do {
-      if response.body.contentLength == 0 {
-        writeEnd(context)
-      } else {
-        try await response.body.write(Bodies(bound: bound))
+      switch response.body {
+      case .bytes(let bytes): try await write(bytes, context)
+      case .stream(let stream): try await stream(writer)
       }
+      if isChunked { context.write(wrapOutboundOut(ByteBuffer(staticString: "0\r\n\r\n")), promise: nil) }
     } catch {
       // The peer sees an answer that breaks off.
       context.close(promise: nil)
     }
+    end(isLast, context)
+  }
+
+  /// Goes on after an answer.
+  private func end(_ isLast: Bool, _ context: ChannelHandlerContext) {
+    guardian.answered(context)
     (isAnswering, task) = (false, nil)
     if isLast {
       closeOutput(context)
     } else if !isGathering {
+      context.flush()
       advance()
     }
   }
 
-  private func write(_ head: HTTPResponse, _ context: ChannelHandlerContext) {
-    context.write(wrapOutboundOut(.head(head)), promise: nil)
-  }
-
-  fileprivate func writeEnd(_ context: ChannelHandlerContext) {
-    context.write(wrapOutboundOut(.end(nil)), promise: nil)
-    if !isGathering { context.flush() }
+  /// Writes the head of an answer, with a body of a few bytes behind it.
+  private func write(_ response: Response, _ context: ChannelHandlerContext) {
+    var response = response
+    if guardian.isAnsweringEarly { response.headers[.connection] = "close" }
+    var bytes = context.channel.allocator.buffer(capacity: 1024)
+    isChunked = bytes.write(headOf: response)
+    if case .bytes(let body) = response.body, body.readableBytes <= Self.mostCopied { bytes.writeImmutableBuffer(body) }
+    context.write(wrapOutboundOut(bytes), promise: nil)
   }
 
   /// Writes a part of an answer, and waits while the peer takes none.
-  fileprivate func write(_ bytes: ByteBuffer, _ context: ChannelHandlerContext) async throws {
-    context.write(wrapOutboundOut(.body(bytes)), promise: nil)
+  fileprivate func write(_ part: ByteBuffer, _ context: ChannelHandlerContext) async throws {
+    guard part.readableBytes > 0 else { return }
+    if isChunked {
+      let length = ByteBuffer(string: "\(String(part.readableBytes, radix: 16))\r\n")
+      for bytes in [length, part, ByteBuffer(staticString: "\r\n")] {
+        context.write(wrapOutboundOut(bytes), promise: nil)
+      }
+    } else {
+      context.write(wrapOutboundOut(part), promise: nil)
+    }
     guard !context.channel.isWritable else { return }
     context.flush()
     while !context.channel.isWritable {
@@ -305,20 +386,37 @@ final class RequestHandler: ChannelDuplexHandler, RemovableChannelHandler {
 }
 
 /// The two ends that a request has hold of: its body as it comes, and the body of its answer.
-private struct Bodies: AsyncSequence, AsyncIteratorProtocol, ResponseBodyWriter, Sendable {
+private struct Bodies: AsyncSequence, AsyncIteratorProtocol, BodyWriter {
   let bound: NIOLoopBound<(RequestHandler, ChannelHandlerContext)>
 
   func makeAsyncIterator() -> Self { self }
 
   func next() async throws -> ByteBuffer? { try await bound.value.0.bodyPart() }
 
-  func write(_ buffer: ByteBuffer) async throws {
+  func write(_ bytes: ByteBuffer) async throws {
     let (handler, context) = bound.value
-    try await handler.write(buffer, context)
+    try await handler.write(bytes, context)
   }
+}
 
-  consuming func finish(_ trailingHeaders: HTTPFields?) async throws {
-    let (handler, context) = bound.value
-    handler.writeEnd(context)
+extension HTTPRequest {
+  /// A head as it came. The first Host becomes the authority.
+  init(of head: HTTPRequestHead) throws {
+    // A target in absolute form, as proxies get it, is taken apart (RFC 9112, section 3.2.2).
+    guard head.uri.utf8.first == UInt8(ascii: "/") else {
+      self = try HTTPRequest(head, secure: false, splitCookie: false)
+      return
+    }
+    self.init(
+      method: try Method(head.method), scheme: "http", authority: head.headers.first(name: "Host"), path: head.uri,
+      headerFields: HTTPFields(head.headers, splitCookie: false))
+  }
+}
+
+extension HTTPFields {
+  /// Whether the connection ends after the request: `close` is in a list, in any case of letters (RFC 9110, section 7.6.1).
+  fileprivate var endsConnection: Bool {
+    guard let options = self[.connection] else { return false }
+    return options.lowercased().split(separator: ",").contains { $0.filter { $0 != " " && $0 != "\t" } == "close" }
   }
 }

@@ -1,7 +1,6 @@
 import Glibc
 import HummingbirdCore
 import NIOHTTP1
-import NIOHTTPTypesHTTP1
 import NIOPosix
 import NIOSSL
 import ServiceLifecycle
@@ -95,12 +94,10 @@ struct ServiceChannel: ServerChildChannel {
       if let tls { try pipeline.addHandler(NIOSSLServerHandler(context: tls)) }
       var headers = NIOHTTPDecoderLimitConfiguration()
       (headers.maxHeaderFieldSize, headers.maxHeaderListSize, headers.maxHeaderFieldCount) = (16 * 1024, 16 * 1024, 64)
-      try pipeline.configureHTTPServerPipeline(
-        withPipeliningAssistance: false, withErrorHandling: false, withOutboundHeaderValidation: false,
-        withEncoderConfiguration: .init(), withDecoderLimitConfiguration: headers)
-      let handler = RequestHandler(front: front, loop: channel.eventLoop, logger: self.logger)
-      try pipeline.addHandlers(
-        HTTP1ToHTTPServerCodec(secure: false), ConnectionGuard(limits: limits, counts: counts), handler)
+      let handler = RequestHandler(
+        front: front, guardian: ConnectionGuard(limits: limits, counts: counts), loop: channel.eventLoop,
+        logger: self.logger)
+      try pipeline.addHandlers(ByteToMessageHandler(HTTPRequestDecoder(limitConfiguration: headers)), handler)
       return Connection(channel: channel, handler: NIOLoopBound(handler, eventLoop: channel.eventLoop))
     }
   }

@@ -75,7 +75,7 @@ struct MetricsController: Sendable {
     page.add(.processStartTime, process.startTime)
     return Response(
       status: .ok, headers: [.contentType: ExpositionFormat.contentType, .cacheControl: "no-store"],
-      body: ResponseBody(byteBuffer: ByteBuffer(string: page.text)))
+      body: .bytes(ByteBuffer(string: page.text)))
   }
 
   private func add(_ backlog: LedgerBacklog, to page: inout MetricsPage, _ now: Date) {

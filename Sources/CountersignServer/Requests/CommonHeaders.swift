@@ -26,6 +26,6 @@ struct CommonHeaders: Sendable {
 
   /// Adds those that an answer has not of its own.
   func mark(_ response: inout Response) {
-    for field in fields where response.headers[field.name] == nil { response.headers.append(field) }
+    for field in fields where !response.headers.contains(field.name) { response.headers.append(field) }
   }
 }

@@ -54,6 +54,6 @@ package enum JSONBody {
   }
 
   private static func response(_ bytes: ByteBuffer, _ status: HTTPResponse.Status) -> Response {
-    Response(status: status, headers: [.contentType: "application/json"], body: ResponseBody(byteBuffer: bytes))
+    Response(status: status, headers: [.contentType: "application/json"], body: .bytes(bytes))
   }
 }

@@ -147,7 +147,7 @@ package struct Problem: Error, Hashable {
     if let seconds = retryAfter, status.kind != .successful { headers[.retryAfter] = String(seconds) }
     if status == .unauthorized { headers[.wwwAuthenticate] = "Bearer" }
     if !allow.isEmpty { headers[.allow] = allow.map(\.rawValue).joined(separator: ", ") }
-    return Response(status: status, headers: headers, body: ResponseBody(byteBuffer: body))
+    return Response(status: status, headers: headers, body: .bytes(body))
   }
 
   func body(requestID: String) -> ByteBuffer {

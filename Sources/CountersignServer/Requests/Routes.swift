@@ -1,8 +1,10 @@
 import HTTPTypes
 import Hummingbird
 
-/// The handler of a route.
+/// The handler of a route that waits.
 typealias Handler = @Sendable (Request, ServiceRequestContext) async throws -> Response
+/// The handler of a route that may answer at once.
+typealias PromptHandler = @Sendable (Request, ServiceRequestContext) throws -> Reply
 
 /// The routes of one subject.
 protocol Controller: Sendable {
@@ -15,7 +17,7 @@ struct Route: Sendable {
   let path: String
   /// A segment in braces is a name for any.
   let segments: [Substring]
-  let handlers: [HTTPRequest.Method: Handler]
+  let handlers: [HTTPRequest.Method: PromptHandler]
   /// Whether a caller needs a credential.
   let isAuthenticated: Bool
 
@@ -23,7 +25,7 @@ struct Route: Sendable {
 
   /// HEAD is GET without the body (RFC 9110, section 9.3.2).
   /// - Throws: 405 for a method that the path does not take (RFC 9110, section 15.5.6).
-  func handler(for method: HTTPRequest.Method) throws(Problem) -> Handler {
+  func handler(for method: HTTPRequest.Method) throws(Problem) -> PromptHandler {
     if let handler = handlers[method] ?? (method == .head ? handlers[.get] : nil) { return handler }
     let allowed = (handlers.keys + (handlers[.get] == nil ? [] : [.head])).sorted { $0.rawValue < $1.rawValue }
     throw Problem(
@@ -53,10 +55,16 @@ final class Routes {
   }
 
   /// Registers a path for its methods.
-  func serve(_ path: String, _ handlers: [HTTPRequest.Method: Handler]) {
+  func serve(
+    _ path: String, prompt: [HTTPRequest.Method: PromptHandler] = [:], _ handlers: [HTTPRequest.Method: Handler] = [:]
+  ) {
+    let waiting = handlers.mapValues { handler -> PromptHandler in
+      { request, context in .later { try await handler(request, context) } }
+    }
     list.append(
       Route(
-        path: path, segments: path.split(separator: "/"), handlers: handlers, isAuthenticated: isAuthenticated))
+        path: path, segments: path.split(separator: "/"), handlers: prompt.merging(waiting) { $1 },
+        isAuthenticated: isAuthenticated))
   }
 }
 
@@ -73,7 +81,7 @@ struct RouteTable: Sendable {
 
   /// The route of a path, whose empty segments do not count, with the segments in the place of its names.
   func find(_ path: String) -> (route: Route, parameters: [String: String])? {
-    let segments = path.split(separator: "/")
+    let segments = path.utf8.split(separator: UInt8(ascii: "/")).map(Substring.init)
     guard let route = byCount[segments.count]?.first(where: { $0.matches(segments) }) else { return nil }
     var parameters: [String: String] = [:]
     for (part, segment) in zip(route.segments, segments) where part.first == "{" {

@@ -16,17 +16,23 @@ struct AccessController: Controller {
   private let answers = LRUCache<UserID, CachedAnswer>(limit: 10_000)
 
   func addRoutes(to routes: Routes) {
-    routes.serve("/v1/profiles/{user_id}/access", [.get: overview])
+    routes.serve("/v1/profiles/{user_id}/access", prompt: [.get: overview])
     routes.serve("/v1/profiles/{user_id}/features/{feature}", [.get: feature])
   }
 
-  func overview(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+  func overview(_ request: Request, _ context: ServiceRequestContext) throws -> Reply {
     let user = try context.requireUserInPath()
     let now = now()
     let zone = try request.timeZone()
     if zone == nil, let known = answers.value(for: user), known.validity.holds(at: now, usage.generation(of: user)) {
-      return known.response(to: request)
+      return .now(known.response(to: request))
     }
+    return .later { try await read(user, zone, at: now, request, context) }
+  }
+
+  private func read(
+    _ user: UserID, _ zone: Zone?, at now: Date, _ request: Request, _ context: ServiceRequestContext
+  ) async throws -> Response {
     let overview = try await context.reading(await usage.overview(of: user, in: zone, at: now))
     let variants = try await context.reading(await usage.variants(of: user))
     let standing = overview.standing

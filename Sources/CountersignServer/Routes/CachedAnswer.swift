@@ -31,7 +31,7 @@ struct CachedAnswer: Sendable {
       headers[.contentType] = nil
       return Response(status: .notModified, headers: headers)
     }
-    return Response(status: .ok, headers: headers, body: ResponseBody(byteBuffer: body))
+    return Response(status: .ok, headers: headers, body: .bytes(body))
   }
 
   static func tag(of body: ByteBuffer) -> String {

@@ -166,7 +166,7 @@ struct EventsController: Controller {
   static func response(_ body: ByteBuffer) -> Response {
     Response(
       status: .ok, headers: [.contentType: "application/json", .cacheControl: "no-store"],
-      body: ResponseBody(byteBuffer: body))
+      body: .bytes(body))
   }
 }
 

@@ -14,12 +14,12 @@ struct HealthController: Sendable {
   var now: @Sendable () -> Date
 
   func addRoutes(to routes: Routes) {
-    routes.serve("/livez", [.get: live])
+    routes.serve("/livez", prompt: [.get: live])
   }
 
   /// For supervisors and load balancers.
   func addReadiness(to routes: Routes) {
-    routes.serve("/readyz", [.get: ready])
+    routes.serve("/readyz", prompt: [.get: ready])
   }
 
   func addStatus(to routes: Routes) {
@@ -27,32 +27,36 @@ struct HealthController: Sendable {
   }
 
   /// The process answers. It says nothing about what the process depends on: a restart would not mend that.
-  func live(_ request: Request, _ context: ServiceRequestContext) -> Response {
-    JSONBody.response(Liveness())
-  }
+  func live(_ request: Request, _ context: ServiceRequestContext) -> Reply { .now(Self.alive) }
+
+  private static let alive = JSONBody.response(Liveness())
 
   /// Whether requests can be served: the ledger takes records, and Apple takes our shared secret.
   ///
   /// Apple being away does not make the service unready: what is proven can still be read. Nor does the profile store, even
   /// where its key is wrong: verdicts are recorded and delivered when it is mended. Nor do the keys of users' tokens, which
   /// servers do not need. The answer names all of them.
-  func ready(_ request: Request, _ context: ServiceRequestContext) async -> Response {
-    let found = await readiness()
+  func ready(_ request: Request, _ context: ServiceRequestContext) -> Reply {
+    if let finding = ledger.recentFinding { return .now(answer(finding)) }
+    return .later { answer(await ledger.finding()) }
+  }
+
+  private func answer(_ finding: LedgerCheck.Finding) -> Response {
+    let found = readiness(finding)
     return JSONBody.response(found, status: found.status == Self.serving ? .ok : .serviceUnavailable)
   }
 
   /// As `ready`, and 200 in any state, with the roles of the key.
   func status(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireCaller(.support, .service)
-    var found = await readiness()
+    var found = readiness(await ledger.finding())
     found.roles = caller.roles.map(\.rawValue).sorted()
     return JSONBody.uncached(found)
   }
 
   private static let serving = "ok"
 
-  private func readiness() async -> Readiness {
-    let finding = await ledger.finding()
+  private func readiness(_ finding: LedgerCheck.Finding) -> Readiness {
     let appStore = operations.appStore.state
     let isReady = finding.error == nil && appStore != .sharedSecretRejected
     let now = now()

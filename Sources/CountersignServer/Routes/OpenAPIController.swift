@@ -13,6 +13,6 @@ struct OpenAPIController: Controller {
       status: .ok,
       // RFC 9512.
       headers: [.contentType: "application/yaml", .cacheControl: "no-cache"],
-      body: ResponseBody(byteBuffer: ByteBuffer(bytes: Resource.openAPI)))
+      body: .bytes(ByteBuffer(bytes: Resource.openAPI)))
   }
 }

@@ -18,11 +18,11 @@ struct PlansController: Controller {
   }
 
   func addRoutes(to routes: Routes) {
-    routes.serve("/v1/plans", [.get: plans])
+    routes.serve("/v1/plans", prompt: [.get: plans])
   }
 
-  func plans(_ request: Request, _ context: ServiceRequestContext) -> Response {
-    CachedAnswer.response(body, tag, headers, to: request)
+  func plans(_ request: Request, _ context: ServiceRequestContext) -> Reply {
+    .now(CachedAnswer.response(body, tag, headers, to: request))
   }
 }
 

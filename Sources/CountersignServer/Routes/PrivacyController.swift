@@ -61,11 +61,8 @@ struct PrivacyController: Controller {
     let pages = ExportPages(ledger: ledger, keys: keys, ids: Set(record.ids + [user] + keys.map { UserID($0) }))
     return Response(
       status: .ok, headers: headers,
-      body: ResponseBody { writer in
-        do {
-          try await pages.write(after: head, to: &writer)
-          try await writer.finish(nil)
-        } catch {
+      body: .stream { writer in
+        do { try await pages.write(after: head, to: writer) } catch {
           // The client sees a document that breaks off.
           context.logger.error("an export broke off", metadata: ["cause": "\(error)"])
           throw error
@@ -100,24 +97,24 @@ private struct ExportPages: Sendable {
   private static let events = 100
   private static let consumptions = 1_000
 
-  func write(after head: ExportDocument, to writer: inout any ResponseBodyWriter) async throws {
+  func write(after head: ExportDocument, to writer: any BodyWriter) async throws {
     try await writer.write(Self.bytes(of: head, withoutLast: 2))
-    try await write("purchases", to: &writer) { (key: String, place: Int?) in
+    try await write("purchases", to: writer) { (key: String, place: Int?) in
       let start = place ?? 0
       let page = try await ledger.exportedPurchases(ofKey: key, from: start, limit: Self.purchases)
       let purchases = page.map { Self.bytes(of: ExportDocument.KeptPurchase($0), withoutLast: 1) }
       return (purchases, page.count == Self.purchases ? start + page.count : nil)
     }
-    try await write("history", to: &writer) { (key: String, place: TimelinePosition?) in
+    try await write("history", to: writer) { (key: String, place: TimelinePosition?) in
       let page = try await ledger.timeline(ofKey: key, before: place, limit: Self.events)
       let events = page.events.map { HistoryEvent($0.withoutOthers(ids), for: UserID(key)) }
       return (events.map { Self.bytes(of: $0, withoutLast: 1) }, page.next)
     }
-    try await write("events", to: &writer) { (key: String, place: Int64?) in
+    try await write("events", to: writer) { (key: String, place: Int64?) in
       let page = try await ledger.changeEvents(ofKey: key, after: place ?? 0)
       return (page.events.map { ByteBuffer(bytes: EventDocument.json(of: $0.withoutOthers(ids))) }, page.next)
     }
-    try await write("consumptions", to: &writer) { (key: String, place: ExportedConsumption?) in
+    try await write("consumptions", to: writer) { (key: String, place: ExportedConsumption?) in
       let page = try await ledger.exportedConsumptions(ofKey: key, after: place, limit: Self.consumptions)
       let consumptions = page.map { Self.bytes(of: ExportDocument.Consumption($0), withoutLast: 1) }
       return (consumptions, page.count == Self.consumptions ? page.last : nil)
@@ -129,7 +126,7 @@ private struct ExportPages: Sendable {
   ///
   /// - Parameter read: a page of an account, and where the next one begins.
   private func write<Place>(
-    _ member: String, to writer: inout any ResponseBodyWriter,
+    _ member: String, to writer: any BodyWriter,
     _ read: (_ key: String, _ place: Place?) async throws -> ([ByteBuffer], Place?)
   ) async throws {
     try await writer.write(ByteBuffer(string: ",\"\(member)\":["))

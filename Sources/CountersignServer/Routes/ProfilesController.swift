@@ -14,12 +14,18 @@ struct ProfilesController: Sendable {
   /// Answers as sent before: some 10 MB of them.
   private let answers = LRUCache<UserID, CachedAnswer>(limit: 10_000)
 
-  func profile(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+  func profile(_ request: Request, _ context: ServiceRequestContext) throws -> Reply {
     let user = try context.requireUserInPath()
     let now = now()
     if let known = answers.value(for: user), known.validity.holds(at: now, reader.ledger.generation(of: user)) {
-      return known.response(to: request)
+      return .now(known.response(to: request))
     }
+    return .later { try await read(user, at: now, request, context) }
+  }
+
+  private func read(
+    _ user: UserID, at now: Date, _ request: Request, _ context: ServiceRequestContext
+  ) async throws -> Response {
     let standing = try await context.reading(await reader.standing(of: user, at: now))
     let body = JSONBody.write(
       EntitlementResponse(user: user, entitlement: standing.entitlement, isFromLedger: true, write: standing.write))

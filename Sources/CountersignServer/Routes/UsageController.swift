@@ -109,6 +109,6 @@ struct UsageController: Controller {
   static func response(_ feature: FeatureResponse) -> Response {
     Response(
       status: .ok, headers: [.contentType: "application/json", .cacheControl: "no-store"],
-      body: ResponseBody(byteBuffer: JSONBody.encode(feature)))
+      body: .bytes(JSONBody.encode(feature)))
   }
 }

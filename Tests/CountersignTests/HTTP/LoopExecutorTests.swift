@@ -1,5 +1,5 @@
 import Foundation
-import Hummingbird
+import HTTPTypes
 import Logging
 import NIOCore
 import NIOPosix

@@ -1,32 +1,54 @@
 import HTTPTypes
-import Hummingbird
 import NIOCore
 import NIOEmbedded
-import NIOHTTPTypes
+import NIOHTTP1
+import NIOHTTPTypesHTTP1
 import Synchronization
 import TestSupport
 import Testing
+
+import struct HummingbirdCore.Request
 
 @testable import CountersignServer
 
 /// The machine of a connection: part by part, without a network.
 @Suite(.timeLimit(.minutes(10))) struct RequestHandlerTests {
   private static let now: Handler = { request, _ in
-    Response(status: .ok, body: ResponseBody(byteBuffer: ByteBuffer(string: request.uri.path)))
+    Response(status: .ok, body: .bytes(ByteBuffer(string: request.uri.path)))
   }
   /// Answers the number of bytes in the body.
   private static let count: Handler = { request, _ in
     var count = 0
     for try await part in request.body { count += part.readableBytes }
-    return Response(status: .ok, body: ResponseBody(byteBuffer: ByteBuffer(string: "\(count)")))
+    return Response(status: .ok, body: .bytes(ByteBuffer(string: "\(count)")))
   }
+  private static let large = ByteBuffer(repeating: UInt8(ascii: "a"), count: 20_000)
+  /// Answers some requests at once.
+  private static let prompt: [String: PromptHandler] = [
+    "/memory/{id}": { _, context in
+      switch context.parameters["id"] {
+      case "known": .now(Response(status: .ok, body: .bytes(ByteBuffer(string: "known"))))
+      case "large": .now(Response(status: .ok, body: .bytes(large)))
+      case "refused": throw Problem(.forbidden, "No.")
+      case "stream":
+        .later {
+          Response(
+            status: .ok,
+            body: .stream { writer in
+              for text in ["one", "", "three"] { try await writer.write(ByteBuffer(string: text)) }
+            })
+        }
+      default: .later { Response(status: .noContent) }
+      }
+    }
+  ]
   private static let routes: [String: [HTTPRequest.Method: Handler]] = [
     "/now": [.get: now], "/items/{id}": [.get: now], "/items/first": [.post: now], "/count": [.post: count],
   ]
 
   /// Notes how often the connection is read.
   private final class Reads: ChannelOutboundHandler {
-    typealias OutboundIn = HTTPResponsePart
+    typealias OutboundIn = ByteBuffer
     var count = 0
 
     func read(context: ChannelHandlerContext) {
@@ -38,43 +60,43 @@ import Testing
   private struct Connection {
     let channel: EmbeddedChannel
     let reads = Reads()
+    let handler: RequestHandler
 
     init() throws {
       channel = EmbeddedChannel()
-      try channel.pipeline.syncOperations.addHandlers(
-        reads,
-        RequestHandler(
-          front: RunningFront.front(routes), loop: channel.eventLoop, logger: RunningFront.logger))
+      handler = RequestHandler(
+        front: RunningFront.front(routes, prompt: prompt),
+        guardian: ConnectionGuard(limits: .init(idle: .hours(1), request: .hours(1))), loop: channel.eventLoop,
+        logger: RunningFront.logger)
+      try channel.pipeline.syncOperations.addHandlers(reads, handler)
       try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 80)).wait()
     }
 
-    func receive(_ parts: HTTPRequestPart..., isComplete: Bool = true) {
+    func receive(_ parts: HTTPServerRequestPart..., isComplete: Bool = true) {
       for part in parts { channel.pipeline.fireChannelRead(part) }
       if isComplete { channel.pipeline.fireChannelReadComplete() }
     }
 
-    /// The status and the body of each complete answer.
+    /// The status and the body of each answer, one write each.
     func sent() throws -> [String] {
       var answers: [String] = []
-      var text = ""
-      while let part = try channel.readOutbound(as: HTTPResponsePart.self) {
-        switch part {
-        case .head(let head): text = "\(head.status.code)"
-        case .body(let body): text += " \(String(buffer: body))"
-        case .end: answers.append(text)
-        }
+      while let bytes = try channel.readOutbound(as: ByteBuffer.self) {
+        let text = String(buffer: bytes)
+        let body = text.firstRange(of: "\r\n\r\n").map { text[$0.upperBound...] } ?? ""
+        answers.append("\(text.split(separator: " ")[1])\(body.isEmpty ? "" : " ")\(body)")
       }
       return answers
     }
   }
 
   private static func head(_ path: String, _ method: HTTPRequest.Method = .get, _ fields: HTTPFields = [:])
-    -> HTTPRequestPart
+    -> HTTPServerRequestPart
   {
-    .head(HTTPRequest(method: method, scheme: "http", authority: "a", path: path, headerFields: fields))
+    let headers = HTTPHeaders([("Host", "a")] + fields.map { ($0.name.rawName, $0.value) })
+    return .head(HTTPRequestHead(version: .http1_1, method: HTTPMethod(method), uri: path, headers: headers))
   }
 
-  private static func body(_ count: Int) -> HTTPRequestPart { .body(ByteBuffer(repeating: 1, count: count)) }
+  private static func body(_ count: Int) -> HTTPServerRequestPart { .body(ByteBuffer(repeating: 1, count: count)) }
 
   @Test func `what does not wait is answered at once, and flushed when all that came is worked on`() throws {
     let connection = try Connection()
@@ -84,6 +106,42 @@ import Testing
     #expect(try connection.sent() == ["200 /now", "200 /items/7"])
     connection.receive(Self.head("/count", .post), Self.body(3), Self.body(4), .end(nil))
     #expect(try connection.sent() == ["200 7"])
+    _ = try? connection.channel.finish()
+  }
+
+  @Test func `what is in memory is answered without a task, in its turn`() throws {
+    let connection = try Connection()
+    connection.receive(Self.head("/memory/known"), .end(nil), Self.head("/memory/refused"), .end(nil))
+    #expect(try connection.sent().map { $0.prefix(9) } == ["200 known", "403 {\"typ"])
+    // Behind a request that waits for its body it waits, too.
+    connection.receive(Self.head("/count", .post), Self.body(3))
+    #expect(connection.handler.task != nil)
+    connection.receive(.end(nil), Self.head("/memory/known"), .end(nil), Self.head("/memory/none"), .end(nil))
+    connection.channel.embeddedEventLoop.run()
+    #expect(try connection.sent() == ["200 3", "200 known", "204"])
+    #expect(connection.handler.task == nil)
+    _ = try? connection.channel.finish()
+  }
+
+  @Test func `a large body follows its head, and one of unknown length comes in chunks`() throws {
+    let connection = try Connection()
+    connection.receive(Self.head("/memory/large"), .end(nil))
+    let head = try #require(try connection.channel.readOutbound(as: ByteBuffer.self))
+    #expect(String(buffer: head).contains("Content-Length: 20000\r\n"))
+    #expect(try connection.channel.readOutbound(as: ByteBuffer.self) == Self.large)
+    connection.receive(Self.head("/memory/stream"), .end(nil))
+    var text = ""
+    while let bytes = try connection.channel.readOutbound(as: ByteBuffer.self) { text += String(buffer: bytes) }
+    #expect(text.hasPrefix("HTTP/1.1 200 OK\r\n"))
+    #expect(text.hasSuffix("\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n5\r\nthree\r\n0\r\n\r\n"))
+    // Neither for the headers alone, nor for an answer that has no body.
+    for (path, method) in [("/memory/large", HTTPRequest.Method.head), ("/memory/none", .get)] {
+      connection.receive(Self.head(path, method), .end(nil))
+      let answer = String(buffer: try #require(try connection.channel.readOutbound(as: ByteBuffer.self)))
+      #expect(answer.hasSuffix("\r\n\r\n"))
+      #expect(answer.contains("Content-Length: 20000") == (method == .head))
+      #expect(!answer.contains("Transfer-Encoding"))
+    }
     _ = try? connection.channel.finish()
   }
 

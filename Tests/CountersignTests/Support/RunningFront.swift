@@ -1,17 +1,22 @@
 import HTTPTypes
-import Hummingbird
 import Logging
 import NIOCore
 import Prometheus
 import ServiceLifecycle
+
+import struct HummingbirdCore.Request
+import struct HummingbirdCore.RequestBody
 
 @testable import Countersign
 @testable import CountersignServer
 
 /// A listener, as the service's own, of a few routes without credential.
 enum RunningFront {
-  static func front(_ routes: [String: [HTTPRequest.Method: Handler]]) -> RequestFront {
+  static func front(
+    _ routes: [String: [HTTPRequest.Method: Handler]], prompt: [String: PromptHandler] = [:]
+  ) -> RequestFront {
     let list = Routes()
+    for (path, handler) in prompt { list.serve(path, prompt: [.get: handler]) }
     for (path, handlers) in routes { list.serve(path, handlers) }
     return RequestFront(
       table: RouteTable(list.list), headers: CommonHeaders(speaksTLS: false),

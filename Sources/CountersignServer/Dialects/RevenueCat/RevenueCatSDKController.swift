@@ -328,7 +328,7 @@ struct RevenueCatSDKController: DialectController {
     if let now, let name = HTTPField.Name("X-RevenueCat-Request-Time") {
       headers[name] = String(now.millisecondsSince1970)
     }
-    return Response(status: status, headers: headers, body: ResponseBody(byteBuffer: body))
+    return Response(status: status, headers: headers, body: .bytes(body))
   }
 
   // MARK: Errors

@@ -70,7 +70,7 @@ struct VerifyReceiptController: DialectController {
         to: question, excludesOldTransactions: posted.excludesOldTransactions?.value ?? false, logger: context.logger)
     }
     return Response(
-      status: .ok, headers: [.contentType: "application/json"], body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes))
+      status: .ok, headers: [.contentType: "application/json"], body: .bytes(ByteBuffer(bytes: bytes))
     )
   }
 
