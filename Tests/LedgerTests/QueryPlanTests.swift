@@ -248,7 +248,10 @@ import Testing
       ),
       ("profile", { found(try $0.ledgerProfile(of: "anna") == nil ? 0 : 1, 1) }),
       ("evidence", { tables in found(try tables.account(of: "anna").map(tables.evidence)?.count ?? 0, 1) }),
-      ("knowledge", { found(try $0.knowledge(of: ReceiptDigest(ofReceipt: "cmVjZWlwdA=="), for: "anna").proves.count, 1) }),
+      (
+        "knowledge",
+        { found(try $0.knowledge(of: ReceiptDigest(ofReceipt: "cmVjZWlwdA=="), for: "anna").proves.count, 1) }
+      ),
       ("receipts mentioning", { found(try $0.receipts(mentioning: "1").count, 1) }),
       ("receipts", { found(try $0.receipts(of: "anna", limit: 5).count, 1) }),
       ("ownedPurchases", { found(try $0.ownedPurchases("1").first?.changes.count ?? 0, 3) }),

@@ -45,8 +45,8 @@ final class ConnectionGuard {
   private(set) var unanswered = 0
   /// An early answer was sent; further input is dropped.
   private(set) var isLingering = false
-  /// The handler that owns this guard, and reads the body.
-  private weak var handler: RequestHandler?
+  /// Ends the reading of a body.
+  private var onSlowBody: () -> Void = {}
 
   init(limits: Limits, counts: ConnectionCounts? = nil) {
     self.limits = limits
@@ -54,8 +54,10 @@ final class ConnectionGuard {
   }
 
   /// The connection is open.
-  func begin(_ handler: RequestHandler, from peer: ClientAddress?, _ context: ChannelHandlerContext) {
-    self.handler = handler
+  ///
+  /// - Parameter onSlowBody: called when a body comes too slowly, once.
+  func begin(from peer: ClientAddress?, _ context: ChannelHandlerContext, onSlowBody: @escaping () -> Void) {
+    self.onSlowBody = onSlowBody
     if let counts, place == nil {
       place = counts.begin(from: peer)
       // Closed before a byte is read, so that it costs neither TLS nor HTTP.
@@ -152,7 +154,7 @@ final class ConnectionGuard {
     if pace?.isTooSlow(at: now) == true {
       pace = nil
       isTooSlow = true
-      handler?.fail(SlowBody())
+      onSlowBody()
     }
     arm(context)
   }

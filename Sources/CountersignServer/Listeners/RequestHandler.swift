@@ -81,7 +81,7 @@ final class RequestHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
   private func begin(_ context: ChannelHandlerContext) {
     peer = ClientAddress(context.channel.remoteAddress)
-    guardian.begin(self, from: peer, context)
+    guardian.begin(from: peer, context) { [weak self] in self?.fail(SlowBody()) }
   }
 
   func channelInactive(context: ChannelHandlerContext) { close() }

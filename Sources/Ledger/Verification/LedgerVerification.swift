@@ -347,7 +347,8 @@ package struct LedgerVerification: Hashable, Sendable {
         expect(uses.removeValue(forKey: id) == count, "Proof \(id) is not used by \(count) purchases.")
         do {
           let proof = try tables.proof(id)
-          expect(ReceiptDigest(ofReceipt: proof.receipt.base64) == proof.digest, "Proof \(id) is not what its digest says.")
+          expect(
+            ReceiptDigest(ofReceipt: proof.receipt.base64) == proof.digest, "Proof \(id) is not what its digest says.")
         } catch is StoredForm.Unstorable {
           expect(false, "Proof \(id) cannot be read.")
         }
