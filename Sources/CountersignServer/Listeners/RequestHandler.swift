@@ -345,7 +345,7 @@ final class RequestHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
   /// Goes on after an answer.
   private func end(_ isLast: Bool, _ context: ChannelHandlerContext) {
-    guardian.answered(context)
+    if !isClosed { guardian.answered(context) }
     (isAnswering, task) = (false, nil)
     if isLast {
       closeOutput(context)
