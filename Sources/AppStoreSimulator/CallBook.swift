@@ -49,8 +49,8 @@ final class CallBook: Sendable {
     var sandbox = 0
     /// Calls with a refused bearer token.
     var rejectedTokens = 0
-    /// By endpoint: `subscriptions`, `transactions`, `history`, `lookup`, `notifications_test`; `query_two_bits`,
-    /// `update_two_bits`; `unknown`.
+    /// By endpoint: `subscriptions`, `transactions`, `history`, `lookup`, `notifications_history`,
+    /// `notifications_test`, `notifications_test_status`; `query_two_bits`, `update_two_bits`; `unknown`.
     var byEndpoint: [String: Int] = [:]
     /// By the requested transaction ID, if a known customer has it. Only for the Server API.
     var byTransactionID: [String: Int] = [:]

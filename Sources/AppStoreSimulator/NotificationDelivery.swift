@@ -17,6 +17,16 @@ final class NotificationDelivery: Sendable {
     let status: Int?
   }
 
+  /// What became of a notification.
+  struct Sent: Sendable {
+    let notification: SimulatedNotification
+    /// The moments of its posts, and the responses.
+    var posts: [(at: Timestamp, status: Int?)] = []
+
+    static func isTaken(_ status: Int?) -> Bool { status.map { (200...299).contains($0) } ?? false }
+    var isTaken: Bool { posts.contains { Self.isTaken($0.status) } }
+  }
+
   /// Milliseconds between two posts of the same notification.
   private static let pauses: [Int64] = [1, 12, 24, 48, 72].map { $0 * 3_600 * Timestamp.second }
 
@@ -35,6 +45,9 @@ final class NotificationDelivery: Sendable {
     /// In the order in which they are posted, the next one last.
     var waiting: [Post] = []
     var attempts: [Attempt] = []
+    /// Every notification that was posted, in the order of their first posts, and their places by UUID.
+    var sent: [Sent] = []
+    var places: [String: Int] = [:]
     /// Posts due notifications; nil without any.
     var posting: Task<Void, Never>?
     var ticker: Task<Void, Never>?
@@ -111,6 +124,26 @@ final class NotificationDelivery: Sendable {
     return state.withLock { $0.attempts }
   }
 
+  /// Everything that was posted so far.
+  var history: [Sent] { state.withLock(\.sent) }
+
+  /// - Returns: nil for one that was not posted yet.
+  func sent(_ uuid: String) -> Sent? {
+    state.withLock { state in state.places[uuid].map { state.sent[$0] } }
+  }
+
+  /// Posts a notification of no event.
+  ///
+  /// - Returns: whether there is a URL for it.
+  func post(_ notification: SimulatedNotification) -> Bool {
+    state.withLock { state in
+      guard state.target != nil, !state.isStopped else { return false }
+      state.add([Post(notification: notification, due: Timestamp(notification.at))])
+      if state.posting == nil { state.posting = Task { await postAllDue() } }
+      return true
+    }
+  }
+
   func stop() {
     state.withLock { state in
       state.isStopped = true
@@ -148,8 +181,14 @@ final class NotificationDelivery: Sendable {
     state.withLock { state in
       if state.attempts.count >= Self.attemptLimit { state.attempts.removeFirst() }
       state.attempts.append(attempt)
-      let isTaken = attempt.status.map { (200...299).contains($0) } ?? false
-      guard !isTaken, state.target == target, attempt.notification.environment == .production,
+      let uuid = attempt.notification.uuid
+      let place = state.places[uuid] ?? state.sent.count
+      if place == state.sent.count {
+        state.places[uuid] = place
+        state.sent.append(Sent(notification: attempt.notification))
+      }
+      state.sent[place].posts.append((post.due, attempt.status))
+      guard !Sent.isTaken(attempt.status), state.target == target, attempt.notification.environment == .production,
         Self.pauses.indices.contains(post.posted)
       else { return }
       let due = Timestamp(milliseconds: post.due.milliseconds + Self.pauses[post.posted])

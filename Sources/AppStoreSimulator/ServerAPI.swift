@@ -6,7 +6,9 @@ import FoundationEssentials
 ///     GET  /inApps/v1/transactions/{transactionId}             that transaction
 ///     GET  /inApps/v1/lookup/{orderId}                         the transaction of an order, in production only
 ///     GET  /inApps/v2/history/{transactionId}?revision=…       all transactions of its customer, 20 a page
-///     POST /inApps/v1/notifications/test                       a token; no notification is posted
+///     POST /inApps/v1/notifications/history?paginationToken=…  the notifications that were posted, 20 a page
+///     POST /inApps/v1/notifications/test                       posts one, and answers a token
+///     GET  /inApps/v1/notifications/test/{token}               what became of it
 ///
 /// It serves the customers in the registry, to callers that sign with the development key, for the app in their token.
 struct ServerAPI: Sendable {
@@ -16,8 +18,9 @@ struct ServerAPI: Sendable {
   let clock: SimulatedClock
   let troubles: TroubleSwitch
   let calls: CallBook
+  let delivery: NotificationDelivery
+  let notifications: NotificationWriter
 
-  /// A request without its body, which no endpoint here reads.
   struct Call: Sendable {
     var method: String
     /// The path after the base URL.
@@ -26,6 +29,7 @@ struct ServerAPI: Sendable {
     var query: [(name: String, value: String)] = []
     var authorization: String?
     var environment: StoreEnvironment
+    var body: [UInt8] = []
   }
 
   func answer(_ call: Call) -> Answer {
@@ -62,8 +66,18 @@ struct ServerAPI: Sendable {
       case .history(let id):
         return .ofServerAPI(try history(try purchase(id, call, bundleID, now).seed, call, now: now))
       case .order(let id): return try order(id, call, bundleID, now)
+      case .notificationsHistory: return .ofServerAPI(try notificationHistory(call, bundleID, now: now))
       case .notificationsTest:
-        return .ofServerAPI(.object([("testNotificationToken", .string(UUID().uuidString.lowercased()))]))
+        let uuid = UUID().uuidString.lowercased()
+        let test = try notifications.test(uuid: uuid, bundleID: bundleID, call.environment, at: now)
+        guard delivery.post(test) else { throw ServerAPIError.noNotificationURL }
+        return .ofServerAPI(.object([("testNotificationToken", .string(uuid))]))
+      case .notificationsTestStatus(let token):
+        guard !token.isEmpty, token.utf8.count <= 64 else { throw ServerAPIError.invalidTestToken }
+        guard let sent = delivery.sent(token), sent.notification.type == "TEST" else {
+          throw ServerAPIError.testNotFound
+        }
+        return .ofServerAPI(.object(Self.members(of: sent)))
       case .unknown: return Answer(text: "", httpStatus: 404)
       }
     } catch let error as ServerAPIError {
@@ -182,6 +196,68 @@ struct ServerAPI: Sendable {
       ] + Self.app(seed) + [("signedTransactions", .array(page))])
   }
 
+  // MARK: - Notifications
+
+  /// The body of Get Notification History.
+  private struct HistoryRequest: Decodable {
+    var startDate: Int64?
+    var endDate: Int64?
+    var notificationType: String?
+    var notificationSubtype: String?
+    var onlyFailures: Bool?
+    var transactionId: String?
+  }
+
+  /// The days for which the store keeps notifications.
+  private static func days(_ environment: StoreEnvironment) -> Int { environment == .production ? 180 : 30 }
+
+  private func notificationHistory(_ call: Call, _ bundleID: String, now: Timestamp) throws -> JSON {
+    guard let request = try? JSONDecoder().decode(HistoryRequest.self, from: Data(call.body)) else {
+      throw ServerAPIError.badRequest
+    }
+    guard let start = request.startDate.map({ Timestamp(milliseconds: $0) }) else {
+      throw ServerAPIError.invalidStartDate
+    }
+    guard let end = request.endDate.map({ Timestamp(milliseconds: $0) }) else { throw ServerAPIError.invalidEndDate }
+    guard start >= now.adding(days: -Self.days(call.environment)) else { throw ServerAPIError.startTooFarInPast }
+    guard start < end else { throw ServerAPIError.startAfterEnd }
+    guard request.transactionId == nil || request.notificationType == nil else {
+      throw ServerAPIError.multipleFilters
+    }
+    let matching = delivery.history.filter { sent in
+      let one = sent.notification
+      return one.bundleID == bundleID && one.environment == call.environment && Timestamp(one.at) >= start
+        && Timestamp(one.at) <= end && (request.onlyFailures != true || !sent.isTaken)
+        && request.notificationType.map { $0 == one.type } ?? true
+        && request.notificationSubtype.map { $0 == one.subtype } ?? true
+        && request.transactionId.map { $0 == one.originalTransactionID } ?? true
+    }
+    var first = 0
+    if let token = call.values("paginationToken").last {
+      guard let offset = Self.offset(ofRevision: token) else { throw ServerAPIError.invalidPaginationToken }
+      first = min(offset, matching.count)
+    }
+    let next = min(first + Self.pageSize, matching.count)
+    var members: [(String, JSON)] = [
+      ("notificationHistory", .array(matching[first..<next].map { .object(Self.members(of: $0)) })),
+      ("hasMore", .boolean(next < matching.count)),
+    ]
+    if next < matching.count { members.append(("paginationToken", .string(Self.revision(next)))) }
+    return .object(members)
+  }
+
+  private static func members(of sent: NotificationDelivery.Sent) -> [(String, JSON)] {
+    let attempts = sent.posts.map { post in
+      let result =
+        NotificationDelivery.Sent.isTaken(post.status)
+        ? "SUCCESS" : post.status == nil ? "NO_RESPONSE" : "UNSUCCESSFUL_HTTP_RESPONSE_CODE"
+      return JSON.object([
+        ("attemptDate", .integer(post.at.milliseconds)), ("sendAttemptResult", .string(result)),
+      ])
+    }
+    return [("sendAttempts", .array(attempts)), ("signedPayload", .string(sent.notification.signedPayload))]
+  }
+
   private static func app(_ seed: ReceiptSeed) -> [(String, JSON)] {
     var members: [(String, JSON)] = [
       ("environment", .string(seed.environment.appleName)), ("bundleId", .string(seed.bundleID)),
@@ -229,15 +305,21 @@ private enum Endpoint {
   case transaction(String)
   case history(String)
   case order(String)
-  case notificationsTest, unknown
+  case notificationsTestStatus(String)
+  case notificationsHistory, notificationsTest, unknown
 
   init(method: String, path: String) {
     let parts = path.split(separator: "/", omittingEmptySubsequences: false).map(String.init)
+    if method == "GET", parts.count == 6, Array(parts[1...4]) == ["inApps", "v1", "notifications", "test"] {
+      self = .notificationsTestStatus(parts[5])
+      return
+    }
     switch (method, parts.count == 5 ? Array(parts.dropFirst().prefix(3)) : [], parts.last ?? "") {
     case ("GET", ["inApps", "v1", "subscriptions"], let id): self = .subscriptions(id)
     case ("GET", ["inApps", "v1", "transactions"], let id): self = .transaction(id)
     case ("GET", ["inApps", "v2", "history"], let id): self = .history(id)
     case ("GET", ["inApps", "v1", "lookup"], let id): self = .order(id)
+    case ("POST", ["inApps", "v1", "notifications"], "history"): self = .notificationsHistory
     case ("POST", ["inApps", "v1", "notifications"], "test"): self = .notificationsTest
     default: self = .unknown
     }
@@ -250,7 +332,9 @@ private enum Endpoint {
     case .transaction: "transactions"
     case .history: "history"
     case .order: "lookup"
+    case .notificationsHistory: "notifications_history"
     case .notificationsTest: "notifications_test"
+    case .notificationsTestStatus: "notifications_test_status"
     case .unknown: "unknown"
     }
   }
@@ -259,7 +343,7 @@ private enum Endpoint {
     switch self {
     case .subscriptions(let id), .transaction(let id), .history(let id): id
     case .order(let id): ReceiptSeed.transactionID(ofOrder: id)
-    case .notificationsTest, .unknown: nil
+    case .notificationsHistory, .notificationsTest, .notificationsTestStatus, .unknown: nil
     }
   }
 }
@@ -269,6 +353,8 @@ private enum ServerAPIError: Error {
   case invalidTransactionID, invalidRevision, invalidStatus, invalidProductType, invalidRevoked, invalidSort
   case accountNotFound, accountNotFoundRetryable, transactionNotFound, rateLimited, internalError
   case internalErrorRetryable
+  case badRequest, startTooFarInPast, startAfterEnd, invalidPaginationToken, invalidStartDate, invalidEndDate
+  case multipleFilters, invalidTestToken, noNotificationURL, testNotFound
 
   private var code: (Int64, String) {
     switch self {
@@ -284,6 +370,17 @@ private enum ServerAPIError: Error {
     case .rateLimited: (4_290_000, "Rate limit exceeded.")
     case .internalError: (5_000_000, "An unknown error occurred.")
     case .internalErrorRetryable: (5_000_001, "An unknown error occurred. Please try again.")
+    case .badRequest: (4_000_000, "Bad request.")
+    case .startTooFarInPast: (4_000_012, "Invalid request. The start date is earlier than the allowed start date.")
+    case .startAfterEnd: (4_000_013, "Invalid request. The end date precedes the start date or the dates are the same.")
+    case .invalidPaginationToken: (4_000_014, "Invalid request. The pagination token is invalid.")
+    case .invalidStartDate: (4_000_015, "Invalid request. The start date is invalid.")
+    case .invalidEndDate: (4_000_016, "Invalid request. The end date is invalid.")
+    case .multipleFilters: (4_000_019, "Invalid request. Supply either a transaction id or a notification type.")
+    case .invalidTestToken: (4_000_020, "Invalid request. The test notification token is invalid.")
+    case .noNotificationURL:
+      (4_040_007, "No App Store server notification URL found for provided app. Check that a URL is configured.")
+    case .testNotFound: (4_040_008, "Either the test notification token is expired or the status is not available yet.")
     }
   }
 

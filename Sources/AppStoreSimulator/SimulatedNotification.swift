@@ -6,7 +6,9 @@ struct SimulatedNotification: Hashable, Sendable {
   let uuid: String
   let type: String
   let subtype: String?
+  /// Empty where it is about no purchase.
   let originalTransactionID: String
+  let bundleID: String
   let environment: StoreEnvironment
   /// The time of the event, and of its signature.
   let at: Date
@@ -54,8 +56,22 @@ struct NotificationWriter: Sendable {
     ]
     return SimulatedNotification(
       uuid: uuid, type: event.type, subtype: event.subtype,
-      originalTransactionID: seed.transactionID(slot: event.row.slot, number: 0), environment: seed.environment,
-      at: event.at.date, signedPayload: try signer.sign(.object(members)))
+      originalTransactionID: seed.transactionID(slot: event.row.slot, number: 0), bundleID: seed.bundleID,
+      environment: seed.environment, at: event.at.date, signedPayload: try signer.sign(.object(members)))
+  }
+
+  /// The notification that a developer asks for, to try the URL.
+  func test(uuid: String, bundleID: String, _ environment: StoreEnvironment, at: Timestamp) throws
+    -> SimulatedNotification
+  {
+    let data = JSON.object([("bundleId", .string(bundleID)), ("environment", .string(environment.appleName))])
+    let payload = JSON.object([
+      ("notificationType", "TEST"), ("notificationUUID", .string(uuid)), ("data", data), ("version", "2.0"),
+      ("signedDate", .integer(at.milliseconds)),
+    ])
+    return SimulatedNotification(
+      uuid: uuid, type: "TEST", subtype: nil, originalTransactionID: "", bundleID: bundleID, environment: environment,
+      at: at.date, signedPayload: try signer.sign(payload))
   }
 
   /// A version 4 UUID derived from the event's identity instead of random numbers.

@@ -24,14 +24,14 @@ struct SimulatorCore: Sendable {
     logger = configuration.logger
     verifyReceipt = VerifyReceipt(
       issuer: issuer, clock: clock, troubles: troubles, calls: calls, sharedSecret: configuration.sharedSecret)
-    serverAPI = ServerAPI(
-      customers: issuer.customers, signer: pki.signedData, tokens: try DeveloperTokens(startedAt: clock.now),
-      clock: clock, troubles: troubles, calls: calls)
     deviceCheck = DeviceCheckAPI(
       devices: DeviceBitsRegistry(), tokens: try TeamTokens(startedAt: clock.now), clock: clock, troubles: troubles,
       calls: calls)
     notifications = NotificationWriter(signer: pki.signedData)
     delivery = NotificationDelivery(customers: issuer.customers, writer: notifications, clock: clock, logger: logger)
+    serverAPI = ServerAPI(
+      customers: issuer.customers, signer: pki.signedData, tokens: try DeveloperTokens(startedAt: clock.now),
+      clock: clock, troubles: troubles, calls: calls, delivery: delivery, notifications: notifications)
   }
 }
 

@@ -60,11 +60,14 @@ struct StoreListener: Sendable {
   private func serverAPI(
     _ request: Request, _ path: Substring, _ environment: StoreEnvironment
   ) -> ([UInt8]) -> Answer {
-    let call = ServerAPI.Call(
+    var call = ServerAPI.Call(
       method: request.method.rawValue, path: String(path),
       query: request.uri.queryParameters.map { (String($0.key), String($0.value)) },
       authorization: request.headers[.authorization], environment: environment)
-    return { _ in core.serverAPI.answer(call) }
+    return { body in
+      call.body = body
+      return core.serverAPI.answer(call)
+    }
   }
 
   private func deviceCheck(

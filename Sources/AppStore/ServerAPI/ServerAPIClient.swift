@@ -108,6 +108,43 @@ package final class ServerAPIClient: Sendable {
     ).findings.order
   }
 
+  /// A page of the notifications of one app, as Apple sent them or tried to. Nothing in it is verified.
+  ///
+  /// https://developer.apple.com/documentation/appstoreserverapi/get-notification-history
+  package func notifications(
+    _ query: NotificationQuery, of bundleID: BundleID, in store: StoreEnvironment, deadline: ContinuousClock.Instant
+  ) async throws(AppStoreError) -> NotificationPage {
+    let found = try await lookUp(
+      ServerAPIRequest(query), [.notifications], bundleIDs: [bundleID], stores: [store], deadline: deadline)
+    guard let page = found.findings.notifications else { throw .invalidAnswer("there is no page in it") }
+    return page
+  }
+
+  /// Has Apple post a test notification to the app's URL.
+  ///
+  /// https://developer.apple.com/documentation/appstoreserverapi/request-a-test-notification
+  /// - Returns: the token for `testOutcome`.
+  package func requestTest(
+    of bundleID: BundleID, in store: StoreEnvironment, deadline: ContinuousClock.Instant
+  ) async throws(AppStoreError) -> String {
+    let found = try await lookUp(
+      ServerAPIRequest(testToken: ""), [.testNotification], bundleIDs: [bundleID], stores: [store],
+      retriesTrouble: false, deadline: deadline)
+    guard let token = found.findings.testToken else { throw .invalidAnswer("there is no token in it") }
+    return token
+  }
+
+  /// What became of a test notification. While Apple does not know, the error is `unexpected` with the code 4040008.
+  package func testOutcome(
+    _ token: String, of bundleID: BundleID, in store: StoreEnvironment, deadline: ContinuousClock.Instant
+  ) async throws(AppStoreError) -> TestNotificationOutcome {
+    let found = try await lookUp(
+      ServerAPIRequest(testToken: token), [.testOutcome], bundleIDs: [bundleID], stores: [store],
+      retriesTrouble: false, deadline: deadline)
+    guard let outcome = found.findings.testOutcome else { throw .invalidAnswer("there is no outcome in it") }
+    return outcome
+  }
+
   /// Whether a store is paused after a 429.
   package func isClosed(_ environment: StoreEnvironment) -> Bool {
     rateLimit.closed(environment, at: timing.now()) != nil

@@ -8,6 +8,9 @@ enum ServerAPIContents: Sendable {
   case transaction(VerifiedTransaction)
   /// The transactions of an order; empty for an order that Apple does not know.
   case order([VerifiedTransaction])
+  case notifications(NotificationPage)
+  case testToken(String)
+  case testOutcome(TestNotificationOutcome)
 
   /// Whether Apple has no such order. The other endpoints say so by an error.
   var isNotFound: Bool {
@@ -19,7 +22,7 @@ enum ServerAPIContents: Sendable {
   var nextRevision: String? {
     switch self {
     case .purchases(let purchases): purchases.nextRevision
-    case .transaction, .order: nil
+    case .transaction, .order, .notifications, .testToken, .testOutcome: nil
     }
   }
 }
@@ -61,6 +64,9 @@ struct ServerAPIExaminer {
     case .transaction(let signed):
       .transaction(try transaction(signed, originalID: nil, id: id, bundleID: nil, at: "signedTransactionInfo"))
     case .order(let response): .order(try transactions(of: response))
+    case .notifications(let page): .notifications(page)
+    case .testToken(let token): .testToken(token)
+    case .testOutcome(let outcome): .testOutcome(outcome)
     }
   }
 

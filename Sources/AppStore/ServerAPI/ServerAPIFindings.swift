@@ -13,6 +13,9 @@ struct ServerAPIFindings {
 
   private(set) var transaction: VerifiedTransaction?
   private(set) var order: [VerifiedTransaction] = []
+  private(set) var notifications: NotificationPage?
+  private(set) var testToken: String?
+  private(set) var testOutcome: TestNotificationOutcome?
   private var bundleID: BundleID?
   private var appAppleID: Int64?
   /// The newest part of each transaction.
@@ -38,6 +41,9 @@ struct ServerAPIFindings {
     switch contents {
     case .transaction(let transaction): self.transaction = transaction
     case .order(let transactions): order = transactions
+    case .notifications(let page): notifications = page
+    case .testToken(let token): testToken = token
+    case .testOutcome(let outcome): testOutcome = outcome
     case .purchases(let purchases):
       bundleID = purchases.bundleID
       appAppleID = purchases.appAppleID ?? appAppleID

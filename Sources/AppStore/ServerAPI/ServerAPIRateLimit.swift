@@ -3,7 +3,7 @@ import Synchronization
 
 /// The limit of calls to the Server API, by Apple's published rates.
 ///
-/// Apple counts calls by kind and app: in production 50 a second for the kinds used here (10 for orders), in the
+/// Apple counts calls by kind and app: in production 50 a second for the kinds used here (10 for orders, one for tests), in the
 /// sandbox a tenth. More than that over an hour is answered 429, to everybody. Calls therefore wait for their turn, and
 /// after a 429 the store is paused until the time that Apple named.
 ///
@@ -44,7 +44,11 @@ final class ServerAPIRateLimit: Sendable {
         state.closedUntil[quota.environment] = nil
       }
       guard var rate = callsPerSecond[quota.environment] else { return .after(.zero) }
-      if quota.endpoint == .order { rate = max(1, rate / 5) }
+      switch quota.endpoint {
+      case .order: rate = max(1, rate / 5)
+      case .testNotification: rate = 1
+      case .statuses, .history, .transaction, .notifications, .testOutcome: break
+      }
       var bucket = state.buckets[quota] ?? RateBucket(rate: rate, at: now)
       guard let wait = bucket.take(at: now, before: deadline) else { return .tooLate }
       state.buckets[quota] = bucket

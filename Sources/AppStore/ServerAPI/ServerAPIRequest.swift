@@ -10,6 +10,10 @@ package enum ServerAPIEndpoint: String, Hashable, Sendable, CaseIterable {
   case transaction
   /// Look Up Order ID: the transactions of one order.
   case order
+  /// Get Notification History: the notifications of one app.
+  case notifications
+  /// Request a Test Notification, and Get Test Notification Status.
+  case testNotification, testOutcome
 }
 
 /// A request with an ID that is proven to be digits, or letters and digits: it is part of the path, where a slash or a
@@ -18,6 +22,22 @@ struct ServerAPIRequest: Sendable {
   private static let longestID = 32
 
   let id: String
+  private var query: NotificationQuery?
+
+  init(_ query: NotificationQuery) {
+    id = ""
+    self.query = query
+  }
+
+  /// - Returns: `nil` if the text cannot be a token of Apple's; an empty one asks for a test notification.
+  init?(testToken: String) {
+    let isPlain = testToken.utf8.allSatisfy { octet in
+      octet.isDigit || octet == UInt8(ascii: "-") || octet == UInt8(ascii: "_")
+        || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(octet | 0x20)
+    }
+    guard testToken.utf8.count <= 128, isPlain else { return nil }
+    id = testToken
+  }
 
   /// - Returns: `nil` if the text cannot be an ID of Apple's.
   init?(id: String) {
@@ -39,6 +59,11 @@ struct ServerAPIRequest: Sendable {
     case .statuses: "/inApps/v1/subscriptions/\(id)"
     case .transaction: "/inApps/v1/transactions/\(id)"
     case .order: "/inApps/v1/lookup/\(id)"
+    case .notifications:
+      "/inApps/v1/notifications/history"
+        + (query?.token.map { "?paginationToken=\($0.percentEncoded)" } ?? "")
+    case .testNotification: "/inApps/v1/notifications/test"
+    case .testOutcome: "/inApps/v1/notifications/test/\(id)"
     case .history:
       // Subscriptions are in the statuses, and consumables are used up.
       "/inApps/v2/history/\(id)?sort=ASCENDING&productType=NON_CONSUMABLE&productType=NON_RENEWABLE"
@@ -50,12 +75,14 @@ struct ServerAPIRequest: Sendable {
     to origin: String, _ endpoint: ServerAPIEndpoint, revision: String?, token: DeveloperToken, answerLimit: Int
   ) -> TransportRequest {
     let base = origin.hasSuffix("/") ? String(origin.dropLast()) : origin
+    var headers = [
+      TransportHeader("Accept", "application/json"),
+      TransportHeader("Authorization", "Bearer \(token.text.exposed)"),
+    ]
+    if query != nil { headers.append(TransportHeader("Content-Type", "application/json")) }
     return TransportRequest(
-      method: .get, url: base + path(endpoint, revision: revision),
-      headers: [
-        TransportHeader("Accept", "application/json"),
-        TransportHeader("Authorization", "Bearer \(token.text.exposed)"),
-      ],
+      method: endpoint == .notifications || endpoint == .testNotification ? .post : .get,
+      url: base + path(endpoint, revision: revision), headers: headers, body: query?.body ?? [],
       responseBodyLimit: answerLimit)
   }
 }

@@ -9,6 +9,9 @@ enum ServerAPIResponse: Sendable {
   case history(HistoryResponse)
   case transaction(signedTransaction: String)
   case order(OrderResponse)
+  case notifications(NotificationPage)
+  case testToken(String)
+  case testOutcome(TestNotificationOutcome)
 
   init(_ body: JSONValue, of endpoint: ServerAPIEndpoint) throws(JSONError) {
     switch endpoint {
@@ -16,6 +19,9 @@ enum ServerAPIResponse: Sendable {
     case .history: self = .history(try HistoryResponse(body))
     case .transaction: self = .transaction(signedTransaction: try body.required("signedTransactionInfo"))
     case .order: self = .order(try OrderResponse(body))
+    case .notifications: self = .notifications(try NotificationPage(body))
+    case .testNotification: self = .testToken(try body.required("testNotificationToken"))
+    case .testOutcome: self = .testOutcome(try TestNotificationOutcome(body))
     }
   }
 }

@@ -48,6 +48,9 @@ extension ServerAPIEndpoint {
     case .transaction: "transaction_info"
     case .history: "transaction_history"
     case .order: "order_lookup"
+    case .notifications: "notification_history"
+    case .testNotification: "test_notification"
+    case .testOutcome: "test_notification_status"
     }
   }
 }
