@@ -18,6 +18,9 @@ public struct Readiness: Codable, Hashable, Sendable {
   public var withheldByRules: Int
   /// `ok` or `off`.
   public var clock: String
+  /// `ok`; `behind`: Apple's history of notifications could not be asked; `gap`: Apple does not keep what was missed. Absent
+  /// where Apple cannot be asked.
+  public var notificationHistory: String?
   /// The keys by which users' tokens are checked; absent where none are fetched.
   public var userKeys: String?
   /// The roles of the key that asks, of `service` and `support`; absent in the answer of `/readyz`.
@@ -25,8 +28,8 @@ public struct Readiness: Codable, Hashable, Sendable {
 
   public init(
     status: String, ledger: String, appStore: String, profileStore: String, outbox: Outbox? = nil,
-    pendingReceipts: Int? = nil, downgradeBrake: String, withheldByRules: Int, clock: String, userKeys: String? = nil,
-    roles: [String]? = nil
+    pendingReceipts: Int? = nil, downgradeBrake: String, withheldByRules: Int, clock: String,
+    notificationHistory: String? = nil, userKeys: String? = nil, roles: [String]? = nil
   ) {
     self.status = status
     self.ledger = ledger
@@ -37,6 +40,7 @@ public struct Readiness: Codable, Hashable, Sendable {
     self.downgradeBrake = downgradeBrake
     self.withheldByRules = withheldByRules
     self.clock = clock
+    self.notificationHistory = notificationHistory
     self.userKeys = userKeys
     self.roles = roles
   }
@@ -50,6 +54,7 @@ public struct Readiness: Codable, Hashable, Sendable {
     case downgradeBrake = "downgrade_brake"
     case withheldByRules = "withheld_by_rules"
     case clock
+    case notificationHistory = "notification_history"
     case userKeys = "user_keys"
     case roles
   }

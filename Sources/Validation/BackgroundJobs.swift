@@ -15,21 +15,25 @@ extension UseCases {
   ///   - historyAge: how long histories are kept whole; `nil`: for ever.
   ///   - onRemoved: called with the number of lines of the history that retention removed.
   ///   - isAppleAway: whether calls to Apple are useless at the moment.
+  ///   - asksForMissed: whether Apple is asked for missed notifications at the start and every day.
   ///   - pause: how long a job rests if it has nothing to do.
   package func backgroundJobs(
     replica: (id: String, name: String), rate: Int, width: Int, eventAge: Duration, historyAge: Duration?,
     onRemoved: @escaping @Sendable (_ lines: Int) -> Void, isAppleAway: @escaping @Sendable () -> Bool,
-    pause: Duration, logger: Logger
+    asksForMissed: Bool, pause: Duration, logger: Logger
   ) -> [any Service] {
     let now = now
     let check = SubscriptionCheck(validator: validator, ledger: ledger, brake: brake)
     let pacer = Pacer(rate: rate)
+    let gate = NotificationGate()
+    let serverAPI = validator.gateway.serverAPI
+    if serverAPI == nil { gate.open() }
     var jobs: [any Service] = [
       ClockWatch(clock: clock, catchUp: validator.gateway.catchUp, ledger: ledger, logger: logger, pause: pause),
       PendingSettler(validator: validator, ledger: ledger, logger: logger, now: now, pause: pause),
       RecheckScheduler(
-        check: check, ledger: ledger, brake: brake, logger: logger, now: now, isAppleAway: isAppleAway, pacer: pacer,
-        pause: pause),
+        check: check, ledger: ledger, brake: brake, logger: logger, now: now, isAppleAway: isAppleAway,
+        mayBegin: { gate.isOpen }, pacer: pacer, pause: pause),
       RulesReviewer(
         review: review, rules: rules, ledger: ledger, brake: brake, logger: logger, now: now,
         pause: pause),
@@ -48,6 +52,12 @@ extension UseCases {
         check: check, ledger: ledger, brake: brake, logger: logger, now: now, isAppleAway: isAppleAway, pacer: pacer,
         width: width, progress: progress, pause: pause),
     ]
+    if let serverAPI {
+      jobs.append(
+        NotificationCatchUp(
+          history: history, serverAPI: serverAPI, receiver: notifications, ledger: ledger, logger: logger, now: now,
+          pacer: pacer, deadline: validator.gateway.deadline, isAutomatic: asksForMissed, pause: pause, gate: gate))
+    }
     if let historyAge {
       // The batch limits the rows examined: examining is what takes time.
       jobs.append(

@@ -13,6 +13,7 @@ package struct UseCases: Sendable {
   package let validator: ReceiptValidator
   package let inspector: PurchaseInspector
   package let notifications: NotificationReceiver
+  package let history: NotificationHistory
   /// `nil`: nothing proves who sends its events.
   package let revenueCat: RevenueCatReceiver?
   package let reader: StandingReader
@@ -32,11 +33,12 @@ package struct UseCases: Sendable {
 
   /// - Parameters:
   ///   - isOurPassword: whether the password of a notification of version 1 is our shared secret, in constant time.
+  ///   - forwardsNotifications: whether somebody gets Apple's notifications as they came.
   ///   - revenueCat: `nil` where RevenueCat's webhooks are not taken.
   package init(
     validator: ReceiptValidator, plans: Plans, trials: Trials.Settings, brake: DowngradeBrakeService,
     review: RulesReview, clock: ServiceClock, isOurPassword: @escaping @Sendable (NotificationV1) -> Bool,
-    onNotification: @escaping @Sendable (_ version: Int, NotificationReceiver.Outcome) -> Void,
+    forwardsNotifications: Bool, onNotification: @escaping @Sendable (_ version: Int, NotificationReceiver.Outcome) -> Void,
     revenueCat: (keyring: RevenueCatKeyring, onOutcome: @Sendable (RevenueCatReceiver.Outcome) -> Void)?
   ) {
     let (ledger, verdicts, gateway) = (validator.ledger, validator.verdicts, validator.gateway)
@@ -47,7 +49,12 @@ package struct UseCases: Sendable {
     inspector = PurchaseInspector(validator: validator, ledger: ledger)
     notifications = NotificationReceiver(
       signedData: gateway.signedData, ledger: ledger, validator: validator, isOurPassword: isOurPassword,
-      onOutcome: onNotification)
+      forwards: forwardsNotifications, onOutcome: onNotification)
+    let apps = gateway.serverAPI == nil ? [] : gateway.apps.bundleIDs
+    history = NotificationHistory(
+      sources: apps.flatMap { app in
+        [.production, .sandbox].map { NotificationHistory.Source(bundleID: app, environment: $0) }
+      }, ledger: ledger)
     self.revenueCat = revenueCat.map {
       RevenueCatReceiver(
         keyring: $0.keyring, ledger: ledger, validator: validator, terms: plans.terms, onOutcome: $0.onOutcome)

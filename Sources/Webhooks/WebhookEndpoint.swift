@@ -8,6 +8,8 @@ package struct WebhookEndpoint: Hashable, Sendable {
     case countersign
     /// The bodies of RevenueCat's webhooks, for receivers that are written for those.
     case revenuecat
+    /// Apple's notifications as they came, for receivers that are written for Apple's.
+    case appStore = "app_store"
   }
 
   /// Its name, by which it is known in the ledger, in logs and in metrics.

@@ -56,22 +56,27 @@ package struct HTTPWebhookSender: WebhookSender {
   package func send(
     _ message: WebhookMessage, to endpoint: WebhookEndpoint, at timestamp: Int64
   ) async -> WebhookOutcome {
-    guard
-      let headers = WebhookHeaders(
-        id: message.id, timestamp: timestamp, body: message.body, secrets: keyring.secrets(of: endpoint))
-    else { return .failed(problem: "not_signed", retryAfter: nil) }
+    var headers = [TransportHeader("Content-Type", "application/json")]
+    // Apple's notifications are signed by Apple.
+    if endpoint.format != .appStore {
+      guard
+        let proof = WebhookHeaders(
+          id: message.id, timestamp: timestamp, body: message.body, secrets: keyring.secrets(of: endpoint))
+      else { return .failed(problem: "not_signed", retryAfter: nil) }
+      headers += [
+        TransportHeader("webhook-id", proof.id), TransportHeader("webhook-timestamp", String(proof.timestamp)),
+        TransportHeader("webhook-signature", proof.signature),
+      ]
+    }
     var request = TransportRequest(
-      method: .post, url: endpoint.url,
-      headers: [
-        TransportHeader("Content-Type", "application/json"), TransportHeader("webhook-id", headers.id),
-        TransportHeader("webhook-timestamp", String(headers.timestamp)),
-        TransportHeader("webhook-signature", headers.signature),
-      ], body: message.body, responseBodyLimit: Self.answerLimit)
+      method: .post, url: endpoint.url, headers: headers, body: message.body, responseBodyLimit: Self.answerLimit)
     request.readsBody = false
     do throws(TransportError) {
       let answer = try await (endpoint.isPrivate ? privateTransport : transport)
         .send(request, deadline: .now.advanced(by: Self.deadline))
-      return Self.outcome(of: answer, at: timestamp)
+      let outcome = Self.outcome(of: answer, at: timestamp)
+      // To Apple, 410 is a failure like others.
+      return outcome == .gone && endpoint.format == .appStore ? .failed(problem: "http_410", retryAfter: nil) : outcome
     } catch { return .failed(problem: Self.problem(error), retryAfter: nil) }
   }
 

@@ -38,6 +38,36 @@ package struct SignedNotification: Hashable, Sendable {
   package var signedTransactionInfo: String?
   /// A signed renewal info, itself a JWS.
   var signedRenewalInfo: String?
+  /// `consumptionRequestReason` as sent.
+  package var consumptionRequestReason: String?
+  /// A signed app transaction, itself a JWS: of a customer whose parent took the consent back.
+  package var signedAppTransactionInfo: String?
+  package var externalPurchase: ExternalPurchase?
+  package var summary: Summary?
+
+  /// https://developer.apple.com/documentation/appstoreservernotifications/externalpurchasetoken
+  package struct ExternalPurchase: Hashable, Sendable {
+    package var id: String?
+    package var tokenType: String?
+    package var createdAt: Date?
+    package var expiresAt: Date?
+  }
+
+  /// https://developer.apple.com/documentation/appstoreservernotifications/summary
+  package struct Summary: Hashable, Sendable {
+    package var requestID: String?
+    package var productID: String?
+    package var storefronts: [String]
+    package var succeeded: Int64?
+    package var failed: Int64?
+  }
+
+  /// The date of a signature that is not checked: for an order alone.
+  package static func claimedDate(of text: String) -> Date? {
+    guard let jws = try? CompactJWS(Array(text.utf8)), case .notification(let notification)? = try? SignedPayload(jws)
+    else { return nil }
+    return notification.signedDate
+  }
 
   /// - Throws: `JSONError` without a type, with two subjects, and for an unreadable value.
   init(_ payload: JSONValue) throws(JSONError) {
@@ -53,9 +83,25 @@ package struct SignedNotification: Hashable, Sendable {
     bundleID = try body.text("bundleId").map { BundleID($0) }
     appAppleID = try body.number("appAppleId")
     environmentName = try body.text("environment")
-    guard subject == .data else { return }
-    status = try body.code("status")
-    signedTransactionInfo = try body.text("signedTransactionInfo")
-    signedRenewalInfo = try body.text("signedRenewalInfo")
+    switch subject {
+    case .data:
+      status = try body.code("status")
+      signedTransactionInfo = try body.text("signedTransactionInfo")
+      signedRenewalInfo = try body.text("signedRenewalInfo")
+      // What only people read is left out where it cannot be read.
+      consumptionRequestReason = try? body.text("consumptionRequestReason")
+    case .appData: signedAppTransactionInfo = try body.text("signedAppTransactionInfo")
+    case .externalPurchaseToken:
+      externalPurchase = ExternalPurchase(
+        id: try? body.text("externalPurchaseId"), tokenType: try? body.text("tokenType"),
+        createdAt: try? body.moment("tokenCreationDate"), expiresAt: try? body.moment("tokenExpirationDate"))
+    case .summary:
+      summary = Summary(
+        requestID: try? body.text("requestIdentifier"), productID: try? body.text("productId"),
+        storefronts: (body["storefrontCountryCodes"]?.elements ?? []).compactMap { element in
+          if case .string(let text) = element.kind { text } else { nil }
+        }, succeeded: try? body.number("succeededCount"), failed: try? body.number("failedCount"))
+    case .other: break
+    }
   }
 }

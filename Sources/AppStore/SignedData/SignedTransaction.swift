@@ -10,6 +10,8 @@ package struct SignedTransaction: Hashable, Sendable {
   /// The transaction for the rules, reported at the signed date.
   package var purchase: Purchase
   package var bundleID: BundleID
+  /// After a migration to another way of selling; for people.
+  package var previousOriginalTransactionID: String?
   /// `environment` as sent; missing in 2021.
   var environmentName: String?
   /// The date of the signature, at which the certificates have to be valid.
@@ -64,6 +66,7 @@ package struct SignedTransaction: Hashable, Sendable {
       reportedAt: signedDate,
       sale: Self.sale(payload, offerType: offerType))
     bundleID = BundleID(try payload.required("bundleId"))
+    previousOriginalTransactionID = try? payload.text("previousOriginalTransactionId")
     environmentName = try payload.text("environment")
     self.signedDate = signedDate
     productType = try payload.text("type")

@@ -12,6 +12,7 @@ import Resilience
 import ServiceLifecycle
 import Tokens
 import Validation
+import Webhooks
 
 import class FoundationEssentials.ProcessInfo
 import struct FoundationEssentials.Date
@@ -109,13 +110,14 @@ private func build(
     isOurPassword: { [secret = configuration.appStore.sharedSecret] notification in
       secret.map(notification.hasPassword) ?? false
     },
+    forwardsNotifications: configuration.webhooks.contains { $0.format == .appStore },
     onNotification: { version, outcome in notifications.increment("\(version)", outcome.rawValue) },
     revenueCat: revenueCatKeyring.map { ($0, RevenueCatMetrics(environment.metrics).note) })
   let status = OperationalStatus(
     appStore: appStore.health, profileStore: writeBack?.health,
     breakers: appStore.allBreakers
       + (profileStore.map { [(upstream: "profile_store", breaker: $0.breaker)] } ?? []),
-    brake: brake, review: review, clock: environment.clock, userKeys: userTokens?.verifier.keySet,
+    brake: brake, review: review, history: useCases.history, clock: environment.clock, userKeys: userTokens?.verifier.keySet,
     reserve: DiskReserve(share: Double(configuration.ledger.reserve) / 100) { [place = configuration.ledger.place] in
       place.freeShareOfDisk
     },
@@ -141,7 +143,7 @@ private func build(
     historyAge: configuration.retention.history, onRemoved: ledgerMetrics.noteRemoved,
     isAppleAway: {
       appStore.recheckBreaker?.state == .open || appStore.serverAPI?.isClosed(.production) == true
-    }, pause: environment.jobPause, logger: logger)
+    }, asksForMissed: environment.asksForMissed, pause: environment.jobPause, logger: logger)
   services.append(
     FigureCounter(
       terms: configuration.plans.terms, ledger: ledger, logger: logger, pause: environment.jobPause))

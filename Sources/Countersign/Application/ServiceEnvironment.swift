@@ -27,6 +27,8 @@ struct ServiceEnvironment: Sendable {
   var metrics: PrometheusRegistry = ServiceMetric.registry()
   /// The longest pause within a request's body.
   var bodyPatience = BodyPace.usualPatience
+  /// Whether Apple is asked for missed notifications at the start and every day; a test that counts calls does without.
+  var asksForMissed = true
   /// The lifetime of a check of readiness.
   var readinessLifetime: Duration = .seconds(1)
   /// The pause between two checks for a renewed certificate.

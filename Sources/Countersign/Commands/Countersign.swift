@@ -16,6 +16,7 @@ struct Countersign: AsyncParsableCommand {
         countersign validate receipt.b64 --config countersign.yaml
         countersign revalidate --expiring-within 24h --key-file cron.key
         countersign brake release --key-file support.key
+        countersign notifications catch-up --since 2026-01-15T00:00:00Z --key-file support.key
         countersign figures --interval month --from 2025-01-01 --key-file support.key
         countersign export user-1 --out user-1.json --key-file support.key
         countersign erase user-1 --confirm user-1 --key-file support.key
@@ -29,8 +30,8 @@ struct Countersign: AsyncParsableCommand {
       """,
     version: BuildInformation.version,
     subcommands: [
-      Serve.self, Validate.self, Inspect.self, Revalidate.self, BrakeCommand.self, FiguresCommand.self, Backup.self,
-      LedgerCommand.self, CatalogCommand.self, ImportCommand.self, ExportCommand.self, EraseCommand.self,
+      Serve.self, Validate.self, Inspect.self, Revalidate.self, BrakeCommand.self, NotificationsCommand.self,
+      FiguresCommand.self, Backup.self, LedgerCommand.self, CatalogCommand.self, ImportCommand.self, ExportCommand.self, EraseCommand.self,
       KeysCommand.self, InitCommand.self, Doctor.self, Health.self, Demo.self,
     ])
 

@@ -5,17 +5,27 @@ import Webhooks
 import YAML
 
 extension ServiceConfiguration {
-  /// The receivers of events.
-  static func webhooks(_ reader: inout ConfigurationReader) -> [WebhookEndpoint] {
+  /// The receivers of events, and those of Apple's notifications.
+  ///
+  /// - Parameter events: what is delivered is kept there.
+  static func webhooks(_ reader: inout ConfigurationReader, events: Events) -> [WebhookEndpoint] {
     let key = "webhooks"
     let rows = reader.mappings(
       key, "of {url, secret_file, …}",
       "Receivers of events: `{name, url, secret_file, events, format: countersign or revenuecat, private: true or false}`"
     )
+    let forwarding = "notifications.forward"
+    let forwards = reader.mappings(
+      forwarding, "of {url, …}",
+      "Receivers of Apple's notifications, which get each as Apple signed it: `{name, url, private: true or false}`")
+    if !forwards.isEmpty, events.age < WebhookSchedule.longestForwarding {
+      reader.problem("events.keep", "must be at least 8d with notifications.forward: the last attempt is a week after the first")
+    }
     var endpoints: [WebhookEndpoint] = []
-    for node in rows {
+    for (key, node) in rows.map({ (key, $0) }) + forwards.map({ (forwarding, $0) }) {
       let origin = reader.file.origin(of: key, line: node.line)
-      guard let endpoint = WebhookEndpoint(node, &reader, origin: origin) else { continue }
+      let made = WebhookEndpoint(node, &reader, origin: origin, isForward: key == forwarding)
+      guard let endpoint = made else { continue }
       if endpoints.contains(where: { $0.name == endpoint.name }) {
         reader.findings.problem(
           origin, "the name \(Quotation.of(endpoint.name)) is given twice; give each receiver its own")
@@ -28,12 +38,13 @@ extension ServiceConfiguration {
 }
 
 extension WebhookEndpoint {
-  /// One item of `webhooks`. Its URL is never quoted in a message: its path may be a secret.
-  fileprivate init?(_ node: Node, _ reader: inout ConfigurationReader, origin: String) {
-    let names = ["name", "url", "secret_file", "events", "format", "private"]
+  /// One item of `webhooks` or of `notifications.forward`. Its URL is never quoted in a message: its path may be a secret.
+  fileprivate init?(_ node: Node, _ reader: inout ConfigurationReader, origin: String, isForward: Bool) {
+    let names = ["name", "url", "private"] + (isForward ? [] : ["secret_file", "events", "format"])
     guard
       let members = reader.members(
-        of: node, known: names, required: ["url", "secret_file"], what: "a receiver", origin: origin)
+        of: node, known: names, required: isForward ? ["url"] : ["url", "secret_file"], what: "a receiver",
+        origin: origin)
     else { return nil }
     let problemsBefore = reader.findings.problems.count
     func text(_ name: String) -> String? { members[name]?.scalar?.string }
@@ -42,11 +53,17 @@ extension WebhookEndpoint {
     }
     let isPrivate = text("private").flatMap { reader.field($0, .flag, "private", origin: origin) } ?? false
     let url = text("url").flatMap { reader.field($0, .webhookURL(isPrivate: isPrivate), "url", origin: origin) }
-    let format =
+    let given =
       text("format").map { reader.field($0, ValueForm<Format>.choice, "format", origin: origin) } ?? .countersign
     let secrets = members["secret_file"].map { reader.secretFiles($0, .webhookSecret, origin: origin) } ?? []
     let events = members["events"].map { Self.events($0, &reader, origin: origin) } ?? []
-    guard reader.findings.problems.count == problemsBefore, let url, let format, !secrets.isEmpty else { return nil }
+    if given == .appStore {
+      reader.findings.problem(origin, "format app_store is for notifications.forward, and not to be given")
+    }
+    guard reader.findings.problems.count == problemsBefore, let url, let given, isForward || !secrets.isEmpty else {
+      return nil
+    }
+    let format = isForward ? .appStore : given
     let name = text("name") ?? Self.host(of: url)
     guard name.wholeMatch(of: /[A-Za-z0-9._:\-\[\]]{1,64}/) != nil else {
       reader.findings.problem(origin, "name must be up to 64 letters, digits and . _ - :")

@@ -103,7 +103,7 @@ struct ServiceConfiguration: Sendable {
         "Other services' interfaces to speak beside the native API: "
           + Dialect.allCases.map { "`\($0.rawValue)`" }.joined(separator: ", ")))
     revenueCat = RevenueCat(&reader)
-    webhooks = Self.webhooks(&reader)
+    webhooks = Self.webhooks(&reader, events: events)
     log = Log(&reader)
     if areComparable, dialects.contains(.verifyReceipt), appStore.sharedSecret == nil {
       reader.problem(

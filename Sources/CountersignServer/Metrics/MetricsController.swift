@@ -64,6 +64,7 @@ struct MetricsController: Sendable {
     }
     page.add(.downgradeBrakeEngaged, status.brake.isEngaged ? 1 : 0)
     page.add(.withheldByRules, Double(status.review.withheld))
+    addHistory(to: &page, now)
     page.add(.clockSkew, status.clock.skew ?? 0)
     page.add(.tlsCertificateExpiry, status.certificateEnd()?.timeIntervalSince1970)
     page.add(.buildInfo, 1, ("version", BuildInformation.version), ("swift", BuildInformation.swift))
@@ -76,6 +77,18 @@ struct MetricsController: Sendable {
     return Response(
       status: .ok, headers: [.contentType: ExpositionFormat.contentType, .cacheControl: "no-store"],
       body: .bytes(ByteBuffer(string: page.text)))
+  }
+
+  private func addHistory(to page: inout MetricsPage, _ now: Date) {
+    for (environment, statuses) in Dictionary(grouping: status.history.statuses, by: \.source.environment) {
+      let label = ("environment", environment.rawValue)
+      // Before the first time there is no age, and the start of the process tells.
+      if let oldest = statuses.compactMap(\.progress.through).min() {
+        page.add(.notificationHistoryAge, Self.age(oldest, now), label)
+      }
+      let gaps = statuses.compactMap { status.history.gap(of: $0, at: now) }
+      page.add(.notificationGap, gaps.map { $0.to.timeIntervalSince($0.from) }.reduce(0, +), label)
+    }
   }
 
   private func add(_ backlog: LedgerBacklog, to page: inout MetricsPage, _ now: Date) {

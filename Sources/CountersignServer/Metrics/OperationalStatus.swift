@@ -13,6 +13,7 @@ package struct OperationalStatus: Sendable {
   package var breakers: [(upstream: String, breaker: CircuitBreaker)]
   package var brake: DowngradeBrakeService
   package var review: RulesReview
+  package var history: NotificationHistory
   package var clock: ServiceClock
   /// `nil` where users' tokens are not checked by published keys.
   package var userKeys: RemoteKeySet?
@@ -23,7 +24,7 @@ package struct OperationalStatus: Sendable {
   package init(
     appStore: AppStoreHealth, profileStore: ProfileStoreHealth? = nil,
     breakers: [(upstream: String, breaker: CircuitBreaker)], brake: DowngradeBrakeService, review: RulesReview,
-    clock: ServiceClock, userKeys: RemoteKeySet? = nil, reserve: DiskReserve,
+    history: NotificationHistory, clock: ServiceClock, userKeys: RemoteKeySet? = nil, reserve: DiskReserve,
     certificateEnd: @escaping @Sendable () -> Date? = { nil }
   ) {
     self.appStore = appStore
@@ -31,6 +32,7 @@ package struct OperationalStatus: Sendable {
     self.breakers = breakers
     self.brake = brake
     self.review = review
+    self.history = history
     self.clock = clock
     self.userKeys = userKeys
     self.reserve = reserve

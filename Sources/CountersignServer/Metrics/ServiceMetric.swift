@@ -23,6 +23,8 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
   case serverAPIKeyRejected = "countersign_server_api_key_rejected"
   case deviceCheckKeyRejected = "countersign_device_check_key_rejected"
   case notifications = "countersign_notifications_total"
+  case notificationHistoryAge = "countersign_notification_history_age_seconds"
+  case notificationGap = "countersign_notification_gap_seconds"
   case revenueCatEvents = "countersign_revenuecat_events_total"
   case breakerOpen = "countersign_breaker_open"
   case breakerRefused = "countersign_breaker_refused_total"
@@ -91,6 +93,9 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
     case .deviceCheckKeyRejected: (.gauge, [], "1: Apple refused the key of DeviceCheck when it was last asked")
     case .notifications:
       (.counter, ["version", "outcome"], "Apple's server notifications, by outcome")
+    case .notificationHistoryAge:
+      (.gauge, ["environment"], "Time since Apple was last asked for missed notifications, of the app asked longest ago")
+    case .notificationGap: (.gauge, ["environment"], "Time of which Apple keeps no missed notifications, for thirty days")
     case .revenueCatEvents: (.counter, ["outcome"], "RevenueCat's webhook events, by outcome")
     case .breakerOpen: (.gauge, ["upstream"], "Circuit breaker: 0 closed, 0.5 half open, 1 open")
     case .breakerRefused: (.counter, ["upstream"], "Calls refused while the circuit breaker was open")

@@ -61,6 +61,7 @@ struct HealthController: Sendable {
     let isReady = finding.error == nil && appStore != .sharedSecretRejected
     let now = now()
     let backlog = finding.backlog
+    let history = operations.history.state(at: now)
     let outbox = backlog.map { backlog in
       Readiness.Outbox(
         depth: backlog.updates,
@@ -72,7 +73,8 @@ struct HealthController: Sendable {
       profileStore: operations.profileStore?.state.text ?? "none",
       outbox: operations.profileStore == nil ? nil : outbox, pendingReceipts: backlog?.pendingReceipts,
       downgradeBrake: operations.brake.isEngaged ? "engaged" : "released", withheldByRules: operations.review.withheld,
-      clock: operations.clock.skew == nil ? "ok" : "off", userKeys: operations.userKeys?.health.text)
+      clock: operations.clock.skew == nil ? "ok" : "off",
+      notificationHistory: history == .none ? nil : history.rawValue, userKeys: operations.userKeys?.health.text)
   }
 }
 

@@ -16,6 +16,8 @@ package struct ChangeEvent: Hashable, Sendable {
   package var entitlement: Entitlement?
   package var former: Entitlement?
   package var detail: Detail
+  /// A forwarded notification, as Apple signed it, where it was asked for and is still there.
+  package var payload: String?
   /// The begin of the period that the verdict is about, where it was asked for and its transaction is known.
   package var purchasedAt: Date?
 
@@ -48,6 +50,10 @@ package struct ChangeEvent: Hashable, Sendable {
     /// The app's own properties, a JSON object, and its ID of the event.
     package var properties: String?
     package var reportedID: String?
+    /// What a notification says.
+    package var notice: StoreNotice?
+    /// The UUID of a notification that is forwarded.
+    package var forwarded: String?
 
     package init() {}
   }

@@ -6,7 +6,7 @@ package import struct FoundationEssentials.Date
 extension Ledger {
   /// The events after a place, in their order. The place of the first one is above zero.
   package func changeEvents(after sequence: Int64, limit: Int) async throws(LedgerError) -> [ChangeEvent] {
-    try await readShort { tables in try tables.changeEvents(after: sequence, limit: limit) }
+    try await readShort { tables in try tables.changeEvents(after: sequence, limit: limit, shown: true) }
   }
 
   /// Keeps events that an app reports, in their order, and the variants that they say users saw first. One with an ID under

@@ -46,12 +46,18 @@ extension LedgerTables {
   }
 
   private static let eventsAfter = changeEvents(where: "change.type <> 'user.erased' ORDER BY change.sequence LIMIT ?")
+  private static let shownEventsAfter = changeEvents(
+    where: """
+      change.type <> 'user.erased' AND change.type <> 'apple.notification' ORDER BY change.sequence LIMIT ?
+      """)
   private static let eventsOfUser = changeEvents(
     where: "change.sequence <= ? AND change.user_id = ? ORDER BY change.sequence")
 
   /// The events after a place, in their order. Those of the type `user.erased` are nobody's any more: see `erase`.
-  func changeEvents(after sequence: Int64, limit: Int) throws -> [ChangeEvent] {
-    try all(Self.eventsAfter, sequence, max(0, limit), read: Self.changeEvent)
+  ///
+  /// - Parameter shown: whether those are left out that only forward a notification.
+  func changeEvents(after sequence: Int64, limit: Int, shown: Bool = false) throws -> [ChangeEvent] {
+    try all(shown ? Self.shownEventsAfter : Self.eventsAfter, sequence, max(0, limit), read: Self.changeEvent)
   }
 
   /// The events of an account between two places.

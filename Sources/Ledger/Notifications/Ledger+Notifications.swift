@@ -14,6 +14,11 @@ extension Ledger {
     try await engine.submit { tables in try NotificationOperation(entry: notification, tables: tables).run() }
   }
 
+  /// When the newest of Apple's notifications was received.
+  package func newestNotification() async throws(LedgerError) -> Date? {
+    try await read { tables in try tables.newestNotification() }
+  }
+
   /// Whether a payload is among the stored refused ones.
   package func hasRefused(_ payload: String) async throws(LedgerError) -> Bool {
     let digest = ReceiptDigest(of: payload)

@@ -26,6 +26,10 @@ package struct NotificationEntry: Sendable {
   package var evaluatedAt: Date
   package var evaluate: Evaluator
   package var nextCheck: NextCheck
+  /// What it says, for an event of its own; `nil` for one that the service acts on.
+  package var notice: StoreNotice?
+  /// Whether it is forwarded as it came.
+  package var isForwarded = false
   /// Until when the app's rows are claimed for the caller: see `LedgerEntry`.
   package var rowsClaimedUntil: Date?
 

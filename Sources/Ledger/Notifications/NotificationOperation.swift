@@ -22,7 +22,25 @@ struct NotificationOperation {
     case .unclaimed: try tables.append(entry, about: key, outcome: .unclaimed, user: nil)
     case .noted, .duplicate: try tables.append(entry, about: key, outcome: .noted, user: nil)
     }
+    try appendEvents(of: outcome, about: key)
     return outcome
+  }
+
+  /// The event of what the service does not act on, and the one that forwards the notification, in the order of the purchase.
+  private func appendEvents(of outcome: NotificationOutcome, about key: SubscriptionKey?) throws {
+    let recordedAt = try StoredForm.milliseconds(entry.receivedAt)
+    var detail = ChangeEvent.Detail()
+    if let notice = entry.notice, let type = EventType(ofNotification: notice.type) {
+      var user = UserID.nobody
+      if case .recorded(let owner, _) = outcome { user = owner }
+      detail.notice = notice
+      try tables.appendChangeEvent(type.rawValue, of: user, at: recordedAt, recordedAt: recordedAt, detail)
+    }
+    guard entry.isForwarded else { return }
+    detail = ChangeEvent.Detail()
+    detail.forwarded = entry.uuid
+    let purchase = key.map { UserID("\($0.environment.rawValue) \($0.originalTransactionID.rawValue)") } ?? .nobody
+    try tables.appendChangeEvent(EventType.forwarded, of: purchase, at: recordedAt, recordedAt: recordedAt, detail)
   }
 
   private func take(_ evidence: SubscriptionEvidence) throws -> NotificationOutcome {

@@ -591,11 +591,12 @@ struct LedgerSchema: Sendable {
 
   private static let changes = """
     -- Events for webhooks and readers, in order. user_id: the account's key. type: has a dot, or is the app's own.
+    -- user_id of apple.*: empty without a user; of apple.notification, which is forwarded, the purchase.
     -- former, verdict: the verdicts before and after, in event. data: what these do not tell. Old rows are deleted, but
     -- never the newest, so that no number is used twice.
     CREATE TABLE change_event (
       sequence INTEGER NOT NULL PRIMARY KEY,
-      user_id TEXT NOT NULL CHECK (user_id <> ''),
+      user_id TEXT NOT NULL CHECK (user_id <> '' OR substr(type, 1, 6) = 'apple.'),
       type TEXT NOT NULL CHECK (type <> ''),
       at INTEGER NOT NULL,
       recorded_at INTEGER NOT NULL,

@@ -33,19 +33,15 @@ extension Ledger {
   /// - Parameters:
   ///   - due: the most events that wait.
   ///   - fresh: the most events that were never sent to it.
-  ///   - withPurchaseDates: whether the events say when the period that they are about began.
+  ///   - addition: what the events have beside their own.
   package func webhookWork(
-    of name: String, dueAt now: Date, due: Int, fresh: Int, withPurchaseDates: Bool = false
+    of name: String, dueAt now: Date, due: Int, fresh: Int, adding addition: WebhookWork.Addition? = nil
   ) async throws(LedgerError) -> WebhookWork {
     try await readShort { tables in
       var work = try tables.webhookWork(of: name, dueAt: now, due: due, fresh: fresh)
-      guard withPurchaseDates else { return work }
-      for index in work.due.indices {
-        work.due[index].event.purchasedAt = try tables.purchaseDate(of: work.due[index].event)
-      }
-      for index in work.fresh.indices {
-        work.fresh[index].purchasedAt = try tables.purchaseDate(of: work.fresh[index])
-      }
+      guard let addition else { return work }
+      for index in work.due.indices { try tables.add(addition, to: &work.due[index].event) }
+      for index in work.fresh.indices { try tables.add(addition, to: &work.fresh[index]) }
       return work
     }
   }

@@ -86,6 +86,16 @@ extension LedgerTables {
     return work
   }
 
+  func add(_ addition: WebhookWork.Addition, to event: inout ChangeEvent) throws {
+    switch addition {
+    case .purchaseDates: event.purchasedAt = try purchaseDate(of: event)
+    case .payloads:
+      event.payload = try event.detail.forwarded.flatMap {
+        try first("SELECT payload FROM notification WHERE uuid = ?", $0, as: String?.self) ?? nil
+      }
+    }
+  }
+
   /// The begin of the period that an event is about: the purchase date of the transaction that decided.
   func purchaseDate(of event: ChangeEvent) throws -> Date? {
     guard let verdict = event.verdict,

@@ -16,7 +16,7 @@ package enum EventDocument {
       json.member("id", event.id)
       json.member("type", event.type)
       json.member("timestamp", event.at.rfc3339)
-      json.member("user_id", event.user.rawValue)
+      json.member("user_id", event.user == .nobody ? nil : event.user.rawValue)
       json.member("reported_id", ifPresent: event.detail.reportedID)
       if let type = EventType(rawValue: event.type) {
         json.object("data") { writeData(of: event, type, to: &$0) }
@@ -51,6 +51,9 @@ package enum EventDocument {
       json.member("environment", detail.purchase?.environment.rawValue)
       json.member("tier", event.entitlement?.tier.rawValue)
       json.member("status", event.entitlement?.status.rawValue)
+    case .priceIncrease, .priceChange, .consumptionRequest, .refundDeclined, .renewalExtended, .renewalExtension,
+      .metadataUpdate, .migration, .externalPurchaseToken, .consentRescinded, .otherNotification:
+      if let notice = detail.notice { write(notice, to: &json) }
     case .subscriptionStarted, .subscriptionRenewed, .renewalOff, .renewalOn, .billingIssue, .graceEnded,
       .subscriptionExpired, .subscriptionRefunded, .productChanged, .trialStarted, .trialConverted, .trialExpired:
       if let verdict = event.verdict { write(verdict, to: &json) }
@@ -60,6 +63,34 @@ package enum EventDocument {
         json.member("previous", raw: "null")
       }
     }
+  }
+
+  /// What a notification says, under Apple's names in our spelling; what it does not say is left out.
+  private static func write(_ notice: StoreNotice, to json: inout JSONWriter) {
+    json.member("notification_uuid", notice.uuid)
+    json.member("notification_type", notice.type)
+    json.member("subtype", ifPresent: notice.subtype)
+    json.member("environment", ifPresent: notice.environment)
+    json.member("bundle_id", ifPresent: notice.bundleID)
+    json.member("signed_at", ifPresent: notice.signedAt?.rfc3339)
+    json.member("product_id", ifPresent: notice.productID)
+    json.member("transaction_id", ifPresent: notice.transactionID)
+    json.member("original_transaction_id", ifPresent: notice.originalTransactionID)
+    json.member("previous_original_transaction_id", ifPresent: notice.previousOriginalTransactionID)
+    json.member("consumption_request_reason", ifPresent: notice.consumptionRequestReason)
+    json.member("price_increase_status", ifPresent: notice.priceIncreaseStatus.map { Int64($0) })
+    json.member("expires_at", ifPresent: notice.expiresAt?.rfc3339)
+    json.member("app_transaction_id", ifPresent: notice.appTransactionID)
+    json.member("external_purchase_id", ifPresent: notice.externalPurchaseID)
+    json.member("token_type", ifPresent: notice.tokenType)
+    json.member("token_created_at", ifPresent: notice.tokenCreatedAt?.rfc3339)
+    json.member("token_expires_at", ifPresent: notice.tokenExpiresAt?.rfc3339)
+    json.member("request_id", ifPresent: notice.requestID)
+    if let storefronts = notice.storefronts {
+      json.array("storefronts") { array in for one in storefronts { array.value(one) } }
+    }
+    json.member("succeeded", ifPresent: notice.succeeded)
+    json.member("failed", ifPresent: notice.failed)
   }
 
   private static func write(_ detail: ChangeEvent.Detail, to json: inout JSONWriter) {

@@ -30,7 +30,7 @@ import struct FoundationEssentials.Date
 enum RevenueCatDocument {
   /// Whether events of a type have a counterpart; of `subscription.transferred` only that of the new user has one.
   static func mayHave(_ type: String) -> Bool {
-    EventType(rawValue: type).map { ![.trialRefused, .limitReached].contains($0) } ?? false
+    EventType(rawValue: type).map { ![.trialRefused, .limitReached].contains($0) && !$0.isOfApple } ?? false
   }
 
   /// - Returns: `nil` for an event without a counterpart.
@@ -46,7 +46,10 @@ enum RevenueCatDocument {
     case .grantStarted, .grantEnded: return given(event, isStart: type == .grantStarted)
     case .trialStarted where event.detail.trial != nil: return given(event, isStart: true)
     case .trialExpired where event.detail.trial != nil: return given(event, isStart: false)
-    case .trialRefused, .limitReached: return nil
+    case .trialRefused, .limitReached, .priceIncrease, .priceChange, .consumptionRequest, .refundDeclined,
+      .renewalExtended, .renewalExtension, .metadataUpdate, .migration, .externalPurchaseToken, .consentRescinded,
+      .otherNotification:
+      return nil
     case .subscriptionStarted, .subscriptionRenewed, .renewalOff, .renewalOn, .billingIssue, .graceEnded,
       .subscriptionExpired, .subscriptionRefunded, .productChanged, .trialStarted, .trialConverted, .trialExpired:
       return event.verdict.map { purchase(event, type, $0) }

@@ -62,6 +62,8 @@ package struct NotificationReceiver: Sendable {
   var validator: ReceiptValidator
   /// Whether a password is our shared secret; compared in constant time.
   var isOurPassword: @Sendable (NotificationV1) -> Bool
+  /// Whether notifications are forwarded as they came.
+  var forwards = false
   var onOutcome: @Sendable (_ version: Int, Outcome) -> Void = { _, _ in }
   /// The limit of unsigned notifications that are kept and logged.
   var unproven = Occasional(most: 20, every: .seconds(60))
@@ -91,7 +93,20 @@ package struct NotificationReceiver: Sendable {
 
   // MARK: - Version 2
 
-  private func receive(signed payload: String, _ logger: Logger) async throws(Failure) -> Reception {
+  /// Records one out of Apple's history. It is evaluated as of its signature, so that everything it tells comes out as it
+  /// would have then.
+  func receive(missed payload: String, logger: Logger) async throws(Failure) -> Reception {
+    let reception = try await receive(signed: payload, isMissed: true, logger)
+    onOutcome(2, reception.outcome)
+    return reception
+  }
+
+  /// When a notification says that it was signed; it is not verified.
+  static func signedAt(_ payload: String) -> Date { SignedNotification.claimedDate(of: payload) ?? .distantPast }
+
+  private func receive(
+    signed payload: String, isMissed: Bool = false, _ logger: Logger
+  ) async throws(Failure) -> Reception {
     let verified: VerifiedNotification
     do throws(SignedDataError) {
       verified = try await verify(payload)
@@ -109,7 +124,7 @@ package struct NotificationReceiver: Sendable {
       return try await refuse(
         Array(payload.utf8), .refused, foreign, logger, isSigned: true, uuid: notification.uuid)
     }
-    let entry = entry(of: verified, payload)
+    let entry = entry(of: verified, payload, isMissed: isMissed)
     let outcome = try await consult(await ledger.record(entry), or: Failure.ledgerUnavailable)
     var reception = await follow(outcome, logger)
     reception.uuid = notification.uuid
@@ -140,19 +155,52 @@ package struct NotificationReceiver: Sendable {
     return nil
   }
 
-  private func entry(of verified: VerifiedNotification, _ payload: String) -> NotificationEntry {
+  private func entry(
+    of verified: VerifiedNotification, _ payload: String, isMissed: Bool
+  ) -> NotificationEntry {
     let notification = verified.notification
     let now = verdicts.now()
     let history = verified.history()
+    let evaluatedAt = history?.evaluatedAt ?? now
     let evidence = history?.evidence() ?? []
-    return NotificationEntry(
-      uuid: notification.uuid ?? Self.uuid(ofPayload: payload), type: notification.type, subtype: notification.subtype,
+    let uuid = notification.uuid ?? Self.uuid(ofPayload: payload)
+    var entry = NotificationEntry(
+      uuid: uuid, type: notification.type, subtype: notification.subtype,
       environment: verified.environment, bundleID: verified.bundleID, signedAt: verified.signedDate, receivedAt: now,
       payload: payload, evidence: evidence, proof: proof(of: verified), claimant: claimant(of: evidence),
       makesClaimant: verdicts.accountTokenIsUserID,
-      evaluatedAt: max(history?.evaluatedAt ?? now, now), evaluate: verdicts.evaluate,
+      evaluatedAt: isMissed ? evaluatedAt : max(evaluatedAt, now), evaluate: verdicts.evaluate,
       nextCheck: verdicts.nextCheck,
       rowsClaimedUntil: verdicts.rowsClaim)
+    if EventType(ofNotification: notification.type) != nil { entry.notice = notice(of: verified, uuid) }
+    entry.isForwarded = forwards
+    return entry
+  }
+
+  private func notice(of verified: VerifiedNotification, _ uuid: String) -> StoreNotice {
+    let notification = verified.notification
+    let transaction = verified.transaction?.transaction
+    var notice = StoreNotice(uuid: uuid, type: notification.type)
+    notice.subtype = notification.subtype
+    notice.environment = verified.environment?.rawValue
+    notice.bundleID = verified.bundleID?.rawValue
+    notice.signedAt = verified.signedDate
+    notice.productID = transaction?.purchase.productID.rawValue ?? notification.summary?.productID
+    notice.transactionID = transaction?.purchase.transactionID.rawValue
+    notice.originalTransactionID = transaction?.purchase.originalTransactionID.rawValue
+    notice.previousOriginalTransactionID = transaction?.previousOriginalTransactionID
+    notice.expiresAt = transaction?.purchase.expiresDate
+    notice.consumptionRequestReason = notification.consumptionRequestReason
+    notice.priceIncreaseStatus = verified.renewalInfo?.renewalInfo.priceIncreaseStatus
+    notice.appTransactionID = notification.signedAppTransactionInfo
+      .flatMap { try? signedData.appTransaction($0, now: verdicts.now()) }?.transaction.originalPurchase.appTransactionID
+    let external = notification.externalPurchase
+    (notice.externalPurchaseID, notice.tokenType) = (external?.id, external?.tokenType)
+    (notice.tokenCreatedAt, notice.tokenExpiresAt) = (external?.createdAt, external?.expiresAt)
+    let summary = notification.summary
+    (notice.requestID, notice.storefronts) = (summary?.requestID, summary?.storefronts)
+    (notice.succeeded, notice.failed) = (summary?.succeeded, summary?.failed)
+    return notice
   }
 
   /// A substitute for a UUID that Apple did not give: the digest of the payload, which is the same when it is signed again.

@@ -23,6 +23,8 @@ struct RecheckScheduler: Service {
   var now: @Sendable () -> Date
   /// Whether calls to Apple are useless now: claims are not spent on an outage.
   var isAppleAway: @Sendable () -> Bool
+  /// Whether what was missed before the start is known: asked first, Apple would only tell how it ended.
+  var mayBegin: @Sendable () -> Bool = { true }
   var pacer: Pacer
   /// The pause after a sweep that found nothing.
   var pause: Duration = .seconds(1)
@@ -54,6 +56,7 @@ struct RecheckScheduler: Service {
   /// - Returns: the number of subscriptions asked about, or of users evaluated again.
   func sweep() async -> Int {
     guard !isAppleAway() else { return await endHolds() }
+    guard mayBegin() else { return 0 }
     let due: [Recheck]
     do throws(LedgerError) {
       due = try await ledger.claimRechecks(dueAt: now(), limit: Self.batch)

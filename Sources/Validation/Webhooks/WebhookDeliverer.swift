@@ -1,4 +1,5 @@
 import Entitlements
+import JSON
 package import Ledger
 package import Logging
 import Resilience
@@ -117,7 +118,7 @@ package struct WebhookDeliverer: Service {
     do throws(LedgerError) {
       var work = try await ledger.webhookWork(
         of: endpoint.name, dueAt: start, due: isProbing ? 1 : Self.dueBatch, fresh: Self.freshBatch,
-        withPurchaseDates: endpoint.format == .revenuecat)
+        adding: endpoint.format.addition)
       guard work.isEnabled, !work.due.isEmpty || !work.fresh.isEmpty else { return false }
       if isProbing { choose(from: &work, for: endpoint, after: pace.failures) }
       let (results, isGone) = await send(work, to: endpoint)
@@ -269,7 +270,9 @@ package struct WebhookDeliverer: Service {
       return (.failed(attempts: attempts, due: now(), problem: "http_410"), .gone)
     case .failed(let problem, let retryAfter):
       metadata["problem"] = "\(problem)"
-      guard let pause = WebhookSchedule.pause(after: attempts, retryAfter: retryAfter, jitter: jitter) else {
+      guard let pause = WebhookSchedule.pause(
+        after: attempts, in: endpoint.format, retryAfter: retryAfter, jitter: jitter)
+      else {
         logger.error("an event was given up: it can be redelivered", metadata: metadata)
         return (.dead(attempts: attempts, problem: problem), .dead)
       }
@@ -280,8 +283,21 @@ package struct WebhookDeliverer: Service {
 
   private func document(of event: ChangeEvent, for endpoint: WebhookEndpoint) -> [UInt8]? {
     switch endpoint.format {
-    case .countersign: EventDocument.json(of: event)
+    case .countersign: event.type == EventType.forwarded ? nil : EventDocument.json(of: event)
     case .revenuecat: RevenueCatDocument.json(of: event)
+    // The text went with the user whom it named, or was too long to keep.
+    case .appStore:
+      event.payload.map { payload in JSONWriter.object { json in json.member("signedPayload", payload) } }
+    }
+  }
+}
+
+extension WebhookEndpoint.Format {
+  fileprivate var addition: WebhookWork.Addition? {
+    switch self {
+    case .countersign: nil
+    case .revenuecat: .purchaseDates
+    case .appStore: .payloads
     }
   }
 }
@@ -289,6 +305,10 @@ package struct WebhookDeliverer: Service {
 extension WebhookEndpoint {
   /// Whether events of a type are for the receiver: it wants them, and its format may have them.
   package func takes(_ type: String) -> Bool {
-    wants(type) && (format == .countersign || RevenueCatDocument.mayHave(type))
+    switch format {
+    case .countersign: wants(type) && type != EventType.forwarded
+    case .revenuecat: wants(type) && RevenueCatDocument.mayHave(type)
+    case .appStore: type == EventType.forwarded
+    }
   }
 }

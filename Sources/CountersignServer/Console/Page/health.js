@@ -50,6 +50,12 @@ function userKeys(text) {
     : [state === 'stale' ? 'warn' : 'bad', state, cause ? `The last problem was ${cause}.` : '']
 }
 
+const histories = {
+  ok: ['good', 'asked for'],
+  behind: ['bad', 'cannot be asked for', 'Apple has not said for two days what did not arrive: see countersign notifications.'],
+  gap: ['bad', 'lost', 'What was missed is older than Apple keeps: see countersign notifications.'],
+}
+
 function brake(state) {
   if (state.downgrade_brake === 'engaged') return ['bad', 'engaged', 'The banner above says why, and releases it.']
   if (state.withheld_by_rules > 0) {
@@ -71,6 +77,7 @@ function rows(state) {
     row('Downgrade brake', ...brake(state)),
     row('Clock', ...(state.clock === 'ok' ? ['good', 'right']
       : ['bad', 'off', 'It differs from Apple’s: set the machine’s clock by NTP.'])),
+    state.notification_history ? row('Missed notifications', ...(histories[state.notification_history] || [''])) : null,
     state.user_keys ? row('Keys of users’ tokens', ...userKeys(state.user_keys)) : null,
   ].filter(Boolean)
 }
