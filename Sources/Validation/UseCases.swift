@@ -38,7 +38,8 @@ package struct UseCases: Sendable {
   package init(
     validator: ReceiptValidator, plans: Plans, trials: Trials.Settings, brake: DowngradeBrakeService,
     review: RulesReview, clock: ServiceClock, isOurPassword: @escaping @Sendable (NotificationV1) -> Bool,
-    forwardsNotifications: Bool, onNotification: @escaping @Sendable (_ version: Int, NotificationReceiver.Outcome) -> Void,
+    forwardsNotifications: Bool,
+    onNotification: @escaping @Sendable (_ version: Int, NotificationReceiver.Outcome) -> Void,
     revenueCat: (keyring: RevenueCatKeyring, onOutcome: @Sendable (RevenueCatReceiver.Outcome) -> Void)?
   ) {
     let (ledger, verdicts, gateway) = (validator.ledger, validator.verdicts, validator.gateway)

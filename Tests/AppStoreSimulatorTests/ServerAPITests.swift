@@ -223,7 +223,9 @@ struct ServerAPITests {
       #expect(try type(path) == "application/json")
     }
     #expect(try type(Self.base + "480000000990000") == "application/json")
-    #expect(try type("/inApps/v1/notifications/test", method: "POST") == "application/json")
+    for path in ["test", "history"] {
+      #expect(try type("/inApps/v1/notifications/" + path, method: "POST") == "application/json")
+    }
     for trouble in [Trouble.serverAPIRetryable, .serverAPINotFoundRetryable, .serverAPIRateLimited] {
       store.troubles.set(trouble, count: 1, environment: nil)
       #expect(try type(Self.base + id) == "application/json", "\(trouble)")
@@ -235,9 +237,52 @@ struct ServerAPITests {
     let store = try Store()
     #expect(try store.get("/inApps/v1/messaging/x").status == 404)
     #expect(try store.get("/inApps/v1/subscriptions/480000000010000", method: "POST").json.isEmpty)
-    let test = try store.get("/inApps/v1/notifications/test", method: "POST")
-    #expect(test.status == 200)
-    #expect(UUID(uuidString: test.json.text("testNotificationToken") ?? "") != nil)
+  }
+
+  @Test("the history has what was posted, page by page, and says how it fared")
+  func notificationHistory() async throws {
+    let store = try Store()
+    let path = "/inApps/v1/notifications/history"
+    func ask(
+      _ body: String, token: String? = nil
+    ) throws -> (status: Int, headers: [(String, String)], json: [String: Any]) {
+      try store.get(path, token.map { [("paginationToken", $0)] } ?? [], method: "POST", body: body)
+    }
+    func window(_ from: Int, _ to: Int, _ more: String = "") -> String {
+      "{\"startDate\":\(noon.adding(days: from).milliseconds),\"endDate\":\(noon.adding(days: to).milliseconds)\(more)}"
+    }
+    let inbox = try await Inbox.open()
+    inbox.answer(with: 200)
+    store.delivery.deliver(to: try PlainHTTPURL(checking: inbox.url))
+    for subscriber in 1...25 {
+      _ = try store.issuer.issueTransaction(
+        ReceiptOrder(scenario: .subscriber, subscriber: Int64(subscriber)), at: noon)
+    }
+    store.clock.advance(milliseconds: 31 * Timestamp.day + 1)
+    store.delivery.catchUp()
+    #expect(await store.delivery.attempts().count == 50)
+    store.clock.set(noon)
+    let first = try ask(window(0, 32)).json
+    let items = first.objects("notificationHistory")
+    #expect(items.count == 20 && first["hasMore"] as? Bool == true)
+    #expect(items.first?.objects("sendAttempts").first?.text("sendAttemptResult") == "SUCCESS")
+    let token = try #require(first.text("paginationToken"))
+    #expect(try ask(window(0, 32), token: token).json.objects("notificationHistory").count == 20)
+    #expect(try ask(window(0, 32, #","onlyFailures":true"#)).json.objects("notificationHistory").isEmpty)
+    #expect(try ask(window(31, 32)).json.objects("notificationHistory").count == 20)
+    #expect(try ask(window(0, 32, #","notificationType":"DID_RENEW""#)).json["hasMore"] as? Bool == true)
+    await inbox.close()
+    store.delivery.deliver(to: nil)
+    for (body, code) in [
+      ("none", 4_000_000), ("{}", 4_000_015), (#"{"startDate":1}"#, 4_000_016), (window(-181, 0), 4_000_012),
+      (window(0, 0), 4_000_013), (window(-1, 0, #","transactionId":"1","notificationType":"TEST""#), 4_000_019),
+    ] {
+      let answer = try ask(body)
+      #expect(answer.status == 400 && answer.json["errorCode"] as? Int == code, "\(body)")
+    }
+    #expect(try ask(window(-1, 0), token: "none").json["errorCode"] as? Int == 4_000_014)
+    #expect(try store.get("/inApps/v1/notifications/test", method: "POST").json["errorCode"] as? Int == 4_040_007)
+    #expect(try store.get("/inApps/v1/notifications/test/none").json["errorCode"] as? Int == 4_040_008)
   }
 
   @Test("calls are counted by endpoint, store and transaction, apart from verifyReceipt's")

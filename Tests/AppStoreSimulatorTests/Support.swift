@@ -1,5 +1,6 @@
 import Crypto
 import Foundation
+import Logging
 import SwiftASN1
 import TestSupport
 import Testing
@@ -77,17 +78,21 @@ struct Store {
   let serverAPI: ServerAPI
   let deviceCheck: DeviceCheckAPI
   let notifications: NotificationWriter
+  let delivery: NotificationDelivery
 
   init() throws {
     let pki = try DevelopmentPKI()
     issuer = ReceiptIssuer(pki: pki)
+    notifications = NotificationWriter(signer: pki.signedData)
+    delivery = NotificationDelivery(
+      customers: issuer.customers, writer: notifications, clock: clock, logger: Logger(label: "tests"))
     serverAPI = ServerAPI(
       customers: issuer.customers, signer: pki.signedData,
-      tokens: try DeveloperTokens(startedAt: noon, realNow: { noon }), clock: clock, troubles: troubles, calls: calls)
+      tokens: try DeveloperTokens(startedAt: noon, realNow: { noon }), clock: clock, troubles: troubles, calls: calls,
+      delivery: delivery, notifications: notifications)
     deviceCheck = DeviceCheckAPI(
       devices: DeviceBitsRegistry(), tokens: try TeamTokens(startedAt: noon, realNow: { noon }), clock: clock,
       troubles: troubles, calls: calls)
-    notifications = NotificationWriter(signer: pki.signedData)
     verifyReceipt = VerifyReceipt(
       issuer: issuer, clock: clock, troubles: troubles, calls: calls, sharedSecret: "simulator")
   }
@@ -104,12 +109,12 @@ struct Store {
   /// Asks the Server API with a good token.
   func get(
     _ path: String, _ query: [(String, String)] = [], in environment: StoreEnvironment = .production,
-    method: String = "GET", token: DeveloperToken = DeveloperToken()
+    method: String = "GET", body: String = "", token: DeveloperToken = DeveloperToken()
   ) throws -> (status: Int, headers: [(String, String)], json: [String: Any]) {
     let answer = serverAPI.answer(
       ServerAPI.Call(
         method: method, path: path, query: query.map { (name: $0.0, value: $0.1) },
-        authorization: "Bearer " + (try token.signed()), environment: environment))
+        authorization: "Bearer " + (try token.signed()), environment: environment, body: Array(body.utf8)))
     let json = try? JSONSerialization.jsonObject(with: Data(answer.body)) as? [String: Any]
     return (answer.httpStatus, answer.headers, json ?? [:])
   }

@@ -165,6 +165,9 @@ import Testing
     for type in EventType.allCases {
       #expect(type.rawValue.wholeMatch(of: /[a-z]+\.[a-z_]+/) != nil)
     }
-    #expect(EventType.allCases.count == 17)
+    #expect(EventType.allCases.count == 28)
+    #expect(EventType(ofNotification: "DID_RENEW") == nil && EventType(ofNotification: "TEST") == nil)
+    #expect(EventType(ofNotification: "RESCIND_CONSENT") == .consentRescinded)
+    #expect(EventType(ofNotification: "NOTIFICATION") == .otherNotification)
   }
 }

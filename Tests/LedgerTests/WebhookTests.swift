@@ -58,7 +58,7 @@ import Testing
       _ = try await ledger.record(entry("ben", [evidence("2", expires: 1_000)], evaluate: rules))
       try await events(ledger, of: "anna")
       func begins() async throws -> [Date?] {
-        let work = try await ledger.webhookWork(of: "shop", dueAt: at(100), due: 10, fresh: 10, withPurchaseDates: true)
+        let work = try await ledger.webhookWork(of: "shop", dueAt: at(100), due: 10, fresh: 10, adding: .purchaseDates)
         return (work.due.map(\.event) + work.fresh).map(\.purchasedAt)
       }
       #expect(try await begins() == [at(-100), at(900), at(1_900), at(-100), nil])

@@ -117,7 +117,8 @@ private func build(
     appStore: appStore.health, profileStore: writeBack?.health,
     breakers: appStore.allBreakers
       + (profileStore.map { [(upstream: "profile_store", breaker: $0.breaker)] } ?? []),
-    brake: brake, review: review, history: useCases.history, clock: environment.clock, userKeys: userTokens?.verifier.keySet,
+    brake: brake, review: review, history: useCases.history, clock: environment.clock,
+    userKeys: userTokens?.verifier.keySet,
     reserve: DiskReserve(share: Double(configuration.ledger.reserve) / 100) { [place = configuration.ledger.place] in
       place.freeShareOfDisk
     },

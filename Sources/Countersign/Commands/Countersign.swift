@@ -31,7 +31,8 @@ struct Countersign: AsyncParsableCommand {
     version: BuildInformation.version,
     subcommands: [
       Serve.self, Validate.self, Inspect.self, Revalidate.self, BrakeCommand.self, NotificationsCommand.self,
-      FiguresCommand.self, Backup.self, LedgerCommand.self, CatalogCommand.self, ImportCommand.self, ExportCommand.self, EraseCommand.self,
+      FiguresCommand.self, Backup.self, LedgerCommand.self, CatalogCommand.self, ImportCommand.self, ExportCommand.self,
+      EraseCommand.self,
       KeysCommand.self, InitCommand.self, Doctor.self, Health.self, Demo.self,
     ])
 

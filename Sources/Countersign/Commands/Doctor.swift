@@ -24,6 +24,7 @@ struct Doctor: AsyncParsableCommand {
         countersign doctor --config countersign.yaml
         countersign doctor --json
         countersign doctor --receipt receipt.b64
+        countersign doctor --test-notification
       """)
 
   @OptionGroup var options: ConfigurationOptions
@@ -31,6 +32,9 @@ struct Doctor: AsyncParsableCommand {
   @Option(
     name: .long, help: "A file with the receipt of a subscription, to prove the shared secret; '-' is standard input.")
   var receipt: String?
+
+  @Flag(name: .long, help: "Have Apple post a test notification for each app and store, and say how it fared.")
+  var testNotification = false
 
   @Flag(name: .long, help: "Print JSON.")
   var json = false
@@ -62,7 +66,8 @@ struct Doctor: AsyncParsableCommand {
       }
     }
     let checkup = Checkup(
-      configuration: configuration, receipt: submitted, openFileLimit: ProcessStatistics.current().maxFiles)
+      configuration: configuration, receipt: submitted, testsNotifications: testNotification,
+      openFileLimit: ProcessStatistics.current().maxFiles)
     try CheckupReport(await checkup.run()).finish(json: json)
   }
 }

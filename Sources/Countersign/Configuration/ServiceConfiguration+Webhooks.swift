@@ -19,7 +19,8 @@ extension ServiceConfiguration {
       forwarding, "of {url, …}",
       "Receivers of Apple's notifications, which get each as Apple signed it: `{name, url, private: true or false}`")
     if !forwards.isEmpty, events.age < WebhookSchedule.longestForwarding {
-      reader.problem("events.keep", "must be at least 8d with notifications.forward: the last attempt is a week after the first")
+      reader.problem(
+        "events.keep", "must be at least 8d with notifications.forward: the last attempt is a week after the first")
     }
     var endpoints: [WebhookEndpoint] = []
     for (key, node) in rows.map({ (key, $0) }) + forwards.map({ (forwarding, $0) }) {

@@ -27,6 +27,8 @@ struct Checkup: Sendable {
   var configuration: ServiceConfiguration
   /// A receipt with a subscription to send to Apple; `nil`: the newest in the ledger.
   var receipt: String?
+  /// Whether Apple is asked to post test notifications.
+  var testsNotifications = false
   var openFileLimit: Double?
   /// The machine's clock.
   var now: @Sendable () -> Date = { Date() }
@@ -34,7 +36,7 @@ struct Checkup: Sendable {
   func run() async -> [Finding] {
     let checks: [@Sendable () async -> [Finding]] = [
       appStoreFindings, serverAPIFindings, ledgerFindings, catalogFindings, profileStoreFindings, callerFindings,
-      serviceFindings, missingFindings,
+      serviceFindings, missingFindings, testNotificationFindings,
     ]
     // Not `async let`: compilers before 6.3.1 free its memory in a wrong order, which ends the process
     // (https://github.com/swiftlang/swift/issues/81771).

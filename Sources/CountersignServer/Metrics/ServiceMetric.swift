@@ -94,8 +94,12 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
     case .notifications:
       (.counter, ["version", "outcome"], "Apple's server notifications, by outcome")
     case .notificationHistoryAge:
-      (.gauge, ["environment"], "Time since Apple was last asked for missed notifications, of the app asked longest ago")
-    case .notificationGap: (.gauge, ["environment"], "Time of which Apple keeps no missed notifications, for thirty days")
+      (
+        .gauge, ["environment"],
+        "Time since Apple was last asked for missed notifications, of the app asked longest ago"
+      )
+    case .notificationGap:
+      (.gauge, ["environment"], "Time of which Apple keeps no missed notifications, for thirty days")
     case .revenueCatEvents: (.counter, ["outcome"], "RevenueCat's webhook events, by outcome")
     case .breakerOpen: (.gauge, ["upstream"], "Circuit breaker: 0 closed, 0.5 half open, 1 open")
     case .breakerRefused: (.counter, ["upstream"], "Calls refused while the circuit breaker was open")

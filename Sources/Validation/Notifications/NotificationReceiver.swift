@@ -192,8 +192,10 @@ package struct NotificationReceiver: Sendable {
     notice.expiresAt = transaction?.purchase.expiresDate
     notice.consumptionRequestReason = notification.consumptionRequestReason
     notice.priceIncreaseStatus = verified.renewalInfo?.renewalInfo.priceIncreaseStatus
-    notice.appTransactionID = notification.signedAppTransactionInfo
-      .flatMap { try? signedData.appTransaction($0, now: verdicts.now()) }?.transaction.originalPurchase.appTransactionID
+    notice.appTransactionID =
+      notification.signedAppTransactionInfo
+      .flatMap { try? signedData.appTransaction($0, now: verdicts.now()) }?.transaction.originalPurchase
+      .appTransactionID
     let external = notification.externalPurchase
     (notice.externalPurchaseID, notice.tokenType) = (external?.id, external?.tokenType)
     (notice.tokenCreatedAt, notice.tokenExpiresAt) = (external?.createdAt, external?.expiresAt)

@@ -270,8 +270,9 @@ package struct WebhookDeliverer: Service {
       return (.failed(attempts: attempts, due: now(), problem: "http_410"), .gone)
     case .failed(let problem, let retryAfter):
       metadata["problem"] = "\(problem)"
-      guard let pause = WebhookSchedule.pause(
-        after: attempts, in: endpoint.format, retryAfter: retryAfter, jitter: jitter)
+      guard
+        let pause = WebhookSchedule.pause(
+          after: attempts, in: endpoint.format, retryAfter: retryAfter, jitter: jitter)
       else {
         logger.error("an event was given up: it can be redelivered", metadata: metadata)
         return (.dead(attempts: attempts, problem: problem), .dead)

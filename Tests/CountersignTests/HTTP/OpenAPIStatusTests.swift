@@ -111,6 +111,8 @@ import TestSupport
       Ask(method: .get, path: "/v1/webhooks"), Ask(method: .get, path: "/v1/webhooks/dead?webhook=shop"),
       Ask(method: .post, path: "/v1/webhooks/redeliver", body: #"{"webhook":"shop"}"#),
       Ask(method: .get, path: "/v1/notifications/refused", key: support),
+      Ask(method: .get, path: "/v1/notifications/history", key: support),
+      Ask(method: .post, path: "/v1/notifications/history", body: #"{"since":"2020-01-01T00:00:00Z"}"#),
       Ask(method: .get, path: "/v1/figures"), Ask(method: .get, path: "/v1/figures?from=never"),
       Ask(method: .get, path: "/v1/experiments"), Ask(method: .get, path: "/v1/experiments?from=never"),
       Ask(method: .get, path: "/v1/revalidations"), Ask(method: .get, path: "/v1/status"),

@@ -72,6 +72,25 @@ import Testing
 
   // MARK: - Apple
 
+  @Test func `Apple's test notification is told with how it fared, where it is asked for`() async throws {
+    try await SimulatedStore.run(at: Self.start) { store in
+      let deployment = try Deployment(store.apple())
+      #expect(await deployment.checkup().testNotificationFindings().isEmpty)
+      func outcome() async -> [String] {
+        var checkup = deployment.checkup()
+        checkup.testsNotifications = true
+        return texts(await checkup.testNotificationFindings(), "notifications.production")
+      }
+      #expect(await outcome().first?.hasPrefix("warning: com.example.app has no URL for them") == true)
+      try await WebhookReceiver.running { receiver in
+        try store.simulator.deliverNotifications(to: receiver.url)
+        #expect(await outcome() == ["ok: Apple's test of com.example.app arrived"])
+        receiver.answer(500)
+        #expect(await outcome().first?.contains("did not arrive (UNSUCCESSFUL_HTTP_RESPONSE_CODE)") == true)
+      }
+    }
+  }
+
   @Test func `the key of the Server API is shown to both stores, and each says whether it takes it`() async throws {
     let production = "app_store.server_api.production_url"
     let sandbox = "app_store.server_api.sandbox_url"

@@ -38,6 +38,7 @@ struct RunningService: Sendable {
   /// - Parameters:
   ///   - apple: where production and sandbox are played, and the CA to trust for it.
   ///   - settings: lines of YAML by section, in place of the defaults below.
+  ///   - asksForMissed: whether Apple is asked for missed notifications at the start; it counts as calls.
   ///   - bodyPatience: how long nothing of a body may come.
   ///   - clock: in place of one whose time and uptime both go as `now` says.
   static func run<Result: Sendable>(
@@ -45,7 +46,7 @@ struct RunningService: Sendable {
     jobPause: Duration = .milliseconds(20),
     now: @escaping @Sendable () -> Date = { Date(timeIntervalSince1970: 1_718_452_800) },
     clock: ServiceClock? = nil,
-    bodyPatience: TimeAmount = BodyPace.usualPatience,
+    bodyPatience: TimeAmount = BodyPace.usualPatience, asksForMissed: Bool = false,
     body: @Sendable (RunningService) async throws -> Result
   ) async throws -> Result {
     let directory = given ?? FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
@@ -72,7 +73,7 @@ struct RunningService: Sendable {
         jobPause: jobPause,
         onListening: { listening.yield($0.port ?? 0) },
         onAdminListening: { adminListening.yield($0.port ?? 0) },
-        bodyPatience: bodyPatience,
+        bodyPatience: bodyPatience, asksForMissed: asksForMissed,
         // Each look is a look of its own.
         readinessLifetime: .zero,
         certificatePause: .milliseconds(20)))
@@ -205,6 +206,8 @@ struct Settings: Sendable {
   var revenueCat: [String: [String]] = [:]
   /// Receivers of events, the members of an item each; their secrets are in files that each of them gets.
   var webhooks: [String] = []
+  /// `notifications.forward`, the members of an item each.
+  var forwards: [String] = []
   var webhookSecrets: [String] = []
   var bundleIDs = ["com.example.app"]
   var tiers = ["free", "pro", "premium"]
@@ -295,6 +298,9 @@ struct Settings: Sendable {
       ? ""
       : "webhooks:\n"
         + webhooks.map { "  - { \($0), secret_file: [\(secretPaths.joined(separator: ", "))] }\n" }.joined()
+    let forwards =
+      forwards.isEmpty
+      ? "" : "notifications:\n  forward:\n" + forwards.map { "    - { \($0) }\n" }.joined()
     let dialects = dialects.isEmpty ? "" : "dialects: [\(dialects.joined(separator: ", "))]\n"
     let jwt =
       jwt.isEmpty
@@ -314,7 +320,7 @@ struct Settings: Sendable {
           - { name: desk, role: support, sha256: \(Self.sha256(RunningService.supportKey)) }
           - { name: owner, roles: [service, support], sha256: \(Self.sha256(RunningService.ownerKey)) }
       \(keys)\(jwt)\(lines(signing))log: { level: trace }
-      \(dialects)\(webhooks)\(optional)
+      \(dialects)\(webhooks)\(forwards)\(optional)
       """
   }
 }

@@ -1,0 +1,191 @@
+import Foundation
+import HTTPTransport
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+
+/// Apple's notifications, sent on as they came, and the events of what the service does not act on.
+@Suite struct ForwardingTests {
+  static let start = Date(timeIntervalSince1970: 1_718_452_800.123456789)
+
+  private static func payload(_ request: TestRequest) throws -> String {
+    try #require(JSONSerialization.jsonObject(with: Data(request.body)) as? [String: String])["signedPayload"] ?? ""
+  }
+
+  private static func uuid(_ payload: String) throws -> String {
+    let part = try #require(payload.split(separator: ".").dropFirst().first)
+    let bytes = try #require(SignedDataSigner.decode(part))
+    let members = try #require(try JSONSerialization.jsonObject(with: Data(bytes)) as? [String: Any])
+    return try #require(members["notificationUUID"] as? String)
+  }
+
+  @Test func `a receiver gets each as Apple signed it, once, in the order of its purchase`() async throws {
+    let clock = MovingClock(Self.start)
+    try await WebhookReceiver.running { receiver in
+      var settings = Settings()
+      settings.forwards = ["name: other, url: \(receiver.url)/apple, private: true"]
+      try await RunningService.besideStore(at: Self.start, settings: settings, now: { clock.date }) { service, store in
+        var told: [SimulatedNotification] = []
+        for subscriber in 1...3 {
+          let signed = try store.simulator.issueTransaction(.renewalOff, subscriber: Int64(subscriber))
+          if subscriber == 1 { _ = try await service.validate(signed.signedTransaction) }
+          told += try store.simulator.notifications(of: signed.originalTransactionID)
+        }
+        for one in told + told { #expect(try await service.notify(one).status == 200) }
+        #expect(try await service.notify(#"{"signedPayload":"forged"}"#).status == 200)
+        try await eventually { receiver.requests.count >= told.count }
+        let came = try receiver.requests.map(Self.payload)
+        #expect(Set(came) == Set(told.map(\.signedPayload)) && came.count == told.count)
+        for id in Set(told.map(\.originalTransactionID)) {
+          let own = told.filter { $0.originalTransactionID == id }.map(\.signedPayload)
+          #expect(came.filter { own.contains($0) } == own)
+        }
+        #expect(receiver.requests.allSatisfy { $0.target == "/apple" && $0.header("webhook-signature") == nil })
+        #expect(!(try await service.send(.get, "/v1/events").text.contains("apple.notification")))
+        #expect(try await service.send(.get, "/v1/webhooks").text.contains(#""format":"app_store""#))
+      }
+    }
+  }
+
+  @Test func `what fails is sent again as Apple does it, and others go on`() async throws {
+    let clock = MovingClock(Self.start)
+    try await WebhookReceiver.running { receiver in
+      var settings = Settings()
+      settings.forwards = ["url: \(receiver.url), private: true"]
+      try await RunningService.besideStore(at: Self.start, settings: settings, now: { clock.date }) { service, store in
+        var told: [SimulatedNotification] = []
+        for subscriber in 1...2 {
+          let signed = try store.simulator.issueTransaction(.subscriber, subscriber: Int64(subscriber))
+          told += try store.simulator.notifications(of: signed.originalTransactionID)
+        }
+        #expect(told.count == 2)
+        let refused = told[0].signedPayload
+        receiver.answer { TestAnswer(status: $0.text.contains(refused) ? 410 : 200) }
+        func attempts() -> Int { receiver.requests.count { $0.text.contains(refused) } }
+        for one in told { _ = try await service.notify(one) }
+        try await eventually { attempts() == 1 && receiver.requests.count == 2 }
+        for (attempt, hours) in [1.0, 12, 24, 48, 72].enumerated() {
+          // A tenth later at most, by chance; never before.
+          clock.advance(by: hours * 3_600 - 60)
+          try await Task.sleep(for: .milliseconds(100))
+          #expect(attempts() == attempt + 1)
+          clock.advance(by: hours * 360 + 120)
+          try await eventually { attempts() == attempt + 2 }
+        }
+        try await eventually {
+          try await service.send(.get, "/v1/webhooks").text.contains(#""dead":1"#)
+        }
+        receiver.answer(200)
+        let name = receiver.url.dropFirst("http://".count)
+        let again = try await service.send(
+          .post, "/v1/webhooks/redeliver", body: #"{"webhook":"\#(name)","dead":true}"#)
+        #expect(again.status == 200)
+        try await eventually { attempts() == 7 }
+      }
+    }
+  }
+
+  @Test func `what the service does not act on is an event with what it says`() async throws {
+    let signer = try DevelopmentPKI().signedData
+    try await RunningService.besideStore(at: Self.start) { service, store in
+      let signed = try store.simulator.issueTransaction(.subscriber)
+      _ = try await service.validate(signed.signedTransaction)
+      func post(_ type: String, _ subject: String, _ members: [(String, JSON)]) async throws {
+        let payload = JSON.object([
+          ("notificationType", .string(type)), ("notificationUUID", .string("uuid-\(type)")), ("version", "2.0"),
+          ("signedDate", .integer(1_718_452_800_000)),
+          (subject, .object([("bundleId", "com.example.app"), ("environment", "Production")] + members)),
+        ])
+        let answer = try await service.notify(#"{"signedPayload":"\#(try signer.sign(payload))"}"#)
+        #expect(answer.status == 200)
+      }
+      let transaction: [(String, JSON)] = [("signedTransactionInfo", .string(signed.signedTransaction))]
+      try await post("CONSUMPTION_REQUEST", "data", transaction + [("consumptionRequestReason", "UNINTENDED_PURCHASE")])
+      try await post(
+        "RESCIND_CONSENT", "appData", [("signedAppTransactionInfo", .string(try store.simulator.issueAppTransaction()))]
+      )
+      try await post(
+        "EXTERNAL_PURCHASE_TOKEN", "externalPurchaseToken",
+        [("externalPurchaseId", "token-1"), ("tokenCreationDate", .integer(1_718_452_800_000))])
+      try await post(
+        "RENEWAL_EXTENSION", "summary",
+        [
+          ("requestIdentifier", "request-1"), ("productId", "com.example.app.pro.monthly"),
+          ("storefrontCountryCodes", .array(["USA", "DEU"])), ("succeededCount", 5), ("failedCount", .integer(2)),
+        ])
+      try await post("SOMETHING_NEW", "data", transaction)
+      try await post("REFUND_DECLINED", "data", transaction)
+      let answer = try await service.send(.get, "/v1/events")
+      let root = try #require(try JSONSerialization.jsonObject(with: Data(answer.body)) as? [String: Any])
+      let events = try #require(root["events"] as? [[String: Any]]).filter {
+        ($0["type"] as? String)?.hasPrefix("apple.") == true
+      }
+      #expect(
+        events.map { $0["type"] as? String } == [
+          "apple.consumption_request", "apple.rescind_consent", "apple.external_purchase_token",
+          "apple.renewal_extension", "apple.other", "apple.refund_declined",
+        ])
+      #expect(events.map { $0["user_id"] as? String } == ["user-1", nil, nil, nil, "user-1", "user-1"])
+      let data = try events.map { try #require($0["data"] as? [String: Any]) }
+      #expect(data[0]["consumption_request_reason"] as? String == "UNINTENDED_PURCHASE")
+      #expect(data[0]["original_transaction_id"] as? String == signed.originalTransactionID)
+      #expect(data[1]["app_transaction_id"] as? String != nil)
+      #expect(data[2]["external_purchase_id"] as? String == "token-1")
+      #expect(data[2]["token_created_at"] as? String == "2024-06-15T12:00:00Z")
+      #expect(data[3]["storefronts"] as? [String] == ["USA", "DEU"] && data[3]["succeeded"] as? Int == 5)
+      #expect(data[4]["notification_type"] as? String == "SOMETHING_NEW")
+      #expect(data[5]["subtype"] == nil)
+    }
+  }
+
+  @Test func `kill -9 again and again: each comes at least once, in the order of its purchase`() async throws {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
+    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: directory) }
+    try await SimulatedStore.run(at: Self.start) { store in
+      try await WebhookReceiver.running { receiver in
+        let file = directory.appending(path: "countersign.yaml")
+        var settings = Settings(server: ["address_rate_limit": "0"])
+        settings.forwards = ["url: \(receiver.url), private: true"]
+        try settings.yaml(apple: store.apple, directory: directory)
+          .replacing("level: trace", with: "level: info").write(to: file, atomically: true, encoding: .utf8)
+        var told: [SimulatedNotification] = []
+        for subscriber in 1...40 {
+          let issued = try store.simulator.issueTransaction(.renewalOff, subscriber: Int64(subscriber))
+          told += try store.simulator.notifications(of: issued.originalTransactionID)
+        }
+        #expect(told.count > 100)
+        // Killed between posts and deliveries, wherever it stands; what was not answered is posted again, as Apple does.
+        var answered: Set<String> = []
+        for round in 0..<5 {
+          let service = try await ServiceProcess.start(configuration: file)
+          let upTo = round == 4 ? told.count : told.count * (round + 1) / 5
+          for one in told[..<upTo] where !answered.contains(one.uuid) {
+            let answer = try? await service.send(
+              .post, "/v1/notifications/app-store", body: Array(one.body.utf8))
+            if answer?.status == 200 { answered.insert(one.uuid) }
+          }
+          guard round == 4 else {
+            await service.killAtOnce()
+            continue
+          }
+          try await eventually { Set(try receiver.requests.map(Self.payload)).count == told.count }
+          service.terminate()
+          #expect(await service.wait().code == 0)
+        }
+        #expect(answered.count == told.count)
+        let came = try receiver.requests.map { try Self.uuid(Self.payload($0)) }
+        #expect(Set(came) == Set(told.map(\.uuid)))
+        for id in Set(told.map(\.originalTransactionID)) {
+          let own = told.filter { $0.originalTransactionID == id }.map(\.uuid)
+          // The first times are in order: one that comes again was sent and not noted.
+          var seen: Set<String> = []
+          #expect(came.filter { own.contains($0) && seen.insert($0).inserted } == own)
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,168 @@
+import Foundation
+import HTTPTransport
+import TestSupport
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+@testable import Validation
+
+/// Notifications that could not be delivered, and what Apple's history of them brings back.
+@Suite struct MissedNotificationsTests {
+  static let start = Date(timeIntervalSince1970: 1_718_452_800.123456789)
+  private static let scenarios: [Scenario] = [
+    .subscriber, .renewing, .renewalOff, .trial, .grace, .billingRetry, .eventfulYear, .downgradePending, .lifetime,
+    .upgraded,
+  ]
+
+  /// What an event says, but for its number and the moments of its record.
+  private static func events(_ service: RunningService) async throws -> [String] {
+    let answer = try await service.send(.get, "/v1/events?limit=500")
+    let root = try #require(try JSONSerialization.jsonObject(with: Data(answer.body)) as? [String: Any])
+    let events = try #require(root["events"] as? [[String: Any]])
+    return try events.map { event in
+      let data = try JSONSerialization.data(
+        withJSONObject: ["type": event["type"], "user": event["user_id"], "data": event["data"]] as [String: Any?],
+        options: .sortedKeys)
+      return String(decoding: data, as: UTF8.self)
+    }.sorted()
+  }
+
+  private static func buy(_ store: SimulatedStore, _ services: [RunningService]) async throws -> [String] {
+    var ids: [String] = []
+    for (index, scenario) in scenarios.enumerated() {
+      let signed = try store.simulator.issueTransaction(scenario, subscriber: Int64(index + 1))
+      ids.append(signed.originalTransactionID)
+      for service in services {
+        #expect(try await service.validate(signed.signedTransaction, user: "user-\(index)").status == 200)
+      }
+    }
+    return ids
+  }
+
+  private static func isCaughtUp(_ service: RunningService) async throws -> Bool {
+    let answer = try await service.send(.get, "/v1/notifications/history").text
+    return !answer.contains(#""asking":true"#) && !answer.contains(#""through":null"#)
+  }
+
+  @Test func `a service that was away ends where one ends that never was, event by event`() async throws {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
+    defer { try? FileManager.default.removeItem(at: directory) }
+    let clock = MovingClock(Self.start)
+    try await SimulatedStore.run(at: Self.start) { store in
+      // It is told everything as it happens, and asks nothing.
+      try await RunningService.run(
+        apple: store.apple(withSecret: false), jobPause: .seconds(3_600), now: { clock.date }
+      ) { present in
+        let ids = try await RunningService.run(
+          apple: store.apple(withSecret: false), directory: directory, jobPause: .seconds(3_600), now: { clock.date }
+        ) { away in try await Self.buy(store, [present, away]) }
+
+        try await WebhookReceiver.running { nobody in
+          nobody.answer(503)
+          try store.simulator.deliverNotifications(to: "\(nobody.url)/v1/notifications/app-store")
+          var reported: [SimulatedNotification] = []
+          let end = Self.start.addingTimeInterval(64 * 86_400)
+          for id in ids { reported += try store.simulator.notifications(of: id, from: Self.start, to: end) }
+          reported.sort { $0.at < $1.at }
+          #expect(reported.count > 20)
+          for notification in reported {
+            clock.advance(by: max(0, notification.at.timeIntervalSince(clock.date)))
+            #expect(try await present.notify(notification).status == 200)
+          }
+          for _ in 0..<64 {
+            store.simulator.advanceClock(by: .seconds(86_400))
+            _ = await store.simulator.deliveries()
+          }
+          clock.advance(by: end.timeIntervalSince(clock.date))
+          store.simulator.resetCalls()
+          try await RunningService.run(
+            apple: store.apple(withSecret: false), directory: directory, now: { clock.date }, asksForMissed: true
+          ) { away in
+            try await eventually { try await Self.isCaughtUp(away) }
+            for index in Self.scenarios.indices {
+              let states = [try await away.state(of: "user-\(index)"), try await present.state(of: "user-\(index)")]
+              #expect(states[0] == states[1], "\(Self.scenarios[index])")
+            }
+            let (missed, told) = (try await Self.events(away), try await Self.events(present))
+            #expect(missed == told)
+            #expect(told.count > 20)
+            #expect(try await away.send(.get, "/readyz", key: nil).text.contains(#""notification_history":"ok""#))
+          }
+          // A page each for at most thirty parts, and the pages of what there is.
+          let pages = store.simulator.calls.serverAPI.byEndpoint["notifications_history"] ?? 0
+          #expect((2...70).contains(pages), "\(pages)")
+        }
+      }
+    }
+  }
+
+  @Test func `what another server took is asked for by a person, and counts once`() async throws {
+    let clock = MovingClock(Self.start)
+    try await SimulatedStore.run(at: Self.start) { store in
+      try await RunningService.run(apple: store.apple(withSecret: false), now: { clock.date }) { service in
+        let signed = try store.simulator.issueTransaction(.subscriber)
+        _ = try await service.validate(signed.signedTransaction)
+        try await WebhookReceiver.running { wrong in
+          try store.simulator.deliverNotifications(to: "\(wrong.url)/v1/notifications/app-store")
+          clock.advance(by: 31 * 86_400)
+          store.simulator.setClock(clock.date)
+          #expect(await store.simulator.deliveries().map(\.status) == [200])
+        }
+        func ask(_ since: String) async throws -> Answer {
+          try await service.send(.post, "/v1/notifications/history", body: #"{"since":"\#(since)"}"#)
+        }
+        for bad in ["yesterday", "2124-06-15T00:00:00Z"] { #expect(try await ask(bad).status == 400) }
+        for taken in [1, 0] {
+          #expect(try await ask("2024-07-10T00:00:00Z").status == 202)
+          try await eventually {
+            let answer = try await service.send(.get, "/v1/notifications/history").text
+            return !answer.contains(#""asking":true"#) && answer.contains(#""seen":1,"taken":\#(taken)"#)
+          }
+        }
+        #expect(try await service.profile()["access_until"] == "2024-08-15T12:00:00Z")
+      }
+    }
+  }
+
+  @Test func `a gap that Apple does not keep is told, and so is a history that cannot be asked`() async throws {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
+    defer { try? FileManager.default.removeItem(at: directory) }
+    let clock = MovingClock(Self.start)
+    try await SimulatedStore.run(at: Self.start) { store in
+      func run(_ body: @Sendable (RunningService) async throws -> Void) async throws {
+        try await RunningService.run(
+          apple: store.apple(withSecret: false), directory: directory, now: { clock.date }, asksForMissed: true,
+          body: body)
+      }
+      func state(_ service: RunningService) async throws -> String {
+        let text = try await service.send(.get, "/v1/status").text
+        return ["ok", "behind", "gap"].first { text.contains(#""notification_history":"\#($0)""#) } ?? "none"
+      }
+      try await run { service in
+        try await eventually { try await Self.isCaughtUp(service) }
+        #expect(try await state(service) == "ok")
+        store.simulator.setTrouble(.serverAPIKeyRejected, service: .serverAPI)
+        // The clock of the store goes with the service's, for its tokens.
+        for _ in 0..<3 {
+          clock.advance(by: 86_400)
+          store.simulator.setClock(clock.date)
+        }
+        try await eventually { try await state(service) == "behind" }
+        #expect(try await service.send(.get, "/v1/notifications/history").text.contains("Apple refuses the key"))
+      }
+      store.simulator.setTrouble(nil)
+      clock.advance(by: 200 * 86_400)
+      store.simulator.setClock(clock.date)
+      try await run { service in
+        try await eventually { try await Self.isCaughtUp(service) }
+        #expect(try await state(service) == "gap")
+        let metrics = try await service.send(.get, "/metrics", key: nil).text
+        let line = metrics.split(separator: "\n").first {
+          $0.hasPrefix(#"countersign_notification_gap_seconds{environment="production"} "#)
+        }
+        #expect(line.map { !$0.hasSuffix(" 0") } == true, "\(line ?? "")")
+      }
+    }
+  }
+}
