@@ -31,6 +31,29 @@ import Testing
     }
   }
 
+  @Test func `a forwarded notification waits for its receiver, in its purchase's order, and nobody else sees it`()
+    async throws
+  {
+    try await Scratch.withLedger { ledger, _ in
+      try await ledger.keepWebhooks(["shop": "https://shop.example"])
+      for (uuid, id) in [("n1", "1"), ("n2", "2"), ("n3", "1"), ("n3", "1")] {
+        var one = notification(uuid, [part(id, reported: 1)], payload: "signed \(uuid)")
+        one.isForwarded = true
+        _ = try await ledger.record(one)
+      }
+      _ = try await ledger.record(notification("n4", [part("1", reported: 2)]))
+      var told = notification("n5", [])
+      told.notice = StoreNotice(uuid: "n5", type: "RESCIND_CONSENT")
+      _ = try await ledger.record(told)
+      let work = try await ledger.webhookWork(of: "shop", dueAt: at(9_000), due: 9, fresh: 9, adding: .payloads)
+      #expect(work.fresh.map(\.payload) == ["signed n1", "signed n2", "signed n3", nil])
+      #expect(work.fresh.prefix(3).allSatisfy { $0.type == EventType.forwarded })
+      #expect(work.fresh.map(\.user) == ["production 1", "production 2", "production 1", .nobody])
+      let shown = try await ledger.changeEvents(after: 0, limit: 9)
+      #expect(shown.map(\.type) == ["apple.rescind_consent"] && shown.first?.detail.notice?.uuid == "n5")
+    }
+  }
+
   @Test func `a notification is taken once, however often it comes`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(posted("anna", [part("1")]))

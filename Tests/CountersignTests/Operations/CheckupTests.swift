@@ -76,7 +76,7 @@ import Testing
     try await SimulatedStore.run(at: Self.start) { store in
       let deployment = try Deployment(store.apple())
       #expect(await deployment.checkup().testNotificationFindings().isEmpty)
-      func outcome() async -> [String] {
+      @Sendable func outcome() async -> [String] {
         var checkup = deployment.checkup()
         checkup.testsNotifications = true
         return texts(await checkup.testNotificationFindings(), "notifications.production")

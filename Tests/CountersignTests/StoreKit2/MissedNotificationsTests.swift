@@ -135,7 +135,7 @@ import Testing
           apple: store.apple(withSecret: false), directory: directory, now: { clock.date }, asksForMissed: true,
           body: body)
       }
-      func state(_ service: RunningService) async throws -> String {
+      @Sendable func state(_ service: RunningService) async throws -> String {
         let text = try await service.send(.get, "/v1/status").text
         return ["ok", "behind", "gap"].first { text.contains(#""notification_history":"\#($0)""#) } ?? "none"
       }
