@@ -25,6 +25,8 @@ export interface ClientOptions {
   verify?: ((key: Key, signature: Uint8Array, data: Uint8Array) => Promise<boolean> | boolean) | null;
   /** The store that sells, for `offerings`, `profile` and `start`. `countersign/expo` makes it of expo-iap. */
   store?: Store;
+  /** `trials()` of `countersign/trials`, for an app with trials of its own. */
+  trials?: ((parts: TrialParts) => TrialEngine) | null;
   /** Told of each request and each dropped event. No entry has a token or a transaction. */
   log?: (entry: LogEntry) => void;
   /** Milliseconds since 1970. */
@@ -191,6 +193,7 @@ export interface Diagnosis {
   readonly since: Date | null;
   readonly verified: boolean | null;
   readonly waitingPurchases: number;
+  readonly waitingSessions: number;
   readonly waitingEvents: number;
   readonly droppedEvents: number;
   /** How far the service's clock is ahead of the device's, in seconds; null before the first answer. */
@@ -261,14 +264,20 @@ export interface Usage extends Feature {
   readonly upgrade_to: string | null;
 }
 
-export interface TrialOptions {
-  device_id: string;
-  trial?: string;
+/** What an app says of its device, all of it optional. */
+export interface DeviceOptions {
   device?: { model?: string; ios_version?: string; app_version?: string };
   push_token?: string;
+  /** In base64; `deviceToken` of `trials()` makes both. */
   device_token?: string;
   second_device_token?: string;
+  /** The tokens are those of a development build. */
   development?: boolean;
+}
+
+export interface TrialOptions extends DeviceOptions {
+  /** Its name; needed where the service has several. */
+  trial?: string;
 }
 
 export interface Trial {
@@ -278,8 +287,25 @@ export interface Trial {
   readonly started_at: string;
   readonly expires_at: string;
   readonly sessions_total: number | null;
+  /** With the sessions that wait. */
   readonly sessions_used: number;
   readonly sessions_remaining: number | null;
+}
+
+/** Between a client and `countersign/trials`. */
+export interface TrialParts {
+  readonly request: (...all: any[]) => Promise<any>;
+  readonly user: string;
+  readonly storage: Storage;
+  readonly now: () => number;
+}
+export interface TrialEngine {
+  readonly waitingCount: number;
+  start(options?: TrialOptions): Promise<Trial>;
+  trial(): Promise<Trial | null>;
+  useSession(): Promise<Trial>;
+  register(options?: DeviceOptions): Promise<Trial | null>;
+  sync(): Promise<void>;
 }
 
 export interface Posted {
@@ -345,7 +371,20 @@ export interface Client {
   flush(): Promise<void>;
   /** Gathers what a support ticket needs. Makes no request. */
   diagnose(): Diagnosis;
-  startTrial(options: TrialOptions): Promise<Trial>;
+  /**
+   * Begins a trial of the app's own. A user who has one gets it again, and the trial that the device had before the sign-in
+   * becomes the user's. This and the next three need `trials` of the settings.
+   */
+  startTrial(options?: TrialOptions): Promise<Trial>;
+  /** The user's trial; null where none has begun. While the service is away it is what is known without it. */
+  trial(): Promise<Trial | null>;
+  /**
+   * Uses a session; the last one ends the trial. While the service is away a running trial goes on: the session is kept, and
+   * counted once when the service is back. Rejects with the code `trial_over` where none is left.
+   */
+  useTrialSession(): Promise<Trial>;
+  /** Tells the service of this device and its push token, so that it shares the user's trial. */
+  registerDevice(options: DeviceOptions): Promise<Trial | null>;
   /**
    * The user's variant of an experiment, as the service has it; null for an experiment that its catalog lacks. Rejects while
    * the service is away: show the variant that you would show without an experiment.

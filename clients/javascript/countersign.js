@@ -19,7 +19,9 @@ export class CountersignError extends Error {
 	}
 }
 
-const ignore = () => null;
+export const ignore = () => null;
+/** For countersign/trials. */
+export const noStorage = { getItem() {}, setItem() {}, removeItem() {} };
 const usual = { "content-type": "application/json", "countersign-client": `javascript/${version}` };
 const unknown = { kind: "unknown", access: null, since: null };
 
@@ -27,13 +29,14 @@ export function createClient({
 	baseURL,
 	token,
 	user,
-	storage = { getItem() {}, setItem() {}, removeItem() {} },
+	storage = noStorage,
 	fetch = globalThis.fetch,
 	keys,
 	verify = globalThis.crypto?.subtle && verifyByWebCrypto,
 	now = Date.now,
 	wait = sleep,
 	store = {},
+	trials,
 	log,
 }) {
 	if (keys && verify === undefined) throw Error("Without WebCrypto, `keys` needs `verify`; null checks nothing.");
@@ -45,9 +48,19 @@ export function createClient({
 	let kept = []; // transactions to post
 	let saving = Promise.resolve(), fetchedKeys, isRead, started, closed, loading, refreshing, timer;
 	let events = [], dropped = 0, areEventsRead, flushing, eventTimer, eventFailures = 0;
-	let noted = [], isCompared;
+	let isCompared;
 	const answers = {}; // the last ones, by name
 	const products = {}; // the store's, by ID
+
+	const { request, noted } = connect({ baseURL, fetch, now, wait, log, bearer });
+	const trial = trials?.({ request, user, storage, now });
+
+	async function bearer(fresh) {
+		const text = !closed && (await token({ fresh }));
+		// Another user's bearer would make a purchase theirs.
+		const named = attempt(() => decoded(text.split(".")[1]).sub) ?? user;
+		return !closed && canonical(named) === canonical(user) && text;
+	}
 
 	// The same object while nothing changes. A clock before `from` was set back.
 	function current() {
@@ -122,46 +135,6 @@ export function createClient({
 			fresh: Math.min(exp, until) * 1000,
 			until: until * 1000,
 		};
-	}
-
-	async function request(path, { body, headers, deadline = 10_000 } = {}) {
-		const exchange = async (fresh, signal) => {
-			const bearer = !closed && (await token({ fresh }));
-			// Another user's bearer would make a purchase theirs.
-			const named = attempt(() => decoded(bearer.split(".")[1]).sub) ?? user;
-			if (!bearer || closed || canonical(named) !== canonical(user)) throw signedOut();
-			const response = await fetch(baseURL.replace(/\/+$/, "") + path, {
-				method: body ? "POST" : "GET",
-				headers: { ...usual, ...headers, authorization: `Bearer ${bearer}` },
-				body: JSON.stringify(body),
-				cache: "no-store", redirect: "error", signal,
-			});
-			if (response.headers.get("content-length") > 262_144) throw Error("too long");
-			return { status: response.status, headers: response.headers, body: parse(await response.text()) };
-		};
-		for (const fresh of [false, true]) {
-			const control = new AbortController();
-			const late = wait(deadline, control.signal).then(() => Promise.reject());
-			try {
-				const answer = await Promise.race([exchange(fresh, control.signal), late]);
-				note(path, body, answer);
-				if (answer.status !== 401) return answer;
-			} catch (error) {
-				if (!(error instanceof CountersignError)) note(path, body);
-				throw ours(error, "later", "network", "The service cannot be reached.");
-			} finally {
-				control.abort();
-			}
-		}
-		throw signedOut();
-	}
-
-	function note(path, isPost, answer) {
-		const { code = null, request_id } = (answer?.status >= 400 && answer.body) || {};
-		const requestID = answer?.headers.get("x-request-id") ?? request_id ?? null;
-		const entry = { at: new Date(now()), request: `${isPost ? "POST" : "GET"} ${path}`, status: answer?.status ?? 0, code, requestID };
-		noted = [...noted.slice(-9), entry];
-		log?.({ level: answer ? "debug" : "warning", message: answer ? "request answered" : "request without an answer", ...entry });
 	}
 
 	// A document by its entity tag. With `mayBeOld` the last answer counts while the service is away.
@@ -304,9 +277,25 @@ export function createClient({
 		}
 	}
 
+	// A trial that has begun or ended changes the state.
+	async function withTrial(call, options) {
+		if (!trial) throw Error("Give `createClient` the `trials` of countersign/trials.");
+		let isRunning;
+		try {
+			const said = await trial[call](options);
+			isRunning = said?.state === "running";
+			if (trial.waitingCount) ended({ retryAfter: 0 });
+			return said;
+		} finally {
+			if (call === "start" || (call === "useSession" && !isRunning)) await refreshAnew();
+		}
+	}
+
 	const refresh = () => (refreshing ??= fetchToken().finally(() => (refreshing = null)));
 	async function fetchToken() {
 		await load();
+		// The last session of a trial ends what the token says.
+		if (trial) await trial.sync().catch(ignore);
 		try {
 			const { token: text } = success(await request("/v1/profiles/me/token"), "token");
 			const next = await open(text, true);
@@ -386,14 +375,14 @@ export function createClient({
 		if (!started || closed) return;
 		const { kind } = current();
 		const end = { known: held?.fresh, old: held?.until }[kind] ?? Infinity;
-		const at = Math.min(end - skew, kept.length || kind !== "known" ? retryAt : Infinity);
+		const at = Math.min(end - skew, kept.length || trial?.waitingCount || kind !== "known" ? retryAt : Infinity);
 		const { signal } = (timer = new AbortController());
 		await wait(Math.min(at - now(), 3_600_000), signal);
 		if (signal.aborted) return;
 		publish();
 		if (at >= retryAt) {
 			retryAt = 0;
-			await Promise.allSettled([kept.length && post(), current().kind !== "known" && refresh()]);
+			await Promise.allSettled([kept.length && post(), (trial?.waitingCount || current().kind !== "known") && refresh()]);
 		}
 		schedule();
 	}
@@ -424,9 +413,9 @@ export function createClient({
 			return {
 				client: `javascript/${version}`, service: baseURL, user, at: new Date(now()),
 				state: kind, tier: access?.tier ?? null, status: access?.status ?? null, since, verified: access?.verified ?? null,
-				waitingPurchases: kept.length, waitingEvents: events.length, droppedEvents: dropped,
+				waitingPurchases: kept.length, waitingSessions: trial?.waitingCount ?? 0, waitingEvents: events.length, droppedEvents: dropped,
 				clockDifference: held ? skew / 1000 : null, keyIDs: set.map((each) => each?.kid), arePinned: !!keys,
-				error: lastError?.code ?? null, answers: noted,
+				error: lastError?.code ?? null, answers: noted(),
 			};
 		},
 		isAllowed(name) {
@@ -473,11 +462,10 @@ export function createClient({
 				throw error;
 			}
 		},
-		async startTrial(body) {
-			const trial = success(await request("/v1/trials", { body }), "state");
-			await refreshAnew();
-			return trial;
-		},
+		startTrial: async (options) => withTrial("start", options),
+		trial: async () => withTrial("trial"),
+		useTrialSession: async () => withTrial("useSession"),
+		registerDevice: async (options) => withTrial("register", options),
 		variant: async (experiment) => (await variants()).body.experiments[experiment] ?? null,
 		async noteExposure(experiment, variant) {
 			await track("experiment_exposed", { experiment, variant });
@@ -493,8 +481,52 @@ export function createClient({
 	};
 }
 
+// Requests to a service. `bearer` gives a false value where nobody is signed in.
+export function connect({ baseURL, fetch, now, wait, log, bearer }) {
+	let noted = [];
+	async function request(path, { body, method = body ? "POST" : "GET", headers, deadline = 10_000 } = {}) {
+		const exchange = async (fresh, signal) => {
+			const text = await bearer(fresh);
+			if (!text) throw signedOut();
+			const response = await fetch(baseURL.replace(/\/+$/, "") + path, {
+				method,
+				headers: { ...usual, ...headers, authorization: `Bearer ${text}` },
+				body: JSON.stringify(body),
+				cache: "no-store", redirect: "error", signal,
+			});
+			if (response.headers.get("content-length") > 262_144) throw Error("too long");
+			return { status: response.status, headers: response.headers, body: parse(await response.text()) };
+		};
+		for (const fresh of [false, true]) {
+			const control = new AbortController();
+			const late = wait(deadline, control.signal).then(() => Promise.reject());
+			try {
+				const answer = await Promise.race([exchange(fresh, control.signal), late]);
+				note(`${method} ${path}`, answer);
+				if (answer.status !== 401) return answer;
+			} catch (error) {
+				if (!(error instanceof CountersignError)) note(`${method} ${path}`);
+				throw ours(error, "later", "network", "The service cannot be reached.");
+			} finally {
+				control.abort();
+			}
+		}
+		throw signedOut();
+	}
+
+	function note(request, answer) {
+		const { code = null, request_id } = (answer?.status >= 400 && answer.body) || {};
+		const requestID = answer?.headers.get("x-request-id") ?? request_id ?? null;
+		const entry = { at: new Date(now()), request, status: answer?.status ?? 0, code, requestID };
+		noted = [...noted.slice(-9), entry];
+		log?.({ level: answer ? "debug" : "warning", message: answer ? "request answered" : "request without an answer", ...entry });
+	}
+
+	return { request, noted: () => noted };
+}
+
 // A proxy's page with a 200 is no answer: the purchase would be lost.
-function success({ status, headers, body = null }, member) {
+export function success({ status, headers, body = null }, member) {
 	if (status < 300 && body?.[member]) return body;
 	const { code = "bad_answer", detail = `Status ${status}.`, retryable } = body ?? {};
 	const kind = status >= 400 && status < 500 && retryable === false ? "refused" : "later";
@@ -551,7 +583,7 @@ function passes(error) {
 	if (error.kind !== "later") throw error;
 }
 
-const ours = (error, ...otherwise) => (error instanceof CountersignError ? error : new CountersignError(...otherwise));
+export const ours = (error, ...otherwise) => (error instanceof CountersignError ? error : new CountersignError(...otherwise));
 const signedOut = () => new CountersignError("signedOut", "unauthenticated", "The user has to sign in again.");
 
 function attempt(action) {
@@ -560,17 +592,19 @@ function attempt(action) {
 	} catch {}
 }
 
-const parse = (text) => attempt(() => JSON.parse(text));
+export const parse = (text) => attempt(() => JSON.parse(text));
 const binary = (base64url) => atob(base64url.replace(/-/g, "+").replace(/_/g, "/"));
 const ascii = (text) => Uint8Array.from(text, (letter) => letter.charCodeAt(0));
-const newID = () => globalThis.crypto?.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
+// Not every React Native has WebCrypto.
+export const newID = () =>
+	globalThis.crypto?.randomUUID?.() ?? "00000000-0000-4000-8000-000000000000".replace(/0/g, () => Math.floor(Math.random() * 16).toString(16));
 // What Apple signed, unchecked.
 const signed = (jws) => attempt(() => decoded(jws.split(".")[1])) ?? {};
 // Not every React Native has TextDecoder.
 const decoded = (part) => JSON.parse(decodeURIComponent(escape(binary(part))));
 
 // UUIDs come in either case.
-const uuid = /^[\da-f-]{36}$/i;
+export const uuid = /^[\da-f-]{36}$/i;
 const canonical = (id) => (uuid.test(id) ? id.toLowerCase() : id);
 
 async function verifyByWebCrypto(key, signature, data) {
@@ -578,7 +612,7 @@ async function verifyByWebCrypto(key, signature, data) {
 	return crypto.subtle.verify(ecdsa, await crypto.subtle.importKey("jwk", key, ecdsa, false, ["verify"]), signature, data);
 }
 
-const sleep = (time, signal) =>
+export const sleep = (time, signal) =>
 	new Promise((resolve) => {
 		const timer = setTimeout(resolve, time);
 		signal?.addEventListener("abort", () => clearTimeout(timer));

@@ -183,6 +183,7 @@ test("without pinned keys they are fetched once, kept beside the token, and agai
   const next = await restarted({ keys: null });
   assert.equal(next.state.kind, "known");
   assert.equal(next.access.verified, true);
+  await turns();
   offline = false;
   const second = await newKey("key-2");
   Object.assign(service, { key: second, keys: [second.jwk, key.jwk] });
@@ -865,24 +866,6 @@ test("a consumption whose answer was lost is tried again with the same key, and 
   assert.equal(app.access.features.questions.remaining, 7);
 });
 
-test("a trial counts at once, and a second one is refused", async () => {
-  const app = client();
-  assert.equal((await app.startTrial({ device_id: "5c6f7a1e-94c1-4f1c-9b0e-0d9f2f6a7b3c" })).state, "running");
-  assert.equal(app.isAllowed("filters"), true);
-  service.next("POST /v1/trials", (answer) => answer(409, problem(409, "trial_used")));
-  await assert.rejects(app.startTrial({ device_id: "5c6f7a1e-94c1-4f1c-9b0e-0d9f2f6a7b3c" }), fails("refused", "trial_used"));
-});
-
-test("a trial that is not needed is refused, and what the user has stays", async () => {
-  const app = client();
-  await app.refresh();
-  const before = app.access;
-  service.next("POST /v1/trials", (answer) => answer(409, problem(409, "trial_not_needed")));
-  await assert.rejects(
-    app.startTrial({ device_id: "5c6f7a1e-94c1-4f1c-9b0e-0d9f2f6a7b3c" }), fails("refused", "trial_not_needed"));
-  assert.deepEqual(app.access, before);
-});
-
 test("a variant is what the service says, and what the user saw is reported", async () => {
   const app = client();
   assert.equal(await app.variant("headline"), "family");
@@ -1271,10 +1254,10 @@ for (const name of ["free", "pro", "trial", "grace", "ending", "expired", "unkno
 
 // An app pays for each byte at each start of a web page. What is added takes its bytes from what is there, or raises the limit
 // here, in docs/javascript.md, and with its reason in the changelog.
-test("countersign.js has 20.5 KiB at most without its comments and indents, which a minifier makes 13", () => {
+test("countersign.js has 22 KiB at most without its comments and indents, which a minifier makes 14.1", () => {
   const text = readFileSync(new URL("countersign.js", import.meta.url), "utf8");
   const lines = text.split("\n").map((line) => line.trim()).filter((line) => line && !/^(\/\/|\/\*\*)/.test(line));
-  assert.ok(lines.join("\n").length <= 20_992, `${lines.join("\n").length}`);
+  assert.ok(lines.join("\n").length <= 22_528, `${lines.join("\n").length}`);
 });
 
 const { COUNTERSIGN_URL, COUNTERSIGN_TOKEN, COUNTERSIGN_USER, COUNTERSIGN_JWS } = process.env;

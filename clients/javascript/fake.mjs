@@ -75,6 +75,8 @@ export class Service {
   bearers = new Set(["good"]);
   held = null; // of a state that is held: when the hold ends
   events = []; // each once by its ID
+  trials = []; // each with its owner, and its sessions by their keys
+  trialSessions = 30;
   profile = {}; // members of the verdict
   plans = {
     plans: [
@@ -147,6 +149,10 @@ export class Service {
     if (scripted && !scripted.after) return scripted.run(answer, response);
     if (what === "GET /.well-known/jwks.json") return answer(200, { keys: this.keys });
     const bearer = request.headers.authorization?.slice(7);
+    if (/trials|devices/.test(what) && (bearer === "appl_public" || this.bearers.has(bearer))) {
+      const done = this.trial(what, body, request.headers["idempotency-key"], bearer === "appl_public" ? null : this.user);
+      return scripted ? scripted.run(answer, response) : answer(...done);
+    }
     if (!this.bearers.has(bearer)) return answer(401, problem(401, "unauthenticated"));
     const done = await this.usual(what, body, request);
     if (scripted) return scripted.run(answer, response);
@@ -205,11 +211,34 @@ export class Service {
       }
       return [200, { recorded: body.events.length, unknown_variants: 0 }];
     }
-    if (what === "POST /v1/trials") {
-      this.access = { ...this.access, tier: "pro", features: { ...this.access.features, filters: true } };
-      return [201, { trial: "week", state: "running", tier: "pro" }];
-    }
     return [404, problem(404, "not_found")];
+  }
+
+  // Without a user the device is the user; a sign-in moves its trial, and afterwards the device means its new owner.
+  trial(what, body, key, named) {
+    const isStart = what === "POST /v1/trials";
+    const device = (isStart ? body.device_id : what.split("/")[3]).toLowerCase();
+    const user = named ?? `$device:${device}`;
+    let trial = this.trials.find(({ owner }) => owner === user);
+    if (!trial && (isStart || !named)) trial = this.trials.find((each) => each.device === device);
+    const isNew = isStart && !trial;
+    if (isNew) this.trials.push((trial = { owner: user, device, begun: this.time.now, total: this.trialSessions, sessions: new Set() }));
+    if (!trial) return [404, problem(404, "not_found")];
+    if (isStart && trial.owner.startsWith("$device:")) trial.owner = user;
+    const end = trial.begun + 7 * DAY;
+    const isRunning = () => trial.sessions.size < trial.total && this.time.now < end;
+    if (what.endsWith("/sessions") && !trial.sessions.has(key)) {
+      if (!isRunning()) return [403, problem(403, "trial_over")];
+      trial.sessions.add(key);
+    }
+    this.access = { ...this.access, tier: isRunning() ? "pro" : "free", features: { ...this.access.features, filters: isRunning() } };
+    const said = {
+      trial: "week", tier: "pro", user_id: user, device_id: device, started_at: new Date(trial.begun).toISOString(),
+      expires_at: new Date(end).toISOString(), sessions_total: trial.total, sessions_used: trial.sessions.size,
+      sessions_remaining: trial.total - trial.sessions.size,
+      state: trial.sessions.size >= trial.total ? "used_up" : isRunning() ? "running" : "over",
+    };
+    return what.startsWith("PUT") ? [200, { device_id: device, trial: said }] : [isNew ? 201 : 200, said];
   }
 
   /** The next such request is answered so; with `after` when it has been carried out. */
