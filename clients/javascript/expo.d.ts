@@ -1,4 +1,4 @@
-import type { Store } from "./countersign.js";
+import type { Client, Posted, State, Store } from "./countersign.js";
 
 /** Of expo-iap 3.4 and later, as far as it is used. */
 export interface ExpoIAP {
@@ -9,3 +9,32 @@ export interface ExpoIAP {
 
 /** `store` of a client: `expoStore({ fetchProducts, getAvailablePurchases, isEligibleForIntroOfferIOS })`. */
 export function expoStore(functions: ExpoIAP): Store;
+
+/** Of expo-iap, what purchases need beside it. */
+export interface ExpoPurchasing extends Pick<ExpoIAP, "getAvailablePurchases"> {
+  initConnection(): Promise<unknown>;
+  requestPurchase(request: any): Promise<any>;
+  finishTransaction(which: { purchase: any; isConsumable: boolean }): Promise<any>;
+  purchaseUpdatedListener(listener: (purchase: any) => void): { remove(): void };
+  purchaseErrorListener(listener: (error: any) => void): { remove(): void };
+}
+
+export interface ExpoPurchases {
+  /** The connection to the store; rejects where there is none. */
+  readonly ready: Promise<unknown>;
+  /**
+   * Shows the App Store's sheet, posts the purchase, and finishes it. Rejects with a `CountersignError`, also with the store's
+   * `cancelled` and `pending`. `verifying` is called between the sheet and the post.
+   */
+  buy(productID: string, how?: { verifying?: () => void; kind?: string | null }): Promise<State>;
+  /** Posts what the store account owns, and finishes what the service has recorded. */
+  restore(how?: { verifying?: () => void; onProgress?: (progress: { completed: number; total: number }) => void }): Promise<Posted>;
+  /** Ends the listeners. */
+  remove(): void;
+}
+
+/**
+ * Purchases of a user by expo-iap's functions, on iOS. Make it with the client, and keep it as long: whatever the store
+ * delivers is posted, and finished when the service has recorded it. A user's UUID is signed into the transaction.
+ */
+export function expoPurchases(client: Client, user: string, functions: ExpoPurchasing): ExpoPurchases;

@@ -1,5 +1,6 @@
 // @ts-self-types="./expo.d.ts"
 // expo-iap's products and purchases, 3.4 and later, as the client takes them. See docs/javascript.md.
+import { CountersignError } from "./countersign.js";
 
 const modes = { "free-trial": "freeTrial", "pay-as-you-go": "payAsYouGo", "pay-up-front": "payUpFront" };
 const length = ({ unit, value } = {}) => (["day", "week", "month", "year"].includes(unit) ? { count: value, unit } : null);
@@ -26,4 +27,73 @@ export function expoStore({ fetchProducts, getAvailablePurchases, isEligibleForI
 			return owned.filter((each) => each.purchaseState !== "pending").map((each) => each.purchaseToken).filter(Boolean);
 		},
 	};
+}
+
+/**
+ * Purchases by expo-iap's functions: everything that the store delivers is posted, and finished when the service has recorded it.
+ * Never before: an unfinished one comes again.
+ */
+export function expoPurchases(client, user, iap) {
+	const waiting = new Map();
+	const ready = Promise.resolve(iap.initConnection());
+	ready.catch(() => {});
+
+	async function settle(purchase) {
+		const { productId, purchaseToken, purchaseState } = purchase;
+		const { verifying, resolve, reject } = waiting.get(productId) ?? {};
+		waiting.delete(productId);
+		try {
+			if (purchaseState === "pending" || !purchaseToken) throw new CountersignError("pending", "pending", "It waits for an approval.");
+			verifying?.();
+			const state = await client.purchase(purchaseToken);
+			await iap.finishTransaction({ purchase, isConsumable: false });
+			resolve?.(state);
+		} catch (error) {
+			reject?.(error);
+		}
+	}
+
+	// Without a product's ID it is about the one that was asked for.
+	function fail(error) {
+		const [productID = waiting.keys().next().value] = [error.productId ?? undefined];
+		waiting.get(productID)?.reject(storeError(error));
+		waiting.delete(productID);
+	}
+
+	const listeners = [iap.purchaseUpdatedListener(settle), iap.purchaseErrorListener(fail)];
+
+	return {
+		ready,
+		async buy(sku, { verifying, kind } = {}) {
+			if (waiting.has(sku)) throw new CountersignError("cancelled", "under_way", "It is being bought.");
+			const outcome = new Promise((resolve, reject) => waiting.set(sku, { verifying, resolve, reject }));
+			const apple = uuid.test(user) ? { sku, appAccountToken: user } : { sku };
+			// The outcome comes to the listeners.
+			ready.then(() => iap.requestPurchase({ request: { apple }, type: kind === "subscription" ? "subs" : "in-app" }))
+				.catch((error) => fail({ code: error?.code, message: error?.message, productId: sku }));
+			return outcome;
+		},
+		async restore({ verifying, onProgress } = {}) {
+			await ready;
+			const found = await iap.getAvailablePurchases({ alsoPublishToEventListenerIOS: false, onlyIncludeActiveItemsIOS: true });
+			verifying?.();
+			const byToken = new Map(found.filter((each) => each.purchaseToken).map((each) => [each.purchaseToken, each]));
+			const result = await client.restore(byToken.keys(), onProgress);
+			for (const token of result.done) await iap.finishTransaction({ purchase: byToken.get(token), isConsumable: false }).catch(() => {});
+			return result;
+		},
+		remove() {
+			for (const each of listeners) each.remove();
+			for (const { reject } of waiting.values()) reject(new CountersignError("cancelled", "closed", "The app has closed it."));
+			waiting.clear();
+		},
+	};
+}
+
+const uuid = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i;
+
+// expo-iap's codes are words: user-cancelled, deferred-payment, pending.
+function storeError({ code = "store_error", message = "The App Store did not sell it." }) {
+	const kind = { "user-cancelled": "cancelled", "deferred-payment": "pending", pending: "pending" }[code] ?? "refused";
+	return new CountersignError(kind, String(code), String(message));
 }

@@ -1,4 +1,4 @@
-import type { Client, ClientOptions, State } from "./countersign.js";
+import type { Client, ClientOptions, Plan, State } from "./countersign.js";
 
 export interface ProviderProps<Children = unknown> {
   /** The user's ID; null while nobody is signed in. Another user gets another client. */
@@ -21,6 +21,28 @@ export interface FeatureState {
   readonly remaining: number | null;
 }
 
+export interface UpgradePrompt {
+  readonly isShown: boolean;
+  /** The lowest plan that lifts the limit; null where none does, and while it is not known. */
+  readonly plan: Plan | null;
+  readonly limit: number | null;
+  readonly remaining: number | null;
+  /** True where the feature may be used; else the prompt is shown. `ifUnknown` counts while the state is unknown. */
+  check(ifUnknown?: boolean): boolean;
+  /** For a `consume` that rejects with `limit_reached`. */
+  show(): void;
+  /** The user wants the plan: show the paywall. */
+  accept(): void;
+  dismiss(): void;
+}
+
+/** In React Native `Linking`; `listen` returns what ends it. */
+export interface Links {
+  initial?: () => Promise<string | null> | string | null;
+  listen: (opened: (url: string) => void) => () => void;
+  open: (url: string) => void;
+}
+
 /** They read the client of the nearest provider. */
 export interface Hooks {
   /** null while nobody is signed in, and at the first rendering. */
@@ -28,6 +50,12 @@ export interface Hooks {
   /** The client's state; renders again when it changes. */
   useAccess(): State;
   useFeature(name: string): FeatureState;
+  /** The lowest plan that has a feature, or more of it, than the user's: for a badge. null where none has, and while it is not known. */
+  usePlanThatLifts(feature: string): Plan | null;
+  /** The prompt at a limit. It reports the usual events. */
+  useUpgradePrompt(feature: string): UpgradePrompt;
+  /** Keeps the newest link until somebody is signed in, and opens it then, once. */
+  useLinkAfterSignIn(links: Links): void;
 }
 
 /** Makes the provider and the hooks of your React, 18 or later, or of what is like it. */

@@ -1,6 +1,7 @@
 // @ts-self-types="./hooks.d.ts"
 // A provider and hooks over the client, for React and what is like it. `countersign/react` has them of React itself.
-import { createClient } from "./countersign.js";
+import { createClient, Event } from "./countersign.js";
+import { planThatLifts } from "./paywall.js";
 
 const unknown = { kind: "unknown", access: null, since: null };
 const none = {
@@ -50,7 +51,68 @@ export function createHooks({ createContext, createElement, useContext, useEffec
 		return { kind, allowed: isAllowed(name), limit, remaining };
 	}
 
-	return { CountersignProvider, useClient, useAccess, useFeature };
+	/** The plan that lifts a feature's limit for this user; null where none does, and while it is not known. */
+	function usePlanThatLifts(feature) {
+		const client = useClient();
+		const { access } = useAccess();
+		const [plans, setPlans] = useState(null);
+		useEffect(() => {
+			let isCurrent = true;
+			client?.plans().then((all) => isCurrent && setPlans(all), () => {});
+			return () => {
+				isCurrent = false;
+			};
+		}, [client]);
+		return plans && access ? planThatLifts(plans, feature, access.tier) : null;
+	}
+
+	/** A prompt where a limit is reached. `check()` is true where the feature may be used, and else shows it. */
+	function useUpgradePrompt(feature) {
+		const client = useClient();
+		const { limit, remaining } = useFeature(feature);
+		const plan = usePlanThatLifts(feature);
+		const [isShown, setShown] = useState(false);
+		const tell = (type) => void client?.track(type, { feature, limit, remaining, plan: plan?.tier }).catch(() => {});
+		const answer = (type) => () => {
+			if (isShown) tell(type);
+			setShown(false);
+		};
+		function show() {
+			if (!isShown) tell(Event.upgradePromptShown);
+			setShown(true);
+		}
+		function check(ifUnknown = false) {
+			if (client?.isAllowed(feature) ?? ifUnknown) return true;
+			tell(Event.limitReached);
+			show();
+			return false;
+		}
+		const [accept, dismiss] = [answer(Event.upgradePromptAccepted), answer(Event.upgradePromptDismissed)];
+		return { isShown, plan, limit, remaining, check, show, accept, dismiss };
+	}
+
+	/** Keeps the newest link until somebody is signed in, and opens it then, once. */
+	function useLinkAfterSignIn({ initial, listen, open }) {
+		const client = useClient();
+		const [link, setLink] = useState(null);
+		useEffect(() => {
+			let isCurrent = true;
+			const keep = (url) => isCurrent && url && setLink(url);
+			Promise.resolve(initial?.()).then(keep, () => {});
+			const leave = listen(keep);
+			return () => {
+				isCurrent = false;
+				leave();
+			};
+		}, []);
+		useEffect(() => {
+			if (!client || !link) return;
+			setLink(null);
+			open(link);
+		}, [client, link]);
+	}
+
+	return { CountersignProvider, useClient, useAccess, useFeature, usePlanThatLifts, useUpgradePrompt, useLinkAfterSignIn };
 }
 
 // Of a browser's page. Elsewhere nothing tells.

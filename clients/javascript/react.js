@@ -3,4 +3,5 @@
 import * as React from "react";
 import { createHooks } from "./hooks.js";
 
-export const { CountersignProvider, useClient, useAccess, useFeature } = createHooks(React);
+export const { CountersignProvider, useClient, useAccess, useFeature, usePlanThatLifts, useUpgradePrompt, useLinkAfterSignIn } =
+	createHooks(React);
