@@ -2,37 +2,54 @@ import CountersignAPI
 import Foundation
 
 extension CountersignClient {
-  /// Begins a trial of the app's own, without the App Store. A user who has one gets it again.
+  /// Begins a trial of the app's own, without the App Store. A user who has one gets it again, and the trial that the device
+  /// had before the sign-in becomes the user's.
   ///
   /// - Parameters:
   ///   - trial: its name; needed where the service has several.
-  ///   - device: what else is to be said of this device, such as a token of DeviceCheck's. Its ID is made by this client,
-  ///     and kept in the storage.
+  ///   - device: what else is to be said of this device. Its ID is made by this client, and kept in the storage;
+  ///     `options.deviceToken` adds the tokens of DeviceCheck.
   @discardableResult
   public func startTrial(_ trial: String? = nil, device: DeviceRequest = DeviceRequest()) async throws -> TrialResponse
   {
     try checkSignedIn()
-    let request = TrialRequest(
-      trial: trial, deviceID: try deviceID(), device: device.device, pushToken: device.pushToken,
-      deviceToken: device.deviceToken, secondDeviceToken: device.secondDeviceToken, isDevelopment: device.isDevelopment)
-    let response = try await service.send("POST", "/v1/trials", body: request)
-    let answer = try response.decoded(TrialResponse.self, from: [200, 201], now: options.now())
+    let begun = try await trials.start(trial, device: device)
     await quietly { _ = try await refreshAnew() }
-    return answer
+    return begun
   }
 
-  /// The ID of the device, whoever uses it. The keychain keeps it when the app is deleted.
-  private func deviceID() throws -> String {
+  /// The user's trial now, with the sessions that wait; `nil` where none has begun. While the service is away it is what is
+  /// known without it.
+  public func trial() async throws -> TrialResponse? {
+    try checkSignedIn()
+    return try await trials.trial()
+  }
+
+  /// Uses a session of the trial. The last one ends it.
+  ///
+  ///     do { try await client.useTrialSession() } catch CountersignError.refused(code: "trial_over", detail: _) {
+  ///       showPaywall()
+  ///     }
+  ///
+  /// While the service is away a running trial goes on: the session is kept, and counted once when the service is back.
+  @discardableResult
+  public func useTrialSession() async throws -> TrialResponse {
+    try checkSignedIn()
     do {
-      if let kept = try options.storage.read("device"), let id = UUID(uuidString: String(decoding: kept, as: UTF8.self))
-      {
-        return id.uuidString
-      }
-      let id = UUID().uuidString
-      try options.storage.write(Data(id.utf8), to: "device")
-      return id
-    } catch {
-      throw CountersignError.storage
+      let trial = try await trials.useSession()
+      if await trials.waitingCount > 0 { retryLater(CountersignError.later(retryAfter: nil)) }
+      if trial.state != .running { await quietly { _ = try await refreshAnew() } }
+      return trial
+    } catch let error as CountersignError where error.endsTrial {
+      await quietly { _ = try await refreshAnew() }
+      throw error
     }
+  }
+
+  /// Tells the service of this device and its push token, so that it shares the user's trial.
+  @discardableResult
+  public func registerDevice(_ device: DeviceRequest) async throws -> TrialResponse? {
+    try checkSignedIn()
+    return try await trials.register(device)
   }
 }

@@ -20,6 +20,7 @@ public actor CountersignClient {
   let service: Service
   /// The name under which the user's things are stored, apart from those of other users and services.
   let account: String
+  let trials: TrialClient
 
   /// The newest token's content, checked.
   nonisolated let held: Locked<Access?>
@@ -78,9 +79,9 @@ public actor CountersignClient {
     service = Service(
       baseURL: baseURL, user: user, token: token, tokenDeadline: options.tokenDeadline, isSignedOut: signedOut,
       transport: options.transport, now: options.now, log: options.log)
-    let host = "\(baseURL.host ?? "")\(baseURL.port.map { ":\($0)" } ?? "")"
-    let account = "\(host)@\(UUID(uuidString: user)?.uuidString ?? user)"
+    let account = "\(baseURL.account)@\(UUID(uuidString: user)?.uuidString ?? user)"
     self.account = account
+    trials = TrialClient(service: service, options: options, account: account)
 
     func kept(_ name: String) -> Data? {
       do { return try options.storage.read("\(name)@\(account)") } catch {

@@ -35,6 +35,7 @@ extension CountersignError: LocalizedError {
       "This purchase belongs to another account. Sign in with that account, or contact support."
     case .refused(code: "limit_reached", detail: _): "The limit of your plan is reached."
     case .refused(code: "trial_used", detail: _): "The free trial was used already."
+    case .refused(code: "trial_over", detail: _): "The free trial is over."
     case .refused(code: "trial_not_needed", detail: _): "Your plan has all that the trial would give."
     case .refused(code: "product_unavailable", detail: _): "This product is not available at the moment."
     case .refused(code: "store_unreachable", detail: _): "The App Store cannot be reached. Please try again later."

@@ -19,6 +19,7 @@ public struct Diagnosis: Codable, Hashable, Sendable, CustomStringConvertible {
   /// Purchases that wait to be posted, and those that were refused since the app's start.
   public var waitingPurchases: Int
   public var refusedPurchases: Int
+  public var waitingSessions: Int
   public var waitingEvents: Int
   public var droppedEvents: Int
   /// How far the service's clock is ahead of the device's, in seconds; `nil` before the first answer.
@@ -70,7 +71,8 @@ extension CountersignClient {
   /// Gathers what a support ticket needs. No request is made.
   ///
   ///     ticket.text += "\n\(await client.diagnose())"
-  public func diagnose() -> Diagnosis {
+  public func diagnose() async -> Diagnosis {
+    let sessions = await trials.waitingCount
     readWaiting()
     readEvents()
     let state = state
@@ -79,7 +81,8 @@ extension CountersignClient {
       service: service.baseURL.host ?? "", user: user, at: options.now(), state: state.word,
       tier: state.access?.tier, status: state.access?.status.rawValue, issuedAt: state.access?.issuedAt,
       offlineUntil: state.access?.offlineUntil, waitingPurchases: waiting.posts.count, refusedPurchases: refused.count,
-      waitingEvents: events.events.count, droppedEvents: events.dropped, clockDifference: clockDifference,
+      waitingSessions: sessions, waitingEvents: events.events.count, droppedEvents: events.dropped,
+      clockDifference: clockDifference,
       keyIDs: keys.map(\.kid), arePinned: options.keys != nil, answers: service.answers.withLock { $0 })
   }
 

@@ -22,6 +22,9 @@ extension CountersignClient {
     public var transport: any Transport
     /// The time limit of the app's `token`, in seconds. One that takes longer counts as trouble that passes.
     public var tokenDeadline: TimeInterval
+    /// Makes a token of Apple's DeviceCheck for the start of a trial: `{ try await DCDevice.current.generateToken() }`. `nil`:
+    /// none is sent.
+    public var deviceToken: (@Sendable () async throws -> Data?)?
     /// The clock of the device.
     public var now: @Sendable () -> Date
     /// Waits, in seconds, and throws when the task is cancelled.

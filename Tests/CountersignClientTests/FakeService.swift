@@ -39,7 +39,8 @@ final class FakeService: Transport {
     var write = EntitlementResponse.ProfileWrite.committed
     var used = 0
     var usageAnswers: [String: Data] = [:]
-    var trials: [String] = []
+    var trials: [Trial] = []
+    var trialSessions = 30
     var variants = ["headline": "family"]
     var events: [AppEvent] = []
     var plans = FakeService.plans
@@ -52,6 +53,16 @@ final class FakeService: Transport {
     var held: [CheckedContinuation<Void, Never>] = []
   }
 
+  private struct Trial {
+    var owner: String
+    var device: String
+    var startedAt: Date
+    var total: Int
+    var sessions: Set<String> = []
+  }
+
+  /// The bearer of an app without accounts: the device is the user.
+  static let publicKey = "appl_forTestsOnly"
   static let key = SigningKey(kid: "key-1", x: "x", y: "y")
   static let monthly: TimeInterval = 30 * 86_400
   static let plans = PlansResponse(
@@ -91,6 +102,7 @@ final class FakeService: Transport {
   func fail(_ path: String, _ trouble: Trouble, times: Int = 1) {
     state.withLock { for _ in 0..<times { $0.troubles.append((path, trouble)) } }
   }
+  func recover() { state.withLock { $0.troubles = [] } }
   /// What the profile row's write reads like, one read after the other.
   func script(writes: [EntitlementResponse.ProfileWrite]) { state.withLock { $0.writes = writes } }
   func rotate(to kid: String) { state.withLock { $0.kid = kid } }
@@ -129,6 +141,9 @@ final class FakeService: Transport {
 
   private func now() -> Date { deviceTime() - state.withLock { $0.lead } }
 
+  /// The sessions of the trials that begin from now on.
+  func set(trialSessions: Int) { state.withLock { $0.trialSessions = trialSessions } }
+
   // MARK: What came
 
   var requests: [Request] { state.withLock { $0.requests } }
@@ -139,6 +154,8 @@ final class FakeService: Transport {
   /// The app's own events, each once by its ID.
   var events: [AppEvent] { state.withLock { $0.events } }
   var used: Int { state.withLock { $0.used } }
+  /// Each trial: its owner, and how many sessions were used.
+  var trials: [String] { state.withLock { $0.trials.map { "\($0.owner) \($0.sessions.count)" } } }
 
   // MARK: The contract
 
@@ -193,6 +210,12 @@ final class FakeService: Transport {
     }
     if line == "GET /v1/plans" { return try tagged(state.withLock { $0.plans }, request) }
     let bearer = request.headers["Authorization"]?.replacingOccurrences(of: "Bearer ", with: "") ?? ""
+    if request.url.path.contains("/trials") || request.url.path.contains("/devices") {
+      guard let user = bearer == Self.publicKey ? "$device" : bearers[bearer] else {
+        return problem(401, "unauthenticated")
+      }
+      return try trial(request, line, body, user)
+    }
     guard let user = bearers[bearer] else { return problem(401, "unauthenticated") }
     switch line {
     case "POST /v1/validations": return try validate(body, user)
@@ -202,7 +225,6 @@ final class FakeService: Transport {
       return TransportResponse(
         status: 200, body: Data(#"{"token":"\#(token(user))","expires_at":"2026-01-15T13:00:00Z"}"#.utf8))
     case "POST /v1/profiles/me/usage/questions": return try consume(request, body)
-    case "POST /v1/trials": return try startTrial(body, user)
     case "GET /v1/profiles/me/access":
       return try json(
         200,
@@ -275,19 +297,50 @@ final class FakeService: Transport {
     return answer
   }
 
-  private func startTrial(_ body: Data, _ user: String) throws -> TransportResponse {
-    let trial = try JSONDecoder.countersign.decode(TrialRequest.self, from: body)
-    let isNew = state.withLock { state in
-      if state.trials.contains(trial.deviceID) { return false }
-      state.trials.append(trial.deviceID)
-      return true
+  private func trial(_ request: TransportRequest, _ line: String, _ body: Data, _ user: String) throws
+    -> TransportResponse
+  {
+    let isStart = line == "POST /v1/trials"
+    let posted = isStart ? try JSONDecoder.countersign.decode(TrialRequest.self, from: body) : nil
+    let device = posted?.deviceID ?? request.url.path.split(separator: "/")[2].description
+    let user = user == "$device" ? "$device:\(device)" : user
+    let now = now()
+    var (isNew, isOver) = (false, false)
+    let answer = state.withLock { state in
+      let own = state.trials.firstIndex { $0.owner == user }
+      // A sign-in moves the device's trial; afterwards the device means its new owner.
+      let mine = own ?? (isStart || user.hasPrefix("$device:") ? state.trials.firstIndex { $0.device == device } : nil)
+      if let mine, isStart, state.trials[mine].owner.hasPrefix("$device:") { state.trials[mine].owner = user }
+      if mine == nil, isStart {
+        state.trials.append(Trial(owner: user, device: device, startedAt: now, total: state.trialSessions))
+        isNew = true
+      }
+      guard let index = mine ?? (isStart ? state.trials.count - 1 : nil) else { return nil as TrialResponse? }
+      func isRunning() -> Bool {
+        let trial = state.trials[index]
+        return trial.sessions.count < trial.total && now < trial.startedAt + 7 * 86_400
+      }
+      if line.hasSuffix("/sessions"), let key = request.headers["Idempotency-Key"],
+        !state.trials[index].sessions.contains(key)
+      {
+        isOver = !isRunning()
+        if !isOver { state.trials[index].sessions.insert(key) }
+      }
+      state.tier = isRunning() ? "pro" : "free"
+      state.status = isRunning() ? "active" : "expired"
+      let trial = state.trials[index]
+      state.accessUntil = isRunning() ? trial.startedAt + 7 * 86_400 : nil
+      return TrialResponse(
+        trial: "week", userID: user, deviceID: trial.device, tier: "pro", startedAt: trial.startedAt,
+        expiresAt: trial.startedAt + 7 * 86_400, sessionsTotal: trial.total, sessionsUsed: trial.sessions.count,
+        sessionsRemaining: trial.total - trial.sessions.count,
+        state: trial.sessions.count == trial.total
+          ? .usedUp : now < trial.startedAt + 7 * 86_400 ? .running : .over)
     }
-    set(tier: "pro", for: 7 * 86_400)
-    return try json(
-      isNew ? 201 : 200,
-      TrialResponse(
-        trial: trial.trial ?? "week", userID: user, deviceID: trial.deviceID, tier: "pro", startedAt: now(),
-        expiresAt: now() + 7 * 86_400, sessionsTotal: nil, sessionsUsed: 0, sessionsRemaining: nil, state: .running))
+    if isOver { return problem(403, "trial_over") }
+    if line.hasPrefix("PUT ") { return try json(200, DeviceResponse(deviceID: device, trial: answer)) }
+    guard let answer else { return problem(404, "not_found") }
+    return try json(isNew ? 201 : 200, answer)
   }
 
   private func tagged(_ answer: some Encodable & Hashable, _ request: TransportRequest) throws -> TransportResponse {

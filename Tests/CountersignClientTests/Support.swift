@@ -191,6 +191,85 @@ final class Journal: Sendable {
   func count(_ line: String) -> Int { all.filter { $0 == line }.count }
 }
 
+/// The life of an app, in steps: each call of its storage, of the App Store, and of the network on its way out and back.
+final class Life: Sendable {
+  private let steps: Locked<Int>
+  init(steps: Int = .max) { self.steps = Locked(steps) }
+
+  var isOver: Bool { steps.withLock { $0 <= 0 } }
+  /// Whether it still happens.
+  func step() -> Bool {
+    steps.withLock { steps in
+      defer { steps = max(0, steps - 1) }
+      return steps > 0
+    }
+  }
+}
+
+/// Everything that an app can touch. After its life nothing happens any more, and nothing is answered.
+struct Mortal: Storage, Transport, Store {
+  private struct Dead: Error {}
+  private let life: Life
+  private let storage: MemoryStorage
+  private let transport: FakeService
+  private let store: ScriptedStore
+
+  init(_ life: Life, storage: MemoryStorage, transport: FakeService, store: ScriptedStore) {
+    (self.life, self.storage, self.transport, self.store) = (life, storage, transport, store)
+  }
+
+  private func step() throws { if !life.step() { throw Dead() } }
+  private func mortal(_ transaction: StoreTransaction) -> StoreTransaction {
+    var transaction = transaction
+    transaction.finish = { [finish = transaction.finish] in if life.step() { await finish() } }
+    return transaction
+  }
+
+  func read(_ name: String) throws -> Data? {
+    try step()
+    return try storage.read(name)
+  }
+  func write(_ data: Data?, to name: String) throws {
+    try step()
+    try storage.write(data, to: name)
+  }
+  func send(_ request: TransportRequest) async throws -> TransportResponse {
+    try step()
+    let answer = try await transport.send(request)
+    try step()
+    return answer
+  }
+  func updates() -> AsyncStream<StoreTransaction> {
+    let updates = store.updates()
+    return AsyncStream { continuation in
+      let task = Task {
+        for await transaction in updates { continuation.yield(mortal(transaction)) }
+        continuation.finish()
+      }
+      continuation.onTermination = { _ in task.cancel() }
+    }
+  }
+  func unfinished() async -> [StoreTransaction] { life.step() ? await store.unfinished().map(mortal) : [] }
+  func currentEntitlements() async -> [StoreTransaction] {
+    life.step() ? await store.currentEntitlements().map(mortal) : []
+  }
+  func sync() async throws {
+    try step()
+    try await store.sync()
+  }
+  func products(_ ids: [String]) async throws -> [StoreProduct] {
+    try step()
+    return try await store.products(ids)
+  }
+  func purchase(productID: String, appAccountToken: UUID?) async throws -> StorePurchase {
+    try step()
+    let outcome = try await store.purchase(productID: productID, appAccountToken: appAccountToken)
+    try step()
+    guard case .success(let transaction) = outcome else { return outcome }
+    return .success(mortal(transaction))
+  }
+}
+
 /// One device with the app on it, and the service.
 struct Bench: Sendable {
   static let user = "6F0C2F3E-0D3E-4F83-9A52-2A1C9D6F6A11"
@@ -213,25 +292,43 @@ struct Bench: Sendable {
     service.bearers = ["bearer": Self.user]
   }
 
-  /// The app is started: a client on what the device has kept.
-  func client(
-    user: String = Bench.user, pinned: Bool = true, verify: SignatureVerifier? = fakeVerify,
-    token: (@Sendable () async throws -> String)? = nil, tokenDeadline: TimeInterval = 60
-  ) -> CountersignClient {
+  private static let url = URL(string: "https://countersign.example.com/") ?? URL(fileURLWithPath: "/")
+
+  /// The settings of the app. From where its life ends nothing that it does has an effect.
+  func options(_ life: Life = Life()) -> CountersignClient.Options {
     var options = CountersignClient.Options()
-    options.keys = pinned ? [FakeService.key] : nil
-    options.verify = verify
-    options.store = store
-    options.storage = storage
-    options.cache = storage
+    let mortal = Mortal(life, storage: storage, transport: service, store: store)
+    options.keys = [FakeService.key]
+    options.verify = fakeVerify
+    options.store = mortal
+    options.storage = mortal
+    options.cache = mortal
     options.log = { entry in log.withLock { $0.append(entry) } }
-    options.transport = service
-    options.tokenDeadline = tokenDeadline
+    options.transport = mortal
     options.now = { clock.now }
     options.sleep = { try await clock.sleep($0) }
     options.onError = { error in errors.withLock { $0.append(error) } }
+    return options
+  }
+
+  /// The app without accounts is started.
+  func trials(_ options: CountersignClient.Options? = nil) -> TrialClient {
+    TrialClient(baseURL: Self.url, publicKey: FakeService.publicKey, options: options ?? self.options())
+  }
+
+  /// The app is started: a client on what the device has kept.
+  func client(
+    user: String = Bench.user, pinned: Bool = true, verify: SignatureVerifier? = fakeVerify,
+    token: (@Sendable () async throws -> String)? = nil, tokenDeadline: TimeInterval = 60, life: Life = Life(),
+    on storage: MemoryStorage? = nil
+  ) -> CountersignClient {
+    var options = options(life)
+    if let storage { (options.storage, options.cache) = (storage, storage) }
+    if !pinned { options.keys = nil }
+    options.verify = verify
+    options.tokenDeadline = tokenDeadline
     return CountersignClient(
-      baseURL: URL(string: "https://countersign.example.com/") ?? URL(fileURLWithPath: "/"), user: user,
+      baseURL: Self.url, user: user,
       token: token ?? {
         bearersAsked.withLock { $0 += 1 }
         return bearer.withLock { $0.count > 1 ? $0.removeFirst() : $0[0] }
