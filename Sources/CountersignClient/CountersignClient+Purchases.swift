@@ -9,8 +9,12 @@ extension CountersignClient {
   ///
   /// No purchase is lost: it is kept before it is posted, and the App Store delivers it again until the service
   /// has answered.
+  ///
+  /// - Parameter verifying: called when the sheet has closed with a purchase, before that is posted.
   @discardableResult
-  public func purchase(_ productID: String) async throws -> AccessState {
+  public func purchase(
+    _ productID: String, verifying: @Sendable () async -> Void = {}
+  ) async throws -> AccessState {
     try checkSignedIn()
     let store = try theStore()
     let outcome: StorePurchase
@@ -25,6 +29,9 @@ extension CountersignClient {
     case .cancelled: throw CountersignError.cancelled
     case .pending: throw CountersignError.pending
     case .success(let transaction):
+      // Kept first: a kill may come at any moment.
+      if !transaction.isBoughtByAnother(than: user) { keep([transaction]) }
+      await verifying()
       if try await post(transaction).isQueued { try await waitForProfile() }
       return try await refreshAfterPost()
     }
