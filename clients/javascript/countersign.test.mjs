@@ -8,6 +8,8 @@ import { expoStore } from "./expo.js";
 import { preview } from "./preview.js";
 import { createHooks } from "./hooks.js";
 import { validate } from "./server.js";
+import { createTrials, trials } from "./trials.js";
+import { reference } from "./reference.mjs";
 import { DAY, HOUR, newKey, problem, Service, sign, Storage, Time, turns, until } from "./fake.mjs";
 
 const TOKEN = "GET /v1/profiles/me/token";
@@ -1260,11 +1262,30 @@ test("countersign.js has 22 KiB at most without its comments and indents, which 
   assert.ok(lines.join("\n").length <= 22_528, `${lines.join("\n").length}`);
 });
 
-const { COUNTERSIGN_URL, COUNTERSIGN_TOKEN, COUNTERSIGN_USER, COUNTERSIGN_JWS } = process.env;
+test("the pages of reference are what the types say: node clients/javascript/reference.mjs writes them", () => {
+  for (const { at, text } of reference) assert.equal(readFileSync(at, "utf8"), text);
+});
+
+const { COUNTERSIGN_URL, COUNTERSIGN_TOKEN, COUNTERSIGN_USER, COUNTERSIGN_JWS, COUNTERSIGN_PUBLIC_KEY } = process.env;
 const isThere = COUNTERSIGN_URL && COUNTERSIGN_TOKEN && COUNTERSIGN_USER && COUNTERSIGN_JWS;
 const reason = "COUNTERSIGN_URL, COUNTERSIGN_TOKEN, COUNTERSIGN_USER and COUNTERSIGN_JWS name a running service, and are not set.";
 test("against a running service", { skip: isThere ? false : reason }, async () => {
-  const app = createClient({ baseURL: COUNTERSIGN_URL, token: async () => COUNTERSIGN_TOKEN, user: COUNTERSIGN_USER, storage: new Storage() });
+  const keychain = new Storage();
+  const app = createClient({
+    baseURL: COUNTERSIGN_URL, token: async () => COUNTERSIGN_TOKEN, user: COUNTERSIGN_USER, storage: new Storage(), trials: trials({ deviceStorage: keychain }),
+  });
+  if (COUNTERSIGN_PUBLIC_KEY) {
+    const device = () => createTrials({ baseURL: COUNTERSIGN_URL, publicKey: COUNTERSIGN_PUBLIC_KEY, storage: keychain });
+    const begun = await device().start();
+    await device().useSession();
+    keychain.items.delete("countersign.device.trial");
+    assert.equal((await device().start()).started_at, begun.started_at);
+    assert.equal((await device().useSession()).sessions_used, 2);
+    assert.equal((await app.startTrial()).started_at, begun.started_at);
+    assert.equal((await app.useTrialSession()).sessions_used, 3);
+    assert.equal(app.state.access.tier, begun.tier);
+    assert.equal((await device().trial()).sessions_used, 3);
+  }
   await app.start();
   assert.equal((await app.refresh()).kind, "known");
   const state = await app.purchase(COUNTERSIGN_JWS);

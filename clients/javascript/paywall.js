@@ -40,12 +40,16 @@ export function featureLines(plan, names, words = english) {
 		.map(({ name, title, limit = null }) => ({ name, text: words.feature(title, limit) }));
 }
 
-/** The lowest plan above a tier that has a feature, or more of it; null where none has. */
+/** The lowest plan on sale above a tier that has a feature, or more of it; null where none has. */
 export function planThatLifts({ plans }, feature, tier) {
 	const at = plans.findIndex((each) => each.tier === tier);
-	const amount = ({ included, limit } = {}) => (included ? (limit ?? Infinity) : 0);
-	const now = amount(plans[at]?.features[feature]);
-	return plans.slice(at + 1).find((each) => amount(each.features[feature]) > now) ?? null;
+	const allowed = amount(plans[at]?.features[feature]);
+	return plans.slice(at + 1).find(({ active = true, features }) => active && amount(features[feature]) > allowed) ?? null;
+}
+
+// A meter's rules all hold, as `10 per month`; without one it is unlimited.
+function amount({ included, limit, rules = [] } = {}) {
+	return included ? (limit ?? Math.min(...rules.map((rule) => Number.parseInt(rule, 10) || 0))) : 0;
 }
 
 /** A sentence for people; null where the user knows. */

@@ -167,12 +167,13 @@ test("3.1.2: the price is the store's, with its period and what is before it", a
   assert.equal(priceLine({ period, product: null }), null);
 });
 
-const feature = (included, limit = null) => ({ kind: "limit", included, limit, rules: [] });
+const feature = (included, limit = null, rules = []) => ({ kind: "limit", included, limit, rules });
 const catalog = {
   plans: [
-    { tier: "free", features: { children: feature(true, 2), filters: feature(false) } },
-    { tier: "plus", features: { children: feature(true, 2), filters: feature(true) } },
-    { tier: "pro", name: "Family Pro", features: { children: feature(true, 99), filters: feature(true) } },
+    { tier: "free", features: { children: feature(true, 2), filters: feature(false), questions: feature(true, null, ["10 per month", "3 per day"]) } },
+    { tier: "old", active: false, features: { children: feature(true, 50), filters: feature(true), questions: feature(true) } },
+    { tier: "plus", features: { children: feature(true, 2), filters: feature(true), questions: feature(true, null, ["100 per month"]) } },
+    { tier: "pro", name: "Family Pro", features: { children: feature(true, 99), filters: feature(true), questions: feature(true) } },
     { tier: "max", features: { children: feature(true), filters: feature(true) } },
   ],
 };
@@ -180,10 +181,11 @@ const catalog = {
 test("the plan that lifts a limit is the lowest that has more", () => {
   for (const [name, tier, expected] of [
     ["children", "free", "pro"], ["children", "pro", "max"], ["children", "max", null], ["filters", "free", "plus"], ["filters", "plus", null],
+    ["questions", "free", "plus"], ["questions", "plus", "pro"], ["questions", "pro", null],
     ["unheard of", "free", null], ["filters", "unheard of", "plus"],
   ]) assert.equal(planThatLifts(catalog, name, tier)?.tier ?? null, expected, `${name} ${tier}`);
   const names = { children: "Children", filters: "Advanced filters", other: "Other" };
-  assert.deepEqual(featureLines(catalog.plans[2], names).map(({ text }) => text), ["Children: 99", "Advanced filters"]);
+  assert.deepEqual(featureLines(catalog.plans[3], names).map(({ text }) => text), ["Children: 99", "Advanced filters"]);
   assert.deepEqual(featureLines(null, names), []);
 });
 

@@ -2,14 +2,19 @@
 // `token` of its session.
 
 import * as React from 'react';
-import {AppState} from 'react-native';
+import {AppState, Linking} from 'react-native';
 import AsyncStorage from '@react-native-async-storage/async-storage';
 import type {Session, SupabaseClient} from '@supabase/supabase-js';
-import {fetchProducts, getAvailablePurchases, isEligibleForIntroOfferIOS} from 'expo-iap';
-import {expoStore} from 'countersign/expo';
-import {CountersignProvider} from 'countersign/react';
+import * as SecureStore from 'expo-secure-store';
+import * as ExpoIAP from 'expo-iap';
+import {expoPurchases, expoStore} from 'countersign/expo';
+import type {ExpoPurchases} from 'countersign/expo';
+import {CountersignProvider, useClient, useLinkAfterSignIn} from 'countersign/react';
+import {trials} from 'countersign/trials';
 
-const store = expoStore({fetchProducts, getAvailablePurchases, isEligibleForIntroOfferIOS});
+const store = expoStore(ExpoIAP);
+// The keychain, which outlives the app: a reinstalled app finds its trial.
+const deviceTrials = trials({deviceStorage: {getItem: SecureStore.getItemAsync, setItem: SecureStore.setItemAsync}});
 
 function onForeground(returned: () => void): () => void {
   const listener = AppState.addEventListener('change', (state: string) => {
@@ -18,7 +23,42 @@ function onForeground(returned: () => void): () => void {
   return () => listener.remove();
 }
 
-export function Signed({supabase, children}: {supabase: SupabaseClient; children: React.ReactNode}) {
+const Purchases = React.createContext<ExpoPurchases | null>(null);
+/** To buy and to restore; null while nobody is signed in. */
+export const usePurchases = () => React.useContext(Purchases);
+
+/** Posts and finishes whatever the App Store delivers, as long as the user is signed in. */
+function Buyer({user, children}: {user: string | null; children: React.ReactNode}) {
+  const client = useClient();
+  const [purchases, setPurchases] = React.useState<ExpoPurchases | null>(null);
+  React.useEffect(() => {
+    if (!client || !user) return;
+    const made = expoPurchases(client, user, ExpoIAP);
+    setPurchases(made);
+    return () => {
+      setPurchases(null);
+      made.remove();
+    };
+  }, [client]);
+  return <Purchases.Provider value={purchases}>{children}</Purchases.Provider>;
+}
+
+/** Opens a link to the app, such as a paywall's in a mail: at once, or when the user has signed in. */
+function Opener({open}: {open: (url: string) => void}) {
+  useLinkAfterSignIn({
+    initial: () => Linking.getInitialURL(),
+    listen: (opened) => {
+      const listener = Linking.addEventListener('url', ({url}: {url: string}) => opened(url));
+      return () => listener.remove();
+    },
+    open,
+  });
+  return null;
+}
+
+interface SignedProps { supabase: SupabaseClient; open: (url: string) => void; children: React.ReactNode }
+
+export function Signed({supabase, open, children}: SignedProps) {
   const [user, setUser] = React.useState<string | null>(null);
 
   React.useEffect(() => {
@@ -38,10 +78,11 @@ export function Signed({supabase, children}: {supabase: SupabaseClient; children
   return (
     <CountersignProvider
       user={user}
-      options={{baseURL: 'https://countersign.example.com', token, storage: AsyncStorage, store}}
+      options={{baseURL: 'https://countersign.example.com', token, storage: AsyncStorage, store, trials: deviceTrials}}
       onForeground={onForeground}
     >
-      {children}
+      <Opener open={open} />
+      <Buyer user={user}>{children}</Buyer>
     </CountersignProvider>
   );
 }
