@@ -18,10 +18,12 @@ import Testing
   private func run(
     _ body: @Sendable (RunningService, SimulatedStore) async throws -> Void
   ) async throws {
-    let settings = Settings(server: ["user_rate_limit": "0"], jwt: ["secret": TokenMint.secret])
+    var settings = Settings(server: ["user_rate_limit": "0"], jwt: ["secret": TokenMint.secret])
+    settings.trials = ["week": "{ tier: pro, length: 7d, sessions: 30 }"]
+    let complete = settings
     let start = Date(timeIntervalSince1970: Date().timeIntervalSince1970.rounded(.down))
     try await SimulatedStore.run(at: start) { store in
-      try await RunningService.run(apple: store.apple(), settings: settings, now: { Date() }) { service in
+      try await RunningService.run(apple: store.apple(), settings: complete, now: { Date() }) { service in
         try await body(service, store)
       }
     }
@@ -63,12 +65,22 @@ import Testing
     }
   }
 
-  private func client(_ service: RunningService, _ store: ScriptedStore, in directory: URL) throws -> CountersignClient
-  {
+  /// A network that can be cut off.
+  private final class Network: Transport {
+    private let session = URLSessionTransport()
+    private let cut = Mutex(false)
+    func cut(_ isCut: Bool) { cut.withLock { $0 = isCut } }
+    func send(_ request: TransportRequest) async throws -> TransportResponse {
+      if cut.withLock({ $0 }) { throw URLError(.notConnectedToInternet) }
+      return try await session.send(request)
+    }
+  }
+
+  private func options(_ network: Network, in directory: URL) -> CountersignClient.Options {
     var options = CountersignClient.Options()
-    options.store = store
     options.storage = FileStorage(directory: directory)
     options.cache = FileStorage(directory: directory)
+    options.transport = network
     options.verify = { signature, message, key in
       guard let point = key.rawRepresentation,
         let key = try? P256.Signing.PublicKey(rawRepresentation: point),
@@ -76,6 +88,13 @@ import Testing
       else { return false }
       return key.isValidSignature(signature, for: message)
     }
+    return options
+  }
+
+  private func client(_ service: RunningService, _ store: ScriptedStore, in directory: URL) throws -> CountersignClient
+  {
+    var options = options(Network(), in: directory)
+    options.store = store
     return CountersignClient(
       baseURL: try #require(URL(string: service.origin)), user: Self.user,
       token: { try TokenMint.user(Self.user, at: Date()) }, options: options)
@@ -138,6 +157,53 @@ import Testing
     }
   }
 
+  @Test func `004 one trial for an app without accounts, through reinstalls, a sign-in, a second device and outages`()
+    async throws
+  {
+    let (phone, tablet) = (try TemporaryDirectory(), try TemporaryDirectory())
+    try await run { service, _ in
+      let url = try #require(URL(string: service.origin))
+      let network = Network()
+      func app(now: TimeInterval = 0) -> TrialClient {
+        var options = options(network, in: URL(filePath: phone.path))
+        options.now = { Date() + now }
+        return TrialClient(baseURL: url, publicKey: RunningService.publicKey, options: options)
+      }
+      func signedIn(_ directory: TemporaryDirectory) -> CountersignClient {
+        CountersignClient(
+          baseURL: url, user: Self.user, token: { try TokenMint.user(Self.user, at: Date()) },
+          options: options(network, in: URL(filePath: directory.path)))
+      }
+
+      let begun = try await app().start()
+      for _ in 0..<5 { try await app().useSession() }
+      // Deleted and installed: the keychain has the device's ID.
+      let device = try FileStorage(directory: URL(filePath: phone.path)).read("device")
+      try FileManager.default.removeItem(atPath: phone.path)
+      try FileStorage(directory: URL(filePath: phone.path)).write(device, to: "device")
+      #expect(try await app().start().startedAt == begun.startedAt)
+      #expect(try await app().trial()?.sessionsUsed == 5)
+
+      network.cut(true)
+      #expect(try await app().useSession().sessionsUsed == 6)
+      #expect(try await app().useSession().sessionsUsed == 7)
+      await #expect(throws: CountersignError.later(retryAfter: nil)) { try await app(now: -86_400).useSession() }
+      network.cut(false)
+      #expect(try await app().trial()?.sessionsUsed == 7)
+
+      let client = signedIn(phone)
+      #expect(try await client.startTrial().startedAt == begun.startedAt)
+      #expect(client.state.access?.tier == "pro")
+      #expect(try await client.useTrialSession().sessionsUsed == 8)
+      let second = signedIn(tablet)
+      #expect(try await second.startTrial().sessionsUsed == 8)
+      #expect(try await second.useTrialSession().sessionsUsed == 9)
+      let trials = try await service.send(.get, "/v1/trials")
+      #expect(trials.array("trials").map { $0["sessions_used"] as? Int } == [9])
+      #expect(trials.array("trials").map { $0["user_id"] as? String } == [Self.user])
+    }
+  }
+
   private static let node = ["/usr/bin/node", "/usr/local/bin/node"].first(where: FileManager.default.isExecutableFile)
 
   @Test(.enabled(if: node != nil, "The library for JavaScript is tried with Node, where that is installed."))
@@ -150,6 +216,7 @@ import Testing
         node, ["--test", "--test-name-pattern", "against a running service", "countersign.test.mjs"],
         environment: [
           "COUNTERSIGN_URL": service.origin, "COUNTERSIGN_USER": Self.user,
+          "COUNTERSIGN_PUBLIC_KEY": RunningService.publicKey,
           "COUNTERSIGN_TOKEN": try TokenMint.user(Self.user, at: Date()),
           "COUNTERSIGN_JWS": try simulated.simulator.issueTransaction(.renewing).signedTransaction,
         ], directory: directory.path(percentEncoded: false))
