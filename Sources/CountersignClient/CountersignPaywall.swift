@@ -1,5 +1,6 @@
 #if canImport(SwiftUI) && canImport(Observation)
   import CountersignAPI
+  import Foundation
   import SwiftUI
 
   /// A paywall: the current offering with the App Store's prices and periods, features by plan, restore, Terms and Privacy.
