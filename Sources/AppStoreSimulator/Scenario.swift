@@ -17,6 +17,7 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
   case expiredProductUnavailable = "expired_product_unavailable"
   case expiredUnknown = "expired_unknown"
   case refunded
+  case refundedProrated = "refunded_prorated"
   case refundedThenRebought = "refunded_then_rebought"
   case upgraded
   case upgradeRefunded = "upgrade_refunded"
@@ -55,6 +56,7 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
     case .expiredProductUnavailable: "ended 30 days ago, the product was withdrawn (intent 4)"
     case .expiredUnknown: "ended 30 days ago for another reason (intent 5)"
     case .refunded: "the running month of premium was refunded yesterday"
+    case .refundedProrated: "the running month of premium was refunded yesterday, 45 % of its price"
     case .refundedThenRebought: "a refunded month, then bought again under the same original transaction ID"
     case .upgraded: "pro yearly replaced by premium monthly 5 days ago; the replaced row ends later"
     case .upgradeRefunded: "pro yearly replaced by premium monthly 5 days ago, which was refunded yesterday"
@@ -141,6 +143,10 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
     case .expiredUnknown: return Timeline(subscriptions: [ending(.proMonthly, inDays: -30, from: start, intent: 5)])
     case .refunded:
       return Timeline(subscriptions: [refundedMonth(endingInDays: 15, at: start.adding(days: -1), from: start)])
+    case .refundedProrated:
+      var subscription = refundedMonth(endingInDays: 15, at: start.adding(days: -1), from: start)
+      subscription.cancellations[0].percentage = 45
+      return Timeline(subscriptions: [subscription])
     case .refundedThenRebought:
       return Timeline(subscriptions: [
         refundedMonth(endingInDays: 15, at: start.adding(days: -10), from: start),

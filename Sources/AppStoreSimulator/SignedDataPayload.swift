@@ -41,6 +41,11 @@ struct SignedDataPayload: Sendable {
         ("revocationReason", .integer(Int64(row.cancellationReason))),
         ("revocationDate", .integer(date.milliseconds)),
       ]
+      if let percentage = row.cancellationPercentage {
+        members += [
+          ("revocationType", "REFUND_PRORATED"), ("revocationPercentage", .integer(Int64(percentage) * 1_000)),
+        ]
+      }
     }
     if row.isUpgraded { members.append(("isUpgraded", true)) }
     if row.isTrial { members += [("offerType", 1), ("offerDiscountType", "FREE_TRIAL"), ("offerPeriod", "P1W")] }

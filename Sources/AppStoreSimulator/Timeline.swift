@@ -16,6 +16,8 @@ struct Subscription: Sendable {
     var period: Int
     var at: Timestamp
     var reason: Int
+    /// The part of the price that is given back; `nil`: all of it.
+    var percentage: Int?
   }
 
   var slot = 0
@@ -96,6 +98,7 @@ struct CustomerState: Hashable, Sendable {
     var expiresAt: Timestamp?
     var cancelledAt: Timestamp?
     var cancellationReason: Int
+    var cancellationPercentage: Int?
     var isTrial: Bool
     var isUpgraded: Bool
     var isFamilyShared: Bool
@@ -165,7 +168,8 @@ extension Subscription {
         CustomerState.Row(
           product: product, slot: slot, number: firstNumber + index, purchasedAt: purchasedAt, shownAt: shownAt,
           originallyPurchasedAt: original, expiresAt: period.end, cancelledAt: cancellation?.at,
-          cancellationReason: cancellation?.reason ?? 0, isTrial: hasTrial && index == 0,
+          cancellationReason: cancellation?.reason ?? 0, cancellationPercentage: cancellation?.percentage,
+          isTrial: hasTrial && index == 0,
           isUpgraded: upgradedAt.map { $0 <= now && period.end > $0 } ?? false, isFamilyShared: isFamilyShared,
           isRenewal: index > 0 || isContinuation, group: group))
     }

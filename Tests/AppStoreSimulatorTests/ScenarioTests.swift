@@ -48,6 +48,9 @@ struct ScenarioTests {
     ExpectedAnswer(
       scenario: .refunded, product: .premiumMonthly, endsIn: 15...15, autoRenew: "0", isCancelled: true, rows: 2),
     ExpectedAnswer(
+      scenario: .refundedProrated, product: .premiumMonthly, endsIn: 15...15, autoRenew: "0", isCancelled: true, rows: 2
+    ),
+    ExpectedAnswer(
       scenario: .refundedThenRebought, product: .premiumMonthly, endsIn: 26...26, autoRenew: "1", rows: 3),
     ExpectedAnswer(scenario: .upgraded, product: .premiumMonthly, endsIn: 26...26, autoRenew: "1", rows: 2),
     ExpectedAnswer(

@@ -121,6 +121,10 @@ import Testing
     #expect(Set(Self.days(.active, series).keys) == Set(0..<10))
     #expect(Self.days(.refunds, series) == [0: 9_990])
     #expect(series.refundRate == 1)
+    // A part of a cent is none.
+    purchase.sale?.revocationPercentage = 45_010
+    #expect(Self.days(.refunds, Self.series(Self.evidence([purchase]))) == [0: 4_496])
+    purchase.sale?.revocationPercentage = nil
     purchase.isUpgraded = true
     let upgraded = Self.series(Self.evidence([purchase, Self.period(10, 41, "max", price: 19_990)]))
     #expect(Self.days(.refunds, upgraded).isEmpty)

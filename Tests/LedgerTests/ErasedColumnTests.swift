@@ -75,7 +75,7 @@ import Testing
       "unlocks": .gone,
     ],
     "revenuecat_transfer": ["from_user_id": .named, "id": .none, "to_user_id": .named],
-    "change_event": ["user_id": .named, "type": .none, "data": .free],
+    "change_event": ["user_id": .named, "type": .none, "data": .free, "sale": .none],
     "covered_verdict": ["user_id": .gone, "entitlement": .gone],
     "recorded_refusal": ["user_id": .gone, "subject": .gone],
     "reported_event": ["user_id": .gone, "id_sha256": .gone],

@@ -59,7 +59,7 @@ import Testing
     let explanation = Explanation(decidedBy: nil, passedOver: [], evaluatedAt: nil)
     let values: [(Any, Int)] = [
       (Purchase(productID: pro, transactionID: "1", originalTransactionID: "1"), 17),
-      (try #require(Purchase.Sale(price: 1)), 5), (RenewalInfo(), 11),
+      (try #require(Purchase.Sale(price: 1)), 7), (RenewalInfo(), 11),
       (Entitlement.none(tier: "free", reason: .unknown, explanation: explanation), 17), (explanation, 7),
       (Explanation.PassedOver(transactionID: "1", productID: pro, cause: .upgraded), 3),
       (Explanation.PolicyValue(key: "k", value: "v"), 2),
@@ -232,7 +232,8 @@ extension SeededRandom {
       appAccountToken: maybe { $0.name() }, reportedAt: maybe { $0.moment() },
       sale: Purchase.Sale(
         price: maybe { Int64($0.below(1 << 40)) }, currency: maybe { $0.text() }, storefront: maybe { $0.text() },
-        offerType: maybe { $0.below(9) - 4 }, offerPeriod: maybe { $0.text() }),
+        offerType: maybe { $0.below(9) - 4 }, offerPeriod: maybe { $0.text() }, offerID: maybe { $0.name() },
+        revocationPercentage: maybe { Int64($0.below(100_001)) }),
       appVersion: maybe { $0.name() })
   }
 

@@ -47,22 +47,29 @@ import Testing
     }
   }
 
-  @Test func `an event says when its period began, if that is asked for and known`() async throws {
+  @Test func `an event says when its period began, and its price and offer, as known then`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await ledger.keepWebhooks(["shop": "https://shop.example/"])
       for (number, source) in [EvidenceSource.verifyReceipt, .serverAPI, .serverAPI].enumerated() {
         var one = evidence("1", time: Double(number) * 900, expires: Double(number + 1) * 1_000)
         (one.source, one.purchases[0].purchaseDate) = (source, at(Double(number) * 1_000 - 100))
+        if source == .serverAPI {
+          one.purchases[0].sale = Purchase.Sale(
+            price: Int64(number) * 4_990, currency: "EUR", storefront: "DEU", offerType: 2, offerPeriod: "P1M",
+            offerID: "spring", revocationPercentage: 45_000)
+        }
         _ = try await ledger.record(entry("anna", [one], evaluate: rules))
       }
       _ = try await ledger.record(entry("ben", [evidence("2", expires: 1_000)], evaluate: rules))
       try await events(ledger, of: "anna")
       func begins() async throws -> [Date?] {
-        let work = try await ledger.webhookWork(of: "shop", dueAt: at(100), due: 10, fresh: 10, adding: .purchaseDates)
+        let work = try await work(ledger)
         return (work.due.map(\.event) + work.fresh).map(\.purchasedAt)
       }
       #expect(try await begins() == [at(-100), at(900), at(1_900), at(-100), nil])
-      #expect(try await work(ledger).fresh.allSatisfy { $0.purchasedAt == nil })
+      let sales = try await work(ledger).fresh.map(\.sale)
+      #expect(sales.map { $0?.price } == [nil, 4_990, 9_980, nil, nil])
+      #expect(sales[1]?.offerID == "spring" && sales[1]?.revocationPercentage == 45_000)
       let first = try #require(try await work(ledger).fresh.first)
       try await settle(
         ledger, [WebhookResult(of: first, .failed(attempts: 1, due: at(100), problem: "http_500"))],

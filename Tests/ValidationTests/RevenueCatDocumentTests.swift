@@ -18,12 +18,13 @@ import Testing
   }
 
   private static func document(
-    _ type: EventType, _ verdict: Entitlement, after former: Entitlement, purchasedAt: Date? = nil
+    _ type: EventType, _ verdict: Entitlement, after former: Entitlement, purchasedAt: Date? = nil,
+    sale: Purchase.Sale? = nil
   ) throws -> [String: any Sendable] {
     var event = ChangeEvent(
       sequence: 1, type: type.rawValue, user: "anna", at: UseCase.start, recordedAt: UseCase.start,
       entitlement: verdict, former: former, detail: .init())
-    event.purchasedAt = purchasedAt
+    (event.purchasedAt, event.sale) = (purchasedAt, sale)
     let document = try #require(RevenueCatDocument.json(of: event))
     let object = try JSONSerialization.jsonObject(with: Data(document)) as? [String: any Sendable]
     return try #require(object?["event"] as? [String: any Sendable])
@@ -50,6 +51,29 @@ import Testing
     #expect(event["purchased_at_ms"] as? Int64 == begin.millisecondsSince1970)
     let unknown = try Self.document(.subscriptionStarted, Self.verdict("pro", "monthly", "1"), after: ended)
     #expect(unknown["purchased_at_ms"] is NSNull)
+  }
+
+  @Test func `prices add up to what was paid and not given back, and none is made up`() throws {
+    let verdict = Self.verdict("pro", "monthly", "1")
+    func money(_ type: EventType, _ sale: Purchase.Sale?) throws -> [String: any Sendable] {
+      try Self.document(type, verdict, after: verdict, sale: sale)
+    }
+    let euros = Purchase.Sale(
+      price: 9_990, currency: "EUR", storefront: "DEU", offerType: 3, offerID: "SPRING", revocationPercentage: 45_000)
+    let paid = try money(.subscriptionRenewed, euros)
+    #expect(paid["price_in_purchased_currency"] as? Double == 9.99 && paid["currency"] as? String == "EUR")
+    #expect(paid["price"] is NSNull && paid["country_code"] is NSNull && paid["offer_code"] as? String == "SPRING")
+    #expect(try money(.subscriptionRefunded, euros)["price_in_purchased_currency"] as? Double == -4.496)
+    let off = try money(.renewalOff, euros)
+    #expect(off["price"] as? Double == 0 && off["price_in_purchased_currency"] as? Double == 0)
+
+    let dollars = try money(
+      .subscriptionStarted, Purchase.Sale(price: 990, currency: "USD", storefront: "US", offerType: 1))
+    #expect(dollars["price"] as? Double == 0.99 && dollars["country_code"] as? String == "US")
+    #expect(dollars["period_type"] as? String == "INTRO")
+    let unknown = try money(.subscriptionStarted, nil)
+    #expect(unknown["price"] is NSNull && unknown["price_in_purchased_currency"] is NSNull)
+    #expect(unknown["currency"] is NSNull)
   }
 
   @Test func `another product is the period that it begins with`() throws {

@@ -64,7 +64,7 @@ package struct SignedTransaction: Hashable, Sendable {
       isIntroductoryOffer: offerType == 1 && !isTrial,
       appAccountToken: try payload.text("appAccountToken")?.lowercased(),
       reportedAt: signedDate,
-      sale: Self.sale(payload, offerType: offerType))
+      sale: Self.sale(payload, offerType: offerType, revocationType: revocationType))
     bundleID = BundleID(try payload.required("bundleId"))
     previousOriginalTransactionID = try? payload.text("previousOriginalTransactionId")
     environmentName = try payload.text("environment")
@@ -79,10 +79,13 @@ package struct SignedTransaction: Hashable, Sendable {
   }
 
   /// A member that cannot be read is left out: no purchase is refused for its price.
-  private static func sale(_ payload: JSONValue, offerType: Int?) -> Purchase.Sale? {
+  /// A full refund says so, lest an earlier report of a prorated one stands.
+  private static func sale(_ payload: JSONValue, offerType: Int?, revocationType: String?) -> Purchase.Sale? {
     Purchase.Sale(
       price: (try? payload.number("price")) ?? nil, currency: (try? payload.text("currency")) ?? nil,
       storefront: (try? payload.text("storefront")) ?? nil, offerType: offerType,
-      offerPeriod: (try? payload.text("offerPeriod")) ?? nil)
+      offerPeriod: (try? payload.text("offerPeriod")) ?? nil, offerID: (try? payload.text("offerIdentifier")) ?? nil,
+      revocationPercentage: revocationType == "REFUND_FULL"
+        ? 100_000 : (try? payload.number("revocationPercentage")) ?? nil)
   }
 }

@@ -24,14 +24,22 @@ package struct Purchase: Hashable, Codable, Sendable {
     package var offerType: Int?
     /// The length of the offer, as sent: `P1W`.
     package var offerPeriod: String?
+    /// Apple's `offerIdentifier`: the name of the offer, or of the campaign of an offer code.
+    package var offerID: String?
+    /// The part of the price that was given back, in thousandths of a percent, as Apple's `revocationPercentage`: 45,000
+    /// is 45 %. It means nothing while the purchase stands.
+    ///
+    /// https://developer.apple.com/documentation/appstoreserverapi/revocationpercentage
+    package var revocationPercentage: Int64?
 
     /// Bytes of the longest text that is kept.
-    private static let longest = 32
+    private static let longest = 64
+    private static let wholePrice: Int64 = 100_000
 
     /// - Returns: `nil` if nothing is known. A text that is too long is left out: no verdict hangs on it.
     package init?(
       price: Int64? = nil, currency: String? = nil, storefront: String? = nil, offerType: Int? = nil,
-      offerPeriod: String? = nil
+      offerPeriod: String? = nil, offerID: String? = nil, revocationPercentage: Int64? = nil
     ) {
       func short(_ text: String?) -> String? { text.flatMap { (1...Self.longest).contains($0.utf8.count) ? $0 : nil } }
       self.price = price
@@ -39,10 +47,19 @@ package struct Purchase: Hashable, Codable, Sendable {
       self.storefront = short(storefront)
       self.offerType = offerType
       self.offerPeriod = short(offerPeriod)
+      self.offerID = short(offerID)
+      self.revocationPercentage = revocationPercentage.flatMap { (0...Self.wholePrice).contains($0) ? $0 : nil }
       guard
         self.price != nil || self.currency != nil || self.storefront != nil || offerType != nil
-          || self.offerPeriod != nil
+          || self.offerPeriod != nil || self.offerID != nil || self.revocationPercentage != nil
       else { return nil }
+    }
+
+    /// The part of an amount that a refund gives back: all of it, unless the store says how much. A half is rounded up.
+    package func refund(of amount: Int64) -> Int64 {
+      guard let part = revocationPercentage, part < Self.wholePrice else { return amount }
+      let (whole, rest) = amount.quotientAndRemainder(dividingBy: Self.wholePrice)
+      return whole * part + (rest * part + Self.wholePrice / 2) / Self.wholePrice
     }
 
     /// Adds members from another report of the same transaction. A price belongs to its currency.
@@ -52,6 +69,8 @@ package struct Purchase: Hashable, Codable, Sendable {
       sale.storefront = storefront ?? other.storefront
       sale.offerType = offerType ?? other.offerType
       sale.offerPeriod = offerPeriod ?? other.offerPeriod
+      sale.offerID = offerID ?? other.offerID
+      sale.revocationPercentage = revocationPercentage ?? other.revocationPercentage
       return sale
     }
   }

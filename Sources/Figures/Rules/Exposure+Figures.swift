@@ -33,7 +33,7 @@ extension Exposure {
       var place = key
       place.currency = money.currency
       counts[place, default: VariantCounts()].revenue += money.amount
-      if payment.isRefunded { counts[place, default: VariantCounts()].refunds += money.amount }
+      if payment.isRefunded { counts[place, default: VariantCounts()].refunds += money.refunded }
     }
     return counts
   }

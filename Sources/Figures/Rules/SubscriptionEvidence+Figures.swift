@@ -110,6 +110,8 @@ struct Money {
   /// Thousandths of the currency's unit; zero where no price is known.
   var amount: Int64 = 0
   var currency = ""
+  /// The part of the amount that a refund gives back.
+  var refunded: Int64 = 0
 
   /// The highest price that counts: a hundred million units, so that the sums of millions of subscriptions cannot overflow.
   private static let limit: Int64 = 100_000_000_000
@@ -122,6 +124,7 @@ struct Money {
       currency = price.key
       if !purchase.isTrial { amount = price.value.milliunits }
     }
+    refunded = purchase.sale?.refund(of: amount) ?? amount
   }
 
   /// The amount for a month of a period's length, in whole hundredths of the unit.
@@ -176,7 +179,7 @@ private struct FigureTally {
     add(.revenue, money.amount, on: day, purchase, money)
     guard purchase.isRefunded else { return }
     add(.refundedPayments, on: day, purchase, money)
-    add(.refunds, money.amount, on: day, purchase, money)
+    add(.refunds, money.refunded, on: day, purchase, money)
   }
 
   mutating func add(

@@ -18,8 +18,9 @@ package struct ChangeEvent: Hashable, Sendable {
   package var detail: Detail
   /// A forwarded notification, as Apple signed it, where it was asked for and is still there.
   package var payload: String?
-  /// The begin of the period that the verdict is about, where it was asked for and its transaction is known.
+  /// The begin of the period that the verdict is about, and its price and offer, as they were known then.
   package var purchasedAt: Date?
+  package var sale: Purchase.Sale?
 
   /// The verdict that the event is about: on the purchases alone, where a grant decides.
   package var verdict: Entitlement? { detail.covered ?? entitlement }

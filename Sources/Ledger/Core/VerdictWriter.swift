@@ -24,7 +24,7 @@ struct VerdictWriter {
     let evidence = try tables.evidence(of: account)
     let (user, moment) = (account.user, Self.moment(of: evidence, notBefore: evaluatedAt))
     let verdict = evaluate(user, evidence, account.given, moment)
-    _ = try save(verdict, of: &account, after: try tables.profile(of: account)?.entitlement) { _ in
+    _ = try save(verdict, of: &account, after: try tables.profile(of: account)?.entitlement, on: evidence) { _ in
       evaluate(user, evidence, [], moment)
     }
   }
@@ -45,7 +45,7 @@ struct VerdictWriter {
     let after = verdict(account.given, after: before)
     if let before, Self.isSame(after, before, by: \.apartFromMoment) { return .unchanged }
     guard approves(before, after) else { return .heldBack }
-    _ = try save(after, of: &account, after: before) { verdict([], after: $0) }
+    _ = try save(after, of: &account, after: before, on: evidence) { verdict([], after: $0) }
     return .recorded
   }
 
@@ -70,10 +70,11 @@ struct VerdictWriter {
 
   /// Stores a verdict as the next version, and the user's account, and appends the events of what changed.
   ///
-  /// - Parameter bought: the verdict on the purchases alone, after the one that is passed; called only where a grant
-  ///   decides.
+  /// - Parameters:
+  ///   - evidence: of all the user's purchases, for the prices in events.
+  ///   - bought: the verdict on the purchases alone, after the one that is passed; called only where a grant decides.
   func save(
-    _ verdict: Entitlement, of account: inout Account, after before: Entitlement?,
+    _ verdict: Entitlement, of account: inout Account, after before: Entitlement?, on evidence: [SubscriptionEvidence],
     bought: (_ before: Entitlement?) -> Entitlement?
   ) throws -> Saved {
     let verdict = verdict.inWholeMilliseconds
@@ -85,7 +86,7 @@ struct VerdictWriter {
         text: try StoredForm.text(verdict)), to: &account, head)
     let waitingSince = try tables.enqueueUpdate(
       of: &account, evidenceAt: evidenceAt, recordedAt: head.recordedAt, dueAt: rowsDueAt)
-    try appendEvents(of: verdict, for: &account, after: before, former: former, bought: bought)
+    try appendEvents(of: verdict, for: &account, after: before, former: former, on: evidence, bought: bought)
     let access = Account.Access(verdict)
     try tables.count(account.access, replacedBy: access)
     try tables.countSubscriber(account.access, replacedBy: access)
@@ -106,7 +107,7 @@ struct VerdictWriter {
   /// Appends the events of what a verdict changed: in the same transaction, and none where nothing changed.
   private func appendEvents(
     of verdict: Entitlement, for account: inout Account, after before: Entitlement?, former: Int64?,
-    bought: (Entitlement?) -> Entitlement?
+    on evidence: [SubscriptionEvidence], bought: (Entitlement?) -> Entitlement?
   ) throws {
     var (after, before) = (Optional(verdict), before)
     var detail: ChangeEvent.Detail?
@@ -127,22 +128,34 @@ struct VerdictWriter {
       var detail = ChangeEvent.Detail()
       (detail.from, detail.to) = (one.from, one.to)
       detail.purchase = try tables.key(ofPurchase: one.purchase)
-      try append(.subscriptionTransferred, of: account, former, detail)
+      try append(.subscriptionTransferred, of: account, former, nil, detail)
     }
     guard transfers.isEmpty, let after else { return }
     let moment = verdict.explanation.evaluatedAt ?? StoredForm.date(head.recordedAt)
     let isDuringTrial = account.given.contains { $0.kind == .trial && $0.isRunning(at: moment) }
-    for event in after.events(after: before, isDuringTrial: isDuringTrial) {
-      try append(event, of: account, former, detail)
-    }
+    let events = after.events(after: before, isDuringTrial: isDuringTrial)
+    let purchase = events.isEmpty ? nil : Self.purchase(of: after, after: before, in: evidence)
+    for event in events { try append(event, of: account, former, purchase, detail) }
   }
 
   private func append(
-    _ event: EventType, of account: Account, _ former: Int64?, _ detail: ChangeEvent.Detail?
+    _ event: EventType, of account: Account, _ former: Int64?, _ bought: Purchase?, _ detail: ChangeEvent.Detail?
   ) throws {
     try tables.appendChangeEvent(
       event.rawValue, of: account.user, at: head.recordedAt, recordedAt: head.recordedAt, verdict: account.verdict,
-      former: former, detail)
+      former: former, bought: bought, detail)
+  }
+
+  /// The transaction that a verdict is about. One that is known by its renewal info alone has the ID of the one before,
+  /// and no price.
+  private static func purchase(
+    of verdict: Entitlement, after former: Entitlement?, in evidence: [SubscriptionEvidence]
+  ) -> Purchase? {
+    let verdict = verdict.explanation.decidedBy == nil ? former ?? verdict : verdict
+    let purchase = evidence.first {
+      $0.key.originalTransactionID == verdict.originalTransactionID && $0.key.environment == verdict.environment
+    }
+    return purchase?.readings().last { $0.purchase.transactionID == verdict.explanation.decidedBy }?.purchase
   }
 
   /// Compares verdicts as they are stored: in whole milliseconds.

@@ -10,9 +10,10 @@ extension LedgerTables {
   /// - Parameters:
   ///   - verdict: the number of the verdict after it, in the history; `nil` for an event without one.
   ///   - former: the number of the verdict before it.
+  ///   - bought: the transaction that the verdict is about.
   func appendChangeEvent(
     _ type: String, of user: UserID, at: Int64, recordedAt: Int64, verdict: Int64? = nil, former: Int64? = nil,
-    _ detail: ChangeEvent.Detail? = nil
+    bought: Purchase? = nil, _ detail: ChangeEvent.Detail? = nil
   ) throws {
     guard !user.isErased else { return }
     if connection.isShared {
@@ -22,8 +23,10 @@ extension LedgerTables {
     }
     try execute(
       """
-      INSERT INTO change_event (user_id, type, at, recorded_at, verdict, former, data) VALUES (?, ?, ?, ?, ?, ?, ?)
-      """, user.key, type, at, recordedAt, verdict, former, detail.map { try StoredForm.encoded($0) })
+      INSERT INTO change_event (user_id, type, at, recorded_at, verdict, former, data, purchased_at, sale)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+      """, user.key, type, at, recordedAt, verdict, former, detail.map { try StoredForm.encoded($0) },
+      bought?.purchaseDate, bought?.sale.map { StoredForm.text($0) })
     changes.noteEvent()
   }
 
@@ -37,7 +40,7 @@ extension LedgerTables {
       """
       SELECT change.sequence, change.type, change.user_id,
         (SELECT coalesce(spelling, key) FROM account WHERE key = change.user_id), change.at, change.recorded_at, change.data,
-        verdict.entitlement, former.entitlement
+        verdict.entitlement, former.entitlement, change.purchased_at, change.sale
       FROM change_event AS change
         LEFT JOIN event AS verdict ON verdict.sequence = change.verdict
         LEFT JOIN event AS former ON former.sequence = change.former
@@ -69,10 +72,13 @@ extension LedgerTables {
     func entitlement(_ column: Int) throws -> Entitlement? {
       try row.get(column, as: String?.self).map { try StoredForm.value(Entitlement.self, $0) }
     }
-    return ChangeEvent(
+    var event = ChangeEvent(
       sequence: try row.get(0), type: try row.get(1), user: try row.get(3, as: UserID?.self) ?? row.get(2),
       at: try row.get(4), recordedAt: try row.get(5), entitlement: try entitlement(7), former: try entitlement(8),
       detail: try row.get(6, as: String?.self).map { try StoredForm.decoded(ChangeEvent.Detail.self, $0) } ?? .init())
+    event.purchasedAt = try row.get(9)
+    event.sale = try row.get(10, as: String?.self).flatMap { try StoredForm.sale($0) }
+    return event
   }
 
   /// The number of the newest event; zero without one.

@@ -210,7 +210,7 @@ struct RecordOperation {
         recorded.entitlement = repeated
         recorded.write = try tables.writeState(of: entry.user)
       } else {
-        let saved = try writer.save(verdict, of: &account, after: before) { _ in
+        let saved = try writer.save(verdict, of: &account, after: before, on: evidence) { _ in
           entry.evaluate(entry.user, evidence, [], moment)
         }
         (recorded.entitlement, recorded.changed, recorded.update) = (saved.entitlement, saved.changed, saved.update)

@@ -602,7 +602,10 @@ struct LedgerSchema: Sendable {
       recorded_at INTEGER NOT NULL,
       verdict INTEGER,
       former INTEGER,
-      data TEXT CHECK (json_type(data) = 'object')
+      data TEXT CHECK (json_type(data) = 'object'),
+      -- The begin, the price and the offer of the period that the verdict is about.
+      purchased_at INTEGER,
+      sale TEXT CHECK (json_type(sale) = 'array')
     ) STRICT;
 
     -- What a user's purchases give while a grant or trial decides: a change among them records an event all the same.

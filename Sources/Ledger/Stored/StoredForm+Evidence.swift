@@ -14,7 +14,8 @@ extension StoredForm {
   ///
   ///     0 product*   1 transaction   2 bought   3 ends   4 flags   5 group*   6 order   7 cancelled   8 reason
   ///     9 original*, if it differs from the row's   10 account token*   11 reported at
-  ///     12 price   13 currency*   14 storefront*   15 offer type   16 offer period*   17 app version*   (* a name)
+  ///     12 price   13 currency*   14 storefront*   15 offer type   16 offer period*   17 app version*
+  ///     18 offer ID*   19 revocation percentage   (* a name)
   ///
   /// Flags: 1 upgraded, 2 family-shared, 4 trial, 8 introductory offer.
   struct Rows {
@@ -128,6 +129,8 @@ extension StoredForm {
     var offerType: Int64?
     var offerPeriod: Int64?
     var appVersion: Int64?
+    var offerID: Int64?
+    var revocation: Int64?
 
     init(_ purchase: Purchase, of key: SubscriptionKey, _ names: inout [String]) throws {
       product = place(of: purchase.productID.rawValue, in: &names)
@@ -153,12 +156,15 @@ extension StoredForm {
       storefront = sale.storefront.map { place(of: $0, in: &names) }
       offerType = sale.offerType.map(Int64.init)
       offerPeriod = sale.offerPeriod.map { place(of: $0, in: &names) }
+      offerID = sale.offerID.map { place(of: $0, in: &names) }
+      revocation = sale.revocationPercentage
     }
 
     /// Nulls at the end are left out.
     func write(to writer: inout JSONWriter) {
       let rest = [
         cancelled, reason, original, account, reported, price, currency, storefront, offerType, offerPeriod, appVersion,
+        offerID, revocation,
       ]
       let count = rest.lastIndex { $0 != nil }.map { $0 + 1 } ?? 0
       writer.array { writer in
@@ -192,21 +198,25 @@ extension StoredForm {
       offerType = try reader.integerElement()
       offerPeriod = try reader.integerElement()
       appVersion = try reader.integerElement()
+      offerID = try reader.integerElement()
+      revocation = try reader.integerElement()
     }
 
     private func sale(
       _ name: (Int64) throws(StoredTextReader.Unfamiliar) -> String
     ) throws(StoredTextReader.Unfamiliar) -> Purchase.Sale? {
-      guard price != nil || currency != nil || storefront != nil || offerType != nil || offerPeriod != nil else {
-        return nil
-      }
-      let texts = (try currency.map(name), try storefront.map(name), try offerPeriod.map(name))
+      let numbers = [price, currency, storefront, offerType, offerPeriod, offerID, revocation]
+      guard numbers.contains(where: { $0 != nil }) else { return nil }
+      let texts = (
+        try currency.map(name), try storefront.map(name), try offerPeriod.map(name), try offerID.map(name)
+      )
       let sale = Purchase.Sale(
-        price: price, currency: texts.0, storefront: texts.1, offerType: offerType.map(Int.init), offerPeriod: texts.2)
-      // A text that is no part of a sale was not written here.
-      guard sale?.currency == texts.0, sale?.storefront == texts.1, sale?.offerPeriod == texts.2 else {
-        throw StoredTextReader.Unfamiliar()
-      }
+        price: price, currency: texts.0, storefront: texts.1, offerType: offerType.map(Int.init), offerPeriod: texts.2,
+        offerID: texts.3, revocationPercentage: revocation)
+      // What is no part of a sale was not written here.
+      guard let sale, texts == (sale.currency, sale.storefront, sale.offerPeriod, sale.offerID),
+        revocation == sale.revocationPercentage
+      else { throw StoredTextReader.Unfamiliar() }
       return sale
     }
 
@@ -230,6 +240,37 @@ extension StoredForm {
         ownership: flags & 2 != 0 ? .familyShared : .purchased, isTrial: flags & 4 != 0,
         isIntroductoryOffer: flags & 8 != 0, appAccountToken: try account.map(name), reportedAt: reported.map(date),
         sale: try sale(name), appVersion: try appVersion.map(name))
+    }
+  }
+}
+
+extension StoredForm {
+  /// The price and the offer of one transaction, in the order of `Purchase.Sale`: `[9990,"USD","USA",2,"P1M","spring",null]`.
+  static func text(_ sale: Purchase.Sale) -> String {
+    var writer = JSONWriter()
+    writer.array { writer in
+      writer.value(sale.price)
+      writer.value(sale.currency)
+      writer.value(sale.storefront)
+      writer.value(sale.offerType.map(Int64.init))
+      writer.value(sale.offerPeriod)
+      writer.value(sale.offerID)
+      writer.value(sale.revocationPercentage)
+    }
+    return String(decoding: writer.bytes, as: UTF8.self)
+  }
+
+  static func sale(_ text: String) throws -> Purchase.Sale? {
+    try StoredTextReader.value(of: text) { reader throws(StoredTextReader.Unfamiliar) in
+      try reader.list { reader throws(StoredTextReader.Unfamiliar) in
+        let price = try reader.integerElement()
+        let (currency, storefront) = (try reader.stringElement(), try reader.stringElement())
+        let offerType = try reader.integerElement()
+        let (period, id) = (try reader.stringElement(), try reader.stringElement())
+        return Purchase.Sale(
+          price: price, currency: currency, storefront: storefront, offerType: offerType.map(Int.init),
+          offerPeriod: period, offerID: id, revocationPercentage: try reader.integerElement())
+      }
     }
   }
 }

@@ -33,15 +33,15 @@ extension Ledger {
   /// - Parameters:
   ///   - due: the most events that wait.
   ///   - fresh: the most events that were never sent to it.
-  ///   - addition: what the events have beside their own.
+  ///   - withPayloads: whether the events have the notifications that they forward.
   package func webhookWork(
-    of name: String, dueAt now: Date, due: Int, fresh: Int, adding addition: WebhookWork.Addition? = nil
+    of name: String, dueAt now: Date, due: Int, fresh: Int, withPayloads: Bool = false
   ) async throws(LedgerError) -> WebhookWork {
     try await readShort { tables in
       var work = try tables.webhookWork(of: name, dueAt: now, due: due, fresh: fresh)
-      guard let addition else { return work }
-      for index in work.due.indices { try tables.add(addition, to: &work.due[index].event) }
-      for index in work.fresh.indices { try tables.add(addition, to: &work.fresh[index]) }
+      guard withPayloads else { return work }
+      for index in work.due.indices { work.due[index].event.payload = try tables.payload(of: work.due[index].event) }
+      for index in work.fresh.indices { work.fresh[index].payload = try tables.payload(of: work.fresh[index]) }
       return work
     }
   }

@@ -86,26 +86,11 @@ extension LedgerTables {
     return work
   }
 
-  func add(_ addition: WebhookWork.Addition, to event: inout ChangeEvent) throws {
-    switch addition {
-    case .purchaseDates: event.purchasedAt = try purchaseDate(of: event)
-    case .payloads:
-      event.payload = try event.detail.forwarded.flatMap {
-        try first("SELECT payload FROM notification WHERE uuid = ?", $0, as: String?.self) ?? nil
-      }
+  /// The notification that an event forwards, as long as it is kept.
+  func payload(of event: ChangeEvent) throws -> String? {
+    try event.detail.forwarded.flatMap {
+      try first("SELECT payload FROM notification WHERE uuid = ?", $0, as: String?.self) ?? nil
     }
-  }
-
-  /// The begin of the period that an event is about: the purchase date of the transaction that decided.
-  func purchaseDate(of event: ChangeEvent) throws -> Date? {
-    guard let verdict = event.verdict,
-      let id = verdict.originalTransactionID ?? event.formerVerdict?.originalTransactionID,
-      let environment = verdict.environment ?? event.formerVerdict?.environment,
-      let transaction = verdict.explanation.decidedBy ?? event.formerVerdict?.explanation.decidedBy
-    else { return nil }
-    let key = SubscriptionKey(environment: environment, originalTransactionID: id)
-    let row = try key.isOfAnotherStore ? revenueCatPurchase(key)?.id : purchase(key)?.id
-    return try row.flatMap(countable)?.evidence.purchases.first { $0.transactionID == transaction }?.purchaseDate
   }
 
   /// - Parameter through: every event up to this one is delivered, or is among the results.

@@ -12,14 +12,6 @@ package struct WebhookWork: Sendable {
   /// Users with an undelivered event: their newer events wait for it.
   package var blocked: Set<UserID> = []
 
-  /// What the bodies of a receiver need beside the events.
-  package enum Addition: Sendable {
-    /// The begin of the period that an event is about.
-    case purchaseDates
-    /// The forwarded notifications.
-    case payloads
-  }
-
   package struct Due: Sendable {
     package var event: ChangeEvent
     /// Attempts that failed.

@@ -1,3 +1,4 @@
+import Access
 import Entitlements
 import JSON
 package import Ledger
@@ -57,6 +58,7 @@ package enum EventDocument {
     case .subscriptionStarted, .subscriptionRenewed, .renewalOff, .renewalOn, .billingIssue, .graceEnded,
       .subscriptionExpired, .subscriptionRefunded, .productChanged, .trialStarted, .trialConverted, .trialExpired:
       if let verdict = event.verdict { write(verdict, to: &json) }
+      write(event.sale, isRefund: type == .subscriptionRefunded, to: &json)
       if let former = event.formerVerdict {
         json.object("previous") { write(former, to: &$0) }
       } else {
@@ -103,6 +105,17 @@ package enum EventDocument {
     json.member("ended_at", detail.endedAt?.rfc3339)
   }
 
+  /// The price of the transaction, as the store reports it, and its offer.
+  private static func write(_ sale: Purchase.Sale?, isRefund: Bool, to json: inout JSONWriter) {
+    let price = sale?.price
+    json.member("price", price.map { Price(milliunits: $0).text })
+    if isRefund { json.member("refund", price.map { Price(milliunits: sale?.refund(of: $0) ?? $0).text }) }
+    json.member("currency", sale?.currency)
+    json.member("country", sale?.storefront)
+    json.member("offer_type", sale?.offerName)
+    json.member("offer_id", sale?.offerID)
+  }
+
   /// The members of a verdict, under the names of `GET /v1/profiles/{user_id}`.
   private static func write(_ verdict: Entitlement, to json: inout JSONWriter) {
     json.member("tier", verdict.tier.rawValue)
@@ -119,5 +132,21 @@ package enum EventDocument {
     json.member("ownership", verdict.ownership?.rawValue)
     json.member("source", verdict.source?.rawValue)
     json.member("provisional", verdict.isProvisional)
+  }
+}
+
+extension Purchase.Sale {
+  /// The kind of the offer in words; a number of Apple's that has none is itself.
+  ///
+  /// https://developer.apple.com/documentation/appstoreserverapi/offertype
+  fileprivate var offerName: String? {
+    switch offerType {
+    case nil: nil
+    case 1: "introductory"
+    case 2: "promotional"
+    case 3: "offer_code"
+    case 4: "win_back"
+    case let other?: String(other)
+    }
   }
 }

@@ -1,3 +1,4 @@
+import Access
 import Entitlements
 import JSON
 import Ledger
@@ -25,6 +26,9 @@ import struct FoundationEssentials.Date
 /// PRODUCT_CHANGE announces what the next RENEWAL brings.
 ///
 /// Other events have no counterpart, and are not sent. Members that only RevenueCat knows are `null`.
+///
+/// Prices add up, as RevenueCat's do: an event has the price where money comes, the negative of it where it goes back, and
+/// zero where none moves. `price` is in US dollars, and `null` for another currency.
 ///
 /// https://www.revenuecat.com/docs/integrations/webhooks/event-types-and-fields
 enum RevenueCatDocument {
@@ -104,7 +108,8 @@ enum RevenueCatDocument {
       addUser(event.user, to: &json)
       json.member("product_id", (verdict.productID ?? former?.productID)?.rawValue)
       json.array("entitlement_ids") { $0.value(tier.rawValue) }
-      json.member("period_type", verdict.isTrial ? "TRIAL" : "NORMAL")
+      let isIntroductory = event.sale?.offerType == 1
+      json.member("period_type", verdict.isTrial ? "TRIAL" : isIntroductory ? "INTRO" : "NORMAL")
       json.member("purchased_at_ms", event.purchasedAt?.millisecondsSince1970)
       json.member("expiration_at_ms", (verdict.expiresAt ?? former?.expiresAt)?.millisecondsSince1970)
       let id = verdict.originalTransactionID ?? former?.originalTransactionID
@@ -115,7 +120,7 @@ enum RevenueCatDocument {
       json.member(
         "original_transaction_id", original.map { id?.store == nil ? $0 : String($0.drop { $0 != ":" }.dropFirst()) })
       json.member("is_family_share", verdict.ownership == .familyShared)
-      json.member("price", raw: "null")
+      writeMoney(event.sale, type, to: &json)
       switch type {
       case .trialConverted: json.member("is_trial_conversion", true)
       case .subscriptionRenewed, .productChanged: json.member("is_trial_conversion", false)
@@ -127,6 +132,25 @@ enum RevenueCatDocument {
       default: break
       }
     }
+  }
+
+  private static func writeMoney(_ sale: Purchase.Sale?, _ type: EventType, to json: inout JSONWriter) {
+    let amount: Int64? =
+      switch type {
+      case .subscriptionStarted, .subscriptionRenewed, .productChanged, .trialStarted, .trialConverted: sale?.price
+      case .subscriptionRefunded: sale?.price.map { -(sale?.refund(of: $0) ?? $0) }
+      default: 0
+      }
+    let text = amount.map { Price(milliunits: $0).text } ?? "null"
+    json.member("price", raw: amount == 0 || sale?.currency == "USD" ? text : "null")
+    json.member("price_in_purchased_currency", raw: text)
+    json.member("currency", sale?.currency)
+    // Apple has three letters.
+    json.member("country_code", sale?.storefront.flatMap { $0.utf8.count == 2 ? $0 : nil })
+    json.member("offer_code", sale?.offerType == 3 ? sale?.offerID : nil)
+    json.member("presented_offering_id", raw: "null")
+    json.member("tax_percentage", raw: "null")
+    json.member("commission_percentage", raw: "null")
   }
 
   private static func name(of type: EventType, _ verdict: Entitlement, isReturn: Bool) -> String {

@@ -118,7 +118,7 @@ package struct WebhookDeliverer: Service {
     do throws(LedgerError) {
       var work = try await ledger.webhookWork(
         of: endpoint.name, dueAt: start, due: isProbing ? 1 : Self.dueBatch, fresh: Self.freshBatch,
-        adding: endpoint.format.addition)
+        withPayloads: endpoint.format == .appStore)
       guard work.isEnabled, !work.due.isEmpty || !work.fresh.isEmpty else { return false }
       if isProbing { choose(from: &work, for: endpoint, after: pace.failures) }
       let (results, isGone) = await send(work, to: endpoint)
@@ -289,16 +289,6 @@ package struct WebhookDeliverer: Service {
     // The text went with the user whom it named, or was too long to keep.
     case .appStore:
       event.payload.map { payload in JSONWriter.object { json in json.member("signedPayload", payload) } }
-    }
-  }
-}
-
-extension WebhookEndpoint.Format {
-  fileprivate var addition: WebhookWork.Addition? {
-    switch self {
-    case .countersign: nil
-    case .revenuecat: .purchaseDates
-    case .appStore: .payloads
     }
   }
 }

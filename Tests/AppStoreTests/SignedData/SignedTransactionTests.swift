@@ -32,7 +32,7 @@ struct SignedTransactionTests {
           subscriptionGroupID: "21000001", purchaseDate: Sample.moment(1_718_359_200_000),
           expiresDate: Sample.moment(1_720_951_200_000), appAccountToken: "7e3fb20b-4cdb-47cc-936d-99d65f608138",
           reportedAt: Sample.moment(Sample.signedDate),
-          sale: Purchase.Sale(price: 9_990, currency: "USD", storefront: "USA", offerType: 2)))
+          sale: Purchase.Sale(price: 9_990, currency: "USD", storefront: "USA", offerType: 2, offerID: "abc.123")))
     #expect(transaction.bundleID == "com.example.app")
     #expect(transaction.environment == .production)
     #expect(transaction.productType == "Auto-Renewable Subscription")
@@ -52,8 +52,17 @@ struct SignedTransactionTests {
     for value: Any in ["much", true, [1], ["a": 1], 1e300] {
       #expect(try transaction(["price": value]).purchase.sale?.price == nil)
     }
-    for value: Any in [true, [1], String(repeating: "x", count: 33)] {
+    for value: Any in [true, [1], String(repeating: "x", count: 65)] {
       #expect(try transaction(["currency": value]).purchase.sale?.currency == nil)
+    }
+    for (type, percentage, part) in [
+      ("REFUND_PRORATED", 45_000, 45_000), ("REFUND_PRORATED", 100_001, nil), ("REFUND_PRORATED", "much", nil),
+      ("REFUND_FULL", NSNull(), 100_000),
+    ] as [(String, Any, Int64?)] {
+      let refund = try transaction([
+        "revocationDate": 1_719_000_000_123, "revocationType": type, "revocationPercentage": percentage,
+      ])
+      #expect(refund.purchase.sale?.revocationPercentage == part)
     }
     let silent = try transaction(["price": NSNull(), "currency": NSNull(), "storefront": NSNull()])
     #expect(silent.purchase.sale == nil)

@@ -71,8 +71,8 @@ import Testing
       "pro"
     case .refundedThenRebought, .upgraded, .downgradePending, .familyShared, .lifetime, .twoGroups: "premium"
     case .expiredVoluntary, .expiredBillingError, .expiredPriceIncrease, .expiredProductUnavailable, .expiredUnknown,
-      .graceWithoutDate, .voluntaryRetrying, .upgradeRefunded, .refunded, .familyRevoked, .lifetimeRefunded, .empty,
-      .unknownProduct, .wrongApp, .accountGone:
+      .graceWithoutDate, .voluntaryRetrying, .upgradeRefunded, .refunded, .refundedProrated, .familyRevoked,
+      .lifetimeRefunded, .empty, .unknownProduct, .wrongApp, .accountGone:
       "free"
     }
   }
@@ -231,6 +231,10 @@ import Testing
       #expect(refunded.refundedAt == RevenueCatApp.start - 86_400 && refunded.expiresDate == refunded.refundedAt)
       let plain = try await subscription(.renewing, 5)
       #expect(plain.periodType == "normal" && plain.ownershipType == "PURCHASED" && plain.store == "app_store")
+      // verifyReceipt tells no price, a signed transaction does.
+      let signed = try store.simulator.issueTransaction(.renewing, subscriber: 6).signedTransaction
+      let priced = try RevenueCatApp.info(try await app.post(signed, of: "u6")).subscriber.subscriptions.values.first
+      #expect(plain.price == nil && priced?.price?.amount == 4.99 && priced?.price?.currency == "USD")
     }
   }
 

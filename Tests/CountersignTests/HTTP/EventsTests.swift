@@ -88,6 +88,35 @@ import TestSupport
     }
   }
 
+  @Test func `a purchase is told at the price that Apple signed, a refund with what goes back`() async throws {
+    try await run { service, store, _ in
+      let bought = try store.simulator.issueTransaction(.refundedProrated, age: .seconds(2 * 86_400))
+      _ = try await service.validate(bought.signedTransaction, user: "anna")
+      let refunded = try store.simulator.newestTransaction(ofOriginal: bought.originalTransactionID)
+      _ = try await service.validate(refunded.signedTransaction, user: "anna")
+      let trial = try store.simulator.issueTransaction(.trial, subscriber: 2).signedTransaction
+      _ = try await service.validate(trial, user: "ben")
+      // verifyReceipt tells no price, and the catalog's is none that was paid.
+      let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 3).receiptData
+      _ = try await service.validate(receipt, user: "carl")
+      let told = try await events(service).events
+      #expect(
+        told.map(\.type) == [
+          "subscription.started", "subscription.refunded", "trial.started", "subscription.started",
+        ])
+      try #require(told.count == 4)
+      for event in told.prefix(2) {
+        #expect(event.text("price") == "9.99" && event.text("currency") == "USD" && event.text("country") == "USA")
+        #expect(event.data["offer_type"] is NSNull && event.data["offer_id"] is NSNull)
+      }
+      #expect(told[0].data["refund"] == nil && told[1].text("refund") == "4.496")
+      #expect(told[2].text("price") == "0.00" && told[2].text("offer_type") == "introductory")
+      for member in ["price", "currency", "country", "offer_type", "offer_id"] {
+        #expect(told[3].data[member] is NSNull)
+      }
+    }
+  }
+
   @Test func `grants, a reached limit and trials are told with their particulars`() async throws {
     try await run { service, _, clock in
       let given = try await service.send(

@@ -37,6 +37,7 @@ import Testing
     Case(scenario: .expiredProductUnavailable, verdict: "free expired product_unavailable"),
     Case(scenario: .expiredUnknown, verdict: "free expired unknown"),
     Case(scenario: .refunded, verdict: "free expired refunded"),
+    Case(scenario: .refundedProrated, verdict: "free expired refunded"),
     Case(scenario: .refundedThenRebought, verdict: "premium active renewing", accessUntil: "2024-07-10T12:00:00Z"),
     Case(scenario: .upgraded, verdict: "premium active renewing", accessUntil: "2024-07-10T12:00:00Z"),
     Case(scenario: .upgradeRefunded, verdict: "free expired refunded"),

@@ -260,16 +260,25 @@ import Testing
         _ = try await service.validate(try store.simulator.issueReceipt(.grace).receiptData, user: "anna")
         try await grant(service, to: "ben")
         for _ in 0..<3 { _ = try await service.send(.post, "/v1/profiles/carl/usage/questions", body: "{}") }
-        try await eventually { receiver.requests.count == 3 }
+        let signed = try store.simulator.issueTransaction(.renewing, subscriber: 2).signedTransaction
+        _ = try await service.validate(signed, user: "dora")
+        try await eventually { receiver.requests.count == 4 }
         let events = try receiver.requests.map { request -> [String: Any] in
           let object = try #require(try JSONSerialization.jsonObject(with: Data(request.body)) as? [String: Any])
           #expect(object["api_version"] as? String == "1.0")
           return try #require(object["event"] as? [String: Any])
         }.sorted { "\($0["id"] ?? "")" < "\($1["id"] ?? "")" }
         #expect(
-          events.map { $0["type"] as? String } == ["INITIAL_PURCHASE", "BILLING_ISSUE", "NON_RENEWING_PURCHASE"])
-        #expect(events.map { $0["app_user_id"] as? String } == ["anna", "anna", "ben"])
-        #expect(events.map { $0["store"] as? String } == ["APP_STORE", "APP_STORE", "PROMOTIONAL"])
+          events.map { $0["type"] as? String } == [
+            "INITIAL_PURCHASE", "BILLING_ISSUE", "NON_RENEWING_PURCHASE", "INITIAL_PURCHASE",
+          ])
+        #expect(events.map { $0["app_user_id"] as? String } == ["anna", "anna", "ben", "dora"])
+        #expect(
+          events.map { $0["store"] as? String } == ["APP_STORE", "APP_STORE", "PROMOTIONAL", "APP_STORE"])
+        // verifyReceipt tells no price.
+        #expect(events[0]["price"] is NSNull && events[0]["price_in_purchased_currency"] is NSNull)
+        #expect(events[1]["price"] as? Double == 0)
+        #expect(events[3]["price"] as? Double == 4.99 && events[3]["currency"] as? String == "USD")
         #expect(
           events[0]["entitlement_ids"] as? [String] == ["pro"] && events[0]["environment"] as? String == "PRODUCTION")
         #expect(events[1]["grace_period_expiration_at_ms"] as? Int == 1_719_576_000_000)
