@@ -16,6 +16,7 @@ import Testing
     one.purchases[0].transactionID = TransactionID(id)
     one.purchases[0].purchaseDate = at(0)
     one.purchases[0].sale = .init(price: price, currency: "USD")
+    one.renewals = []
     return one
   }
 

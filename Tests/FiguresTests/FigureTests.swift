@@ -144,6 +144,47 @@ import Testing
     #expect(Self.days(.new, gap) == [0: 1])
   }
 
+  @Test func `a subscription that said that it renews ends a week late while nobody could ask`() {
+    func active(_ renewal: RenewalInfo, askedOn day: Double) -> Set<Int> {
+      var evidence = Self.evidence([Self.period(0, 31)], [renewal])
+      evidence.evaluatedAt = Self.date(day)
+      let series = Self.series(evidence)
+      let days = Set(Self.days(.active, series).keys)
+      #expect(Self.days(.ended, series) == [days.count: 1])
+      return days
+    }
+    #expect(active(RenewalInfo(autoRenews: true), askedOn: 30.9) == Set(0..<38))
+    #expect(active(RenewalInfo(autoRenews: true), askedOn: 31) == Set(0..<31))
+    #expect(active(RenewalInfo(autoRenews: false), askedOn: 1) == Set(0..<31))
+    let grace = RenewalInfo(autoRenews: true, gracePeriodExpiresDate: Self.date(47))
+    #expect(active(grace, askedOn: 40) == Set(0..<54))
+    #expect(active(grace, askedOn: 47) == Set(0..<47))
+  }
+
+  @Test func `the app's own trial counts as one of the App Store's, and the first payment ends it`() {
+    func counts(_ purchases: [Purchase], isRunning: Bool = false) -> [Figure: [Int: Int64]] {
+      let trial = AppTrial(name: "week", startsAt: Self.date(3.5), endsAt: Self.date(10.5), isRunning: isRunning)
+      var counts: [Figure: [Int: Int64]] = [:]
+      for (key, day) in trial.figures([Self.evidence(purchases)]) {
+        #expect(key.product == "$trial:week" && key.currency == "")
+        for figure in Figure.allCases where day[figure] != 0 {
+          counts[figure, default: [:]][key.day - Self.first] = day[figure]
+        }
+      }
+      return counts
+    }
+    #expect(counts([]) == [.trials: [3: 1, 10: -1], .trialStarts: [3: 1]])
+    #expect(counts([], isRunning: true) == [.trials: [3: 1, 10: -1], .trialStarts: [3: 1], .trialsPending: [3: 1]])
+    let paid: [Figure: [Int: Int64]] = [.trials: [3: 1, 5: -1], .trialStarts: [3: 1], .trialConversions: [3: 1]]
+    #expect(counts([Self.period(5, 36)], isRunning: true) == paid)
+    // Late, and before it.
+    #expect(counts([Self.period(40, 71)])[.trialConversions] == [3: 1])
+    #expect(counts([Self.period(3, 34)])[.trialConversions] == nil)
+    var refunded = Self.period(5, 36)
+    refunded.cancellationDate = Self.date(6)
+    #expect(counts([refunded], isRunning: true) == [.trials: [3: 1, 5: -1], .trialStarts: [3: 1]])
+  }
+
   /// Apple signs single transactions, and answers the last one of a subscription.
   @Test(arguments: [EvidenceSource.serverAPI, .signature, .notification])
   func `a subscription that is first seen at a renewal is not new`(source: EvidenceSource) {

@@ -19,6 +19,7 @@ import Testing
     var one = evidence(id, time: from * 86_400, expires: (from + days) * 86_400)
     one.purchases[0].purchaseDate = at(from * 86_400)
     one.purchases[0].sale = .init(price: 4_990, currency: "USD")
+    one.renewals = []
     return one
   }
 
@@ -28,6 +29,7 @@ import Testing
 
   private static func report(_ ledger: Ledger, days: Int = 40) async throws -> FigureReport {
     while try await ledger.run(CountPurchases([:], limit: 50)) > 0 {}
+    while try await ledger.countLimits([children], limit: 1) > 0 {}
     return try await ledger.readLong(ReadFigures(over: FigureSpan(days: day..<day + days, grain: .day)))
   }
 
@@ -108,10 +110,61 @@ import Testing
       #expect(try await near() == ["children free": 1, "children pro": 1])
       _ = try await ledger.erase(Anna.erasure("dora", hasRows: false))
       #expect(try await near() == ["children free": 1])
-      // Her tier changes from free to pro.
+      // Her tier changes from free to pro, which allows more, and back.
       _ = try await ledger.record(entry("anna", [evidence("1", expires: -10)], evaluate: rules))
       _ = try await ledger.record(entry("anna", [evidence("1", time: 10, expires: 1_000)], evaluate: rules))
       #expect(try await near() == [:])
+      var ended = evidence("1", time: 1_010, expires: 1_000)
+      ended.renewals = []
+      _ = try await ledger.record(entry("anna", [ended], evaluate: rules))
+      #expect(try await near() == ["children free": 1])
+    }
+  }
+
+  @Test func `the app's own trials are counted, whoever its user turns out to be`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      func sums() async throws -> [Figure: Int64] {
+        let series = try await Self.report(ledger).series
+        #expect(series.pending == 0)
+        return [Figure.trialStarts, .trialConversions, .trialsPending].reduce(into: [:]) { sums, figure in
+          let sum = series.flow(figure)
+          if sum != 0 { sums[figure] = sum }
+        }
+      }
+      guard case .started = try await ledger.run(Anna.trial(Anna.alias)) else {
+        Issue.record("No trial began.")
+        return
+      }
+      #expect(try await sums() == [.trialStarts: 1, .trialsPending: 1])
+      _ = try await ledger.run(JoinCustomer(Anna.alias, to: "anna", requestID: "join", reevaluated(at: 80)))
+      _ = try await ledger.record(entry("anna", [Self.paid("1", from: 1, days: 30)], evaluate: rules))
+      #expect(try await sums() == [.trialStarts: 1, .trialConversions: 1])
+      let span = FigureSpan(days: Self.day..<Self.day + 40, grain: .day, product: "$trial:week")
+      #expect(try await ledger.readLong(ReadFigures(over: span)).series.flow(.trialConversions) == 1)
+      // Other rules count everything anew, an erased user's too.
+      _ = try await ledger.erase(Anna.erasure("anna", hasRows: false))
+      #expect(try await sums() == [.trialStarts: 1, .trialConversions: 1])
+      try await ledger.keepMemo("figure rules", "0")
+      try await ledger.beginFigures([:])
+      #expect(try await sums() == [.trialStarts: 1, .trialConversions: 1])
+    }
+  }
+
+  @Test func `a trial that is over is pending no more, and one that was taken back is none`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      func sums() async throws -> [Int64] {
+        let series = try await Self.report(ledger).series
+        return [series.flow(.trialStarts), series.flow(.trialsPending)]
+      }
+      guard case .started(let trial) = try await ledger.run(Anna.trial("anna")) else {
+        Issue.record("No trial began.")
+        return
+      }
+      #expect(try await sums() == [1, 1])
+      _ = try await ledger.endOverdueGiven(reevaluated(at: 200_000))
+      #expect(try await sums() == [1, 0])
+      try await ledger.withdraw(trial, requestID: "back", reevaluated(at: 200_001))
+      #expect(try await sums() == [0, 0])
     }
   }
 

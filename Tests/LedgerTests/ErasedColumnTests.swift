@@ -83,6 +83,7 @@ import Testing
     "counted_purchase": ["counts": .none],
     // Without account tokens.
     "past_evidence": ["evidence": .none],
+    "limit_due": ["user_id": .gone],
     "figure": ["grain": .none, "product_id": .none, "currency": .none],
     "user_progress": ["user_id": .named],
     "near_limit": ["user_id": .gone, "feature": .gone, "tier": .gone],

@@ -147,7 +147,7 @@ private func build(
     }, asksForMissed: environment.asksForMissed, pause: environment.jobPause, logger: logger)
   services.append(
     FigureCounter(
-      terms: configuration.plans.terms, ledger: ledger, logger: logger, pause: environment.jobPause))
+      plans: configuration.plans, ledger: ledger, logger: logger, pause: environment.jobPause))
   if let webhooks { services.append(webhooks.deliverer) }
   if let identities {
     services.append(CertificateWatch(identities: identities, logger: logger, pause: environment.certificatePause))

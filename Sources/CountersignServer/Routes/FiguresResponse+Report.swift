@@ -28,7 +28,8 @@ extension FiguresResponse {
       cycles: series.cycles(report.periods).sorted { $0.key < $1.key }.map { period, counts in
         Cycle(period: period, active: FigureCounts(sum: counts.values)[.active], money: Money.list(counts))
       },
-      products: series.products.sorted { $0.key < $1.key }.map { product, counts in
+      products: series.products.filter { !$0.key.hasPrefix(AppTrial.prefix) }.sorted { $0.key < $1.key }.map {
+        product, counts in
         Product(
           productID: product, period: report.periods[product], active: FigureCounts(sum: counts.values)[.active],
           money: Money.list(counts))

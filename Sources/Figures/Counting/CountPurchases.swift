@@ -57,13 +57,19 @@ package struct CountPurchases: LedgerOperation {
     for id in due {
       guard read < rows else { break }
       try tables.execute("DELETE FROM figure_due WHERE purchase_id = ?", id)
-      guard let (evidence, owner) = try tables.countable(id) else { continue }
-      read += evidence.purchases.count
-      try tables.noteExposures(of: owner.key)
-      for (product, period) in evidence.billingPeriods { periods[product] = period }
-      let present = evidence.figures(terms)
-      if evidence.key.environment == .production {
-        try tables.note(progressOf: owner, by: present, isWhole: evidence.isKnownFromStart)
+      let present: [FigureKey: FigureCounts]
+      if id < LedgerTables.lastTrial {
+        present = try tables.trialFigures(id)
+      } else {
+        guard let (evidence, owner) = try tables.countable(id) else { continue }
+        read += evidence.purchases.count
+        try tables.noteExposures(of: owner.key)
+        try tables.noteTrials(of: owner.key)
+        for (product, period) in evidence.billingPeriods { periods[product] = period }
+        present = evidence.figures(terms)
+        if evidence.key.environment == .production {
+          try tables.note(progressOf: owner, by: present, isWhole: evidence.isKnownFromStart)
+        }
       }
       let (former, text) = (try tables.countedAs(id), StoredFigures.text(present))
       guard former ?? "[]" != text else { continue }

@@ -1,22 +1,24 @@
 package import Access
-package import Entitlements
+internal import Entitlements
 package import Ledger
 package import Logging
 internal import Resilience
 internal import ServiceLifecycle
 
-/// Counts the purchases and the users in experiments that records marked, a moment later, so that no receipt waits for it.
+/// Counts the purchases, the users in experiments and those near a limit that records marked, a moment later, so that no receipt waits for it.
 package struct FigureCounter: Service {
   /// The most purchases, or users, in one transaction, which no receipt should wait for long.
   static let batch = 100
 
   private let terms: [ProductID: Plans.Terms]
+  private let features: [Feature]
   private let ledger: Ledger
   private let logger: Logger
   private let pause: Duration
 
-  package init(terms: [ProductID: Plans.Terms], ledger: Ledger, logger: Logger, pause: Duration) {
-    self.terms = terms
+  package init(plans: Plans, ledger: Ledger, logger: Logger, pause: Duration) {
+    terms = plans.terms
+    features = plans.features
     self.ledger = ledger
     self.logger = logger
     self.pause = pause
@@ -29,7 +31,7 @@ package struct FigureCounter: Service {
         if !hasBegun { hasBegun = await begin() }
         guard hasBegun else { return pause }
         // Counting a purchase marks its owner, so exposures come second.
-        let (purchases, users) = (await count(), await countExposures())
+        let (purchases, users) = (await count(), max(await countExposures(), await countLimits()))
         return max(purchases, users) == Self.batch ? .milliseconds(20) : pause
       }
     }
@@ -50,6 +52,11 @@ package struct FigureCounter: Service {
   /// - Returns: the number of users.
   func countExposures() async -> Int {
     await attempt { () async throws(LedgerError) in try await ledger.countExposures(terms, limit: Self.batch) } ?? 0
+  }
+
+  /// - Returns: the number of users.
+  func countLimits() async -> Int {
+    await attempt { () async throws(LedgerError) in try await ledger.countLimits(features, limit: Self.batch) } ?? 0
   }
 
   private func attempt<Result>(_ body: () async throws(LedgerError) -> Result) async -> Result? {

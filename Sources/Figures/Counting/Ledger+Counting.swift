@@ -17,4 +17,10 @@ extension Ledger {
   package func countExposures(_ terms: [ProductID: Plans.Terms], limit: Int) async throws(LedgerError) -> Int {
     try await readLong(ExposuresDue()) ? run(CountExposures(terms, limit: limit)) : 0
   }
+
+  /// Counts the users near a limit whose tier has changed. Without any it writes nothing.
+  /// - Returns: the number of users: see `CountLimits`.
+  package func countLimits(_ features: [Feature], limit: Int) async throws(LedgerError) -> Int {
+    try await readLong(LimitsDue()) ? run(CountLimits(features, limit: limit)) : 0
+  }
 }

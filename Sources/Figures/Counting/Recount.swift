@@ -62,24 +62,27 @@ extension LedgerTables {
     try keepMemo(Self.recountMemo, recount.map { "\($0.isFromNothing ? "all" : "prices") \($0.after)" })
   }
 
-  /// Marks the next page of a recount. Records mark their own purchases meanwhile.
+  /// Marks the next page of a recount: the app's own trials, then the purchases. Records mark their own meanwhile.
   func mark(_ recount: Recount, page: Int) throws {
+    let isAtTrials = recount.after < Self.lastTrial
+    let place = isAtTrials ? Self.trialPlace : 0
+    let ids =
+      isAtTrials ? "SELECT id FROM trial" : "SELECT id FROM purchase UNION ALL SELECT id FROM revenuecat_purchase"
+    let after = max(recount.after, Self.trialPlace) - place
     let last = try first(
-      """
-      SELECT max(id) FROM (SELECT id FROM (SELECT id FROM purchase UNION ALL SELECT id FROM revenuecat_purchase) AS one
-        WHERE id > ? ORDER BY id LIMIT ?) AS page
-      """, recount.after, page, as: Int64?.self)
-    let end = last.flatMap(\.self)
+      SQL("SELECT max(id) FROM (SELECT id FROM (\(ids)) AS one WHERE id > ? ORDER BY id LIMIT ?) AS page"), after, page,
+      as: Int64?.self)
+    let end = last.flatMap(\.self).map { $0 + place } ?? (isAtTrials ? Self.lastTrial : nil)
     if recount.isFromNothing {
       try execute("DELETE FROM counted_purchase WHERE purchase_id > ? AND purchase_id <= ?", recount.after, end ?? .max)
     }
     guard let end else { return try keep(nil) }
     try execute(
-      """
-      INSERT INTO figure_due (purchase_id, changes)
-        SELECT id, 1 FROM (SELECT id FROM purchase UNION ALL SELECT id FROM revenuecat_purchase) AS one WHERE id > ? AND id <= ?
+      SQL(
+        """
+        INSERT INTO figure_due (purchase_id, changes) SELECT id + (\(place)), 1 FROM (\(ids)) AS one WHERE id > ? AND id <= ?
         ON CONFLICT DO NOTHING
-      """, recount.after, end)
+        """), after, end - place)
     try keep(Recount(after: end, isFromNothing: recount.isFromNothing))
   }
 

@@ -7,7 +7,7 @@ extension SubscriptionEvidence {
   ///
   /// Left out are the sandbox, family sharing, RevenueCat's promotions, purchases that Apple has not confirmed, and periods
   /// that end where they begin. A period ends with its refund, and where the next one begins. A grace period extends the
-  /// last one. A day counts in UTC.
+  /// last one, and so does `hold` where nobody was asked since. A day counts in UTC.
   package func figures(_ terms: [ProductID: Plans.Terms]) -> [FigureKey: FigureCounts] {
     let bought = counted
     var tally = FigureTally()
@@ -19,6 +19,10 @@ extension SubscriptionEvidence {
       isPending: renewals.contains { $0.autoRenews == true }, at: evaluatedAt)
     return tally.figures
   }
+
+  /// How long a subscription that said that it renews is counted as paid for after its end, until the store is asked: a
+  /// store that is away ends no subscription. As long as `policy.outage_hold` is by default.
+  private static let hold = Duration.seconds(7 * 86_400)
 
   /// The length of the periods of each product, by the last one that was paid for at the usual price.
   package var billingPeriods: [(product: ProductID, period: BillingPeriod)] {
@@ -77,6 +81,10 @@ extension SubscriptionEvidence {
       periods[last].graceEnd = renewals.compactMap(\.gracePeriodExpiresDate).max().flatMap {
         $0 > periods[last].end ? $0 : nil
       }
+      let end = periods[last].graceEnd ?? periods[last].end
+      if evaluatedAt < end, !isAccountGone, renewals.contains(where: { $0.autoRenews == true }) {
+        periods[last].heldUntil = end.advanced(by: Self.hold)
+      }
     }
     return periods.filter { $0.start < $0.end }
   }
@@ -88,6 +96,7 @@ private struct FigurePeriod {
   var start: Date
   var end: Date
   var graceEnd: Date?
+  var heldUntil: Date?
   /// The length that was bought, in days.
   let days: Int
   /// Whether it was sold by the App Store at no offer.
@@ -190,7 +199,8 @@ private struct FigureTally {
     var former: (period: FigurePeriod, money: Money, end: Int)?
     for (index, period) in periods.enumerated() {
       let (purchase, money) = (period.purchase, Money(of: period.purchase, terms))
-      let (start, end) = (period.start.utcDay, (period.graceEnd ?? period.end).utcDay)
+      let start = period.start.utcDay
+      let end = (period.heldUntil ?? period.graceEnd ?? period.end).utcDay
       if purchase.isTrial {
         level(.trials, from: start, to: period.end.utcDay, purchase, money)
         add(.trialStarts, on: start, purchase, money)
@@ -205,7 +215,9 @@ private struct FigureTally {
       let monthly = money.monthly(length(of: period, among: periods, terms[purchase.productID]?.period))
       level(.active, from: start, to: end, purchase, money)
       level(.mrr, monthly, from: start, to: end, purchase, money)
-      if period.graceEnd != nil { level(.grace, from: period.end.utcDay, to: end, purchase, money) }
+      if let graceEnd = period.graceEnd {
+        level(.grace, from: period.end.utcDay, to: graceEnd.utcDay, purchase, money)
+      }
       if let former {
         if start > former.end {
           add(.ended, on: former.end, former.period.purchase, former.money)

@@ -1,7 +1,6 @@
 /// A figure that is watched: the part of a whole, over a month that is over.
 ///
-/// Days that can still change much are left out, today among them: a subscription that is renewed later in the day looks as
-/// if it had ended.
+/// Days that can still change much are left out, today among them.
 package struct WatchedFigure: Hashable, Sendable {
   package enum Name: String, CaseIterable, Sendable {
     /// Users who pay, of those who were first heard of.

@@ -11,6 +11,35 @@ extension LedgerTables {
       """, purchase)
   }
 
+  /// The place of the app's own trials among the purchases to be counted: a trial's ID below it.
+  package static let trialPlace: Int64 = -1 << 62
+
+  private static func noteTrials(where condition: String) -> SQL {
+    SQL(
+      """
+      INSERT INTO figure_due (purchase_id, changes) SELECT id + (\(trialPlace)), 1 FROM trial WHERE \(condition)
+      ON CONFLICT (purchase_id) DO UPDATE SET changes = figure_due.changes + 1
+      """)
+  }
+
+  private static let noteTrialByID = noteTrials(where: "id = ?")
+  private static let noteTrialsOfUser = noteTrials(where: "user_id = ?")
+
+  /// Marks the app's own trial for recounting, if the given period is one.
+  func noteTrial(_ id: GivenPeriod.ID) throws { try execute(Self.noteTrialByID, id) }
+
+  /// Marks a user's trials of the app's own for recounting.
+  package func noteTrials(of key: String) throws { try execute(Self.noteTrialsOfUser, key) }
+
+  /// Marks a user for whom counts are kept, as the tier has other limits.
+  func noteLimits(of key: String) throws {
+    try execute(
+      """
+      INSERT INTO limit_due (user_id, changes) SELECT user_id, 1 FROM feature_total WHERE user_id = ? LIMIT 1
+      ON CONFLICT (user_id) DO UPDATE SET changes = limit_due.changes + 1
+      """, key)
+  }
+
   /// Marks a user who saw a variant for recounting.
   package func noteExposures(of key: String) throws {
     try execute(
@@ -28,7 +57,7 @@ extension LedgerTables {
   }
 
   /// The counts of which one replica at a time does each.
-  package enum Count { case purchases, exposures }
+  package enum Count { case purchases, exposures, limits }
 
   /// Takes the right to a count until the commit.
   /// - Returns: `false` while another replica has it.
@@ -37,6 +66,7 @@ extension LedgerTables {
     return switch count {
     case .purchases: try exists("SELECT 1 WHERE pg_try_advisory_xact_lock(1129531216)")
     case .exposures: try exists("SELECT 1 WHERE pg_try_advisory_xact_lock(1129531217)")
+    case .limits: try exists("SELECT 1 WHERE pg_try_advisory_xact_lock(1129531218)")
     }
   }
 

@@ -48,7 +48,7 @@ extension LedgerTables {
   // MARK: Limits
 
   /// Notes that a user is near a limit of a tier; `nil`: not any more.
-  func noteLimit(_ feature: FeatureName, of user: UserID, near tier: Tier?) throws {
+  package func noteLimit(_ feature: FeatureName, of user: UserID, near tier: Tier?) throws {
     let former = try first(
       "SELECT tier FROM near_limit WHERE user_id = ? AND feature = ?", user.key, feature, as: Tier.self)
     guard former != tier else { return }
@@ -58,7 +58,7 @@ extension LedgerTables {
     try note(1, to: Tally(name: .nearLimit, label: feature.rawValue, detail: tier.rawValue))
   }
 
-  /// Takes a user out of the counts of limits: of another tier they are others.
+  /// Takes a user out of the counts of limits.
   func leaveLimits(ofKey key: String) throws {
     let near = try all(
       "SELECT feature, tier FROM near_limit WHERE user_id = ? ORDER BY feature", key, as: (FeatureName, Tier).self)

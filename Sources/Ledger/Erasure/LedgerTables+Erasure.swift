@@ -151,6 +151,7 @@ extension LedgerTables {
     var gone = changesCount
     try execute("DELETE FROM feature_total WHERE user_id = ?", key)
     gone += changesCount
+    try execute("DELETE FROM limit_due WHERE user_id = ?", key)
     try execute("DELETE FROM user_time_zone WHERE user_id = ?", key)
     return gone + changesCount
   }

@@ -58,6 +58,7 @@ extension LedgerTables {
   /// - Parameter endedAt: the moment of an early end; `nil` at its own end.
   func endGiven(_ id: GivenPeriod.ID, endedAt: Date?) throws {
     try execute("UPDATE given_period SET is_over = 1, ended_at = ? WHERE id = ?", endedAt, id)
+    try noteTrial(id)
   }
 
   private static func given(_ row: SQLRow) throws -> GivenRecord {

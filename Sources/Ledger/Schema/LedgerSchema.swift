@@ -668,11 +668,18 @@ struct LedgerSchema: Sendable {
   // MARK: Figures and experiments
 
   private static let figures = """
-    -- Marks of purchases to be counted again. changes: makes two writers of one row meet.
+    -- Marks of purchases to be counted again, and of the app's own trials: see trialPlace. changes: makes two writers of one
+    -- row meet.
     CREATE TABLE figure_due (
       purchase_id INTEGER NOT NULL PRIMARY KEY,
       changes INTEGER NOT NULL
     ) STRICT;
+
+    -- Marks of users whose tier has other limits than before. changes: makes two writers of one row meet.
+    CREATE TABLE limit_due (
+      user_id TEXT NOT NULL PRIMARY KEY CHECK (user_id <> ''),
+      changes INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
 
     -- The counts of each purchase, to be subtracted when it changes.
     CREATE TABLE counted_purchase (

@@ -14,6 +14,7 @@ extension LedgerTables {
       VALUES (?, ?, ?, ?, ?, ?, ?)
       """, id, start.terms.name, key(of: start.user), start.device.id, start.terms.sessions,
       start.former?.sessionsUsed ?? 0, start.owesBit)
+    try noteTrial(id)
   }
 
   func trial(_ id: GivenPeriod.ID) throws -> TrialRecord? {
@@ -90,6 +91,7 @@ extension LedgerTables {
     try execute(
       "UPDATE given_period SET ends_at = ?, ended_at = ?, is_over = ? WHERE id = ?", endsAt, endedAt, isOver, id)
     try execute("UPDATE trial SET sessions_total = ? WHERE id = ?", sessions, id)
+    try noteTrial(id)
   }
 
   func countTrials(runningAt now: Date) throws -> Int {
@@ -122,7 +124,10 @@ extension LedgerTables {
   }
 
   /// Deletes a trial, so that another may begin. Its period stays in the list of what was given.
-  func removeTrial(_ id: GivenPeriod.ID) throws { try execute("DELETE FROM trial WHERE id = ?", id) }
+  func removeTrial(_ id: GivenPeriod.ID) throws {
+    try noteTrial(id)
+    try execute("DELETE FROM trial WHERE id = ?", id)
+  }
 
   func settleBit(of id: GivenPeriod.ID) throws {
     try execute("UPDATE trial SET bit_owed = 0 WHERE id = ?", id)

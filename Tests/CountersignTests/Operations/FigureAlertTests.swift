@@ -105,6 +105,34 @@ import Testing
     #expect(try await Self.firing(Month(users: 9, conversion: 0, paywall: 0, trials: 0, churn: 1, webhooks: 0)) == [])
   }
 
+  /// From the requests of an app to the alert: 120 users try the app for a week, and some pay.
+  @Test(arguments: [(30, true), (40, false)])
+  func `the app's own trials that nobody pays for fire theirs`(payers: Int, fires: Bool) async throws {
+    let clock = MovingClock(Self.start)
+    let settings = Settings(server: ["user_rate_limit": "0"])
+    try await RunningService.besideStore(at: Self.start, settings: settings, now: { clock.date }) { service, store in
+      for number in 0..<120 {
+        let device = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6" + String(1000 + number).suffix(3)
+        let begun = try await service.send(
+          .post, "/v1/trials", body: #"{"trial":"week","device_id":"\#(device)","user_id":"user-\#(number)"}"#)
+        #expect(begun.status == 201, "\(begun.text)")
+      }
+      clock.advance(by: 86_400)
+      store.simulator.setClock(clock.date)
+      for number in 0..<payers {
+        let receipt = try store.simulator.issueReceipt(.subscriber, subscriber: Int64(number + 1)).receiptData
+        _ = try await service.validate(receipt, user: "user-\(number)")
+      }
+      clock.advance(by: 19 * 86_400)
+      try await eventually {
+        let figures = try await service.ledger.watchedFigures(today: clock.date.utcDay)
+        return figures.contains(WatchedFigure(.trialConversion, Int64(payers), of: 120))
+      }
+      let page = try Exposition(try await service.send(.get, "/metrics", key: nil).text)
+      #expect(try Self.alerts().contains { $0.name == "CountersignTrialConversionLow" && $0.fires(page) } == fires)
+    }
+  }
+
   @Test(arguments: [
     ("CountersignConversionLow", Month(conversion: 0.025)), ("CountersignPaywallConversionLow", Month(paywall: 0.045)),
     ("CountersignTrialConversionLow", Month(trials: 0.295)), ("CountersignChurnHigh", Month(churn: 0.085)),

@@ -1,0 +1,48 @@
+package import Entitlements
+package import struct FoundationEssentials.Date
+
+/// A trial of the app's own, as the figures count it: as one of the App Store's, under a name in place of a product.
+package struct AppTrial: Hashable, Sendable {
+  package var name: String
+  package var startsAt: Date
+  /// The end, early or not.
+  package var endsAt: Date
+  /// Whether the end is still to come.
+  package var isRunning: Bool
+
+  package init(name: String, startsAt: Date, endsAt: Date, isRunning: Bool) {
+    self.name = name
+    self.startsAt = startsAt
+    self.endsAt = endsAt
+    self.isRunning = isRunning
+  }
+
+  /// The name among the products, as no store has one: `$trial:week`.
+  package static let prefix = "$trial:"
+
+  /// The counts by day. The first payment of its user since the start ends it.
+  /// - Parameter evidence: the user's purchases.
+  package func figures(_ evidence: [SubscriptionEvidence]) -> [FigureKey: FigureCounts] {
+    let payments = evidence.flatMap(\.counted).filter { purchase in
+      purchase.isPayment && purchase.purchaseDate.map { $0 >= startsAt } ?? false
+    }
+    let start = startsAt.utcDay
+    let end = min(endsAt, payments.compactMap(\.purchaseDate).min() ?? endsAt).utcDay
+    var figures: [FigureKey: FigureCounts] = [:]
+    func add(_ figure: Figure, _ count: Int64 = 1, on day: Int) {
+      let key = FigureKey(day: day, product: Self.prefix + name, currency: "")
+      figures[key, default: FigureCounts()][figure] += count
+    }
+    if start < end {
+      add(.trials, on: start)
+      add(.trials, -1, on: end)
+    }
+    add(.trialStarts, on: start)
+    if payments.contains(where: { !$0.isRefunded }) {
+      add(.trialConversions, on: start)
+    } else if payments.isEmpty, isRunning {
+      add(.trialsPending, on: start)
+    }
+    return figures
+  }
+}
