@@ -20,11 +20,14 @@ extension FiguresResponse {
     public var active: Int64
     /// By currency.
     public var money: [Money]
+    /// All currencies together; `null` without exchange rates.
+    @Nullable public var converted: Money?
 
-    public init(period: String, active: Int64, money: [Money]) {
+    public init(period: String, active: Int64, money: [Money], converted: Money? = nil) {
       self.period = period
       self.active = active
       self.money = money
+      _converted = Nullable(wrappedValue: converted)
     }
   }
 
@@ -37,17 +40,38 @@ extension FiguresResponse {
     public var active: Int64
     /// By currency.
     public var money: [Money]
+    /// All currencies together; `null` without exchange rates.
+    @Nullable public var converted: Money?
 
     private enum CodingKeys: String, CodingKey {
       case productID = "product_id"
-      case period, active, money
+      case period, active, money, converted
     }
 
-    public init(productID: String, period: String?, active: Int64, money: [Money]) {
+    public init(productID: String, period: String?, active: Int64, money: [Money], converted: Money? = nil) {
       self.productID = productID
       _period = Nullable(wrappedValue: period)
       self.active = active
       self.money = money
+      _converted = Nullable(wrappedValue: converted)
+    }
+  }
+
+  /// The exchange rates of the service's file.
+  public struct Rates: Codable, Hashable, Sendable {
+    /// The currency of converted amounts.
+    public var currency: String
+    /// The first and the last day with rates.
+    public var from: String
+    public var to: String
+    /// Currencies of the span without a rate: their amounts are in no converted sum.
+    public var missing: [String]
+
+    public init(currency: String, from: String, to: String, missing: [String]) {
+      self.currency = currency
+      self.from = from
+      self.to = to
+      self.missing = missing
     }
   }
 

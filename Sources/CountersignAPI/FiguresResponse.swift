@@ -66,6 +66,8 @@ public struct FiguresResponse: Codable, Hashable, Sendable {
     @Nullable public var churn: Double?
     /// By currency.
     public var money: [Money]
+    /// All currencies together; `null` without exchange rates.
+    @Nullable public var converted: Money?
 
     private enum CodingKeys: String, CodingKey {
       case from, to, active, trials, grace, new, existing, ended, resubscribed, payments
@@ -73,7 +75,7 @@ public struct FiguresResponse: Codable, Hashable, Sendable {
       case trialStarts = "trial_starts"
       case trialConversions = "trial_conversions"
       case trialsPending = "trials_pending"
-      case users, conversions, viewers, purchasers, churn, money
+      case users, conversions, viewers, purchasers, churn, money, converted
     }
 
     public init(
@@ -81,7 +83,7 @@ public struct FiguresResponse: Codable, Hashable, Sendable {
       ended: Int64, resubscribed: Int64, payments: Int64, refundedPayments: Int64, trialStarts: Int64,
       trialConversions: Int64,
       trialsPending: Int64, users: Int64, conversions: Int64, viewers: Int64, purchasers: Int64, churn: Double? = nil,
-      money: [Money]
+      money: [Money], converted: Money? = nil
     ) {
       self.from = from
       self.to = to
@@ -103,6 +105,7 @@ public struct FiguresResponse: Codable, Hashable, Sendable {
       self.purchasers = purchasers
       _churn = Nullable(wrappedValue: churn)
       self.money = money
+      _converted = Nullable(wrappedValue: converted)
     }
   }
 
@@ -127,6 +130,8 @@ public struct FiguresResponse: Codable, Hashable, Sendable {
   /// The whole months of a span by month.
   public var cohorts: [Cohort]
   public var periods: [Period]
+  /// The exchange rates by which amounts are converted; `null` without any.
+  @Nullable public var rates: Rates?
 
   private enum CodingKeys: String, CodingKey {
     case activeBefore = "active_before"
@@ -138,14 +143,14 @@ public struct FiguresResponse: Codable, Hashable, Sendable {
     case webhookSuccess = "webhook_success"
     case pending, subscribers
     case nearLimits = "near_limits"
-    case cycles, products, webhooks, cohorts, periods
+    case cycles, products, webhooks, cohorts, periods, rates
   }
 
   public init(
     activeBefore: Int64, churn: Double?, trialConversion: Double?, refundRate: Double?, conversion: Double?,
     paywallConversion: Double?, webhookSuccess: Double?, pending: Int, subscribers: [Subscribers],
     nearLimits: [NearLimit], cycles: [Cycle], products: [Product], webhooks: [Webhook], cohorts: [Cohort],
-    periods: [Period]
+    periods: [Period], rates: Rates? = nil
   ) {
     self.activeBefore = activeBefore
     _churn = Nullable(wrappedValue: churn)
@@ -162,5 +167,6 @@ public struct FiguresResponse: Codable, Hashable, Sendable {
     self.webhooks = webhooks
     self.cohorts = cohorts
     self.periods = periods
+    _rates = Nullable(wrappedValue: rates)
   }
 }

@@ -1,6 +1,6 @@
 import Access
 import Entitlements
-import Figures
+package import Figures
 import HTTPTypes
 import Hummingbird
 import Ledger
@@ -31,13 +31,15 @@ package struct ServiceRouter {
   let httpMetrics: HTTPMetrics
 
   /// - Parameters:
+  ///   - rates: the exchange rates of figures, if any.
   ///   - webhooks: the receivers of events.
   ///   - dialects: the interfaces of other services that are spoken.
   ///   - line: the queue for validations.
   ///   - readinessLifetime: how long a check of the ledger stands.
   package init(
-    _ settings: ServerSettings, _ useCases: UseCases, credentials: Credentials, webhooks: [WebhookEndpoint],
-    status: OperationalStatus, dialects: Set<Dialect>, line: AdmissionQueue, registry: PrometheusRegistry,
+    _ settings: ServerSettings, _ useCases: UseCases, rates: @escaping @Sendable () -> ExchangeRates?,
+    credentials: Credentials, webhooks: [WebhookEndpoint], status: OperationalStatus, dialects: Set<Dialect>,
+    line: AdmissionQueue, registry: PrometheusRegistry,
     readinessLifetime: Duration
   ) {
     let (ledger, rules, plans, now) = (useCases.ledger, useCases.rules, useCases.plans, useCases.now)
@@ -64,7 +66,7 @@ package struct ServiceRouter {
         takesTelemetry: dialects.contains(.revenuecat), reserve: status.reserve,
         // The answer needs a moment, too.
         longestWait: max(.zero, settings.requestDeadline - .seconds(1)), now: now),
-      FiguresController(ledger: ledger, now: now),
+      FiguresController(ledger: ledger, rates: rates, now: now),
       ExperimentsController(ledger: ledger, experiments: plans.experiments),
       WebhooksController(endpoints: webhooks, ledger: ledger, budget: budgets.runs),
       RevalidationsController(ledger: ledger, progress: useCases.progress, budget: budgets.runs, now: now),

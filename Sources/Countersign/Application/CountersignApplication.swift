@@ -125,8 +125,11 @@ private func build(
     certificateEnd: { identities?.current.end })
   let accessTokenKeyring = configuration.auth.signing.map { AccessTokenKeyring($0.keys) }
   let keyring = APIKeyring(configuration.auth.apiKeys, publicKeys: configuration.auth.publicKeys)
+  let rates = configuration.figures.rates.map {
+    RatesFile($0, logger: logger, pause: environment.certificatePause)
+  }
   let router = ServiceRouter(
-    configuration.server, useCases,
+    configuration.server, useCases, rates: { rates?.rates },
     credentials: Credentials(
       keyring: keyring, tokens: userTokens?.verifier,
       accessTokens: accessTokenKeyring.map {
@@ -148,6 +151,7 @@ private func build(
   services.append(
     FigureCounter(
       plans: configuration.plans, ledger: ledger, logger: logger, pause: environment.jobPause))
+  if let rates { services.append(rates) }
   if let webhooks { services.append(webhooks.deliverer) }
   if let identities {
     services.append(CertificateWatch(identities: identities, logger: logger, pause: environment.certificatePause))

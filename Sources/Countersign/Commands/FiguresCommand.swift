@@ -68,8 +68,14 @@ extension FiguresResponse {
   var text: String {
     var parts = [counts]
     if periods.contains(where: { !$0.money.isEmpty }) { parts.append(money) }
+    if let rates {
+      let left = rates.missing.map(ServiceClient.printable).joined(separator: ", ")
+      parts.append(
+        "'all in \(ServiceClient.printable(rates.currency))' is by the rates of \(rates.from) to \(rates.to)"
+          + (left.isEmpty ? "." : ", without \(left)."))
+    }
     if !products.isEmpty { parts.append(sales) }
-    parts.append(rates)
+    parts.append(ratios)
     if !cohorts.isEmpty { parts.append(retention) }
     if !subscribers.isEmpty { parts.append(users) }
     if !nearLimits.isEmpty { parts.append(limits) }
@@ -100,12 +106,13 @@ extension FiguresResponse {
   private var money: String {
     let head = ["from", "to", "currency", "MRR", "ARR", "new MRR", "existing", "revenue", "refunds"]
     let rows = periods.flatMap { period in
-      period.money.map { money in
-        [
-          period.from, period.to, ServiceClient.printable(money.currency), money.mrr, money.arr, money.newMRR,
-          money.existingMRR, money.revenue, money.refunds,
-        ]
-      }
+      (period.money.map { (money: $0, name: $0.currency) }
+        + [period.converted].compactMap(\.self).map { (money: $0, name: "all in \($0.currency)") }).map { money, name in
+          [
+            period.from, period.to, ServiceClient.printable(name), money.mrr, money.arr, money.newMRR,
+            money.existingMRR, money.revenue, money.refunds,
+          ]
+        }
     }
     return TextTable([head] + rows, numbers: 3..<head.count).text
   }
@@ -150,7 +157,7 @@ extension FiguresResponse {
     return TextTable([["near a limit", "tier", "feature"]] + rows, numbers: 0..<1).text
   }
 
-  private var rates: String {
+  private var ratios: String {
     TextTable(
       [
         ["churn", Self.percent(churn), "of \(activeBefore) that were active before"],

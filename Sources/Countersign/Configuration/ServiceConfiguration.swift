@@ -23,6 +23,7 @@ struct ServiceConfiguration: Sendable {
   let ledger: LedgerConfiguration
   let events: Events
   let retention: Retention
+  let figures: Figures
   /// `nil`: profiles are not written.
   let profileStore: ProfileStoreConfiguration?
   let auth: Auth
@@ -90,6 +91,7 @@ struct ServiceConfiguration: Sendable {
     ledger = LedgerConfiguration(&reader)
     events = Events(&reader)
     retention = Retention(&reader, events: events)
+    figures = Figures(&reader)
     profileStore = ProfileStoreConfiguration(&reader)
     if case .database = ledger.place, let profileStore, !profileStore.hasVersions {
       reader.warning(

@@ -9,6 +9,7 @@ import Ledger
 /// `/v1/figures`: how many pay, and how much.
 struct FiguresController: Controller {
   var ledger: Ledger
+  var rates: @Sendable () -> ExchangeRates?
   var now: @Sendable () -> Date
 
   /// The days of a span that is not named.
@@ -22,7 +23,7 @@ struct FiguresController: Controller {
     _ = try context.requireCaller(.service, .support)
     let span = try span(of: request)
     let report = try await context.reading(await ledger.readLong(ReadFigures(over: span)))
-    return JSONBody.response(FiguresResponse(report))
+    return JSONBody.response(FiguresResponse(report, rates()))
   }
 
   private func span(of request: Request) throws(Problem) -> FigureSpan {

@@ -6,7 +6,8 @@ import FoundationEssentials
 import Ledger
 
 extension FiguresResponse {
-  init(_ report: FigureReport) {
+  /// - Parameter rates: `nil`: nothing is converted.
+  init(_ report: FigureReport, _ rates: ExchangeRates? = nil) {
     let series = report.series
     let before = FigureCounts(sum: series.before.values)[.active]
     let levels = [before] + series.periods.map { $0.total[.active] }
@@ -26,13 +27,15 @@ extension FiguresResponse {
         NearLimit(feature: $0.feature.rawValue, tier: $0.tier.rawValue, users: $0.users)
       },
       cycles: series.cycles(report.periods).sorted { $0.key < $1.key }.map { period, counts in
-        Cycle(period: period, active: FigureCounts(sum: counts.values)[.active], money: Money.list(counts))
+        Cycle(
+          period: period, active: FigureCounts(sum: counts.values)[.active], money: Money.list(counts),
+          converted: rates.flatMap { Money(counts, over: series.span.days, $0) })
       },
       products: series.products.filter { !$0.key.hasPrefix(AppTrial.prefix) }.sorted { $0.key < $1.key }.map {
         product, counts in
         Product(
           productID: product, period: report.periods[product], active: FigureCounts(sum: counts.values)[.active],
-          money: Money.list(counts))
+          money: Money.list(counts), converted: rates.flatMap { Money(counts, over: series.span.days, $0) })
       },
       webhooks: report.webhooks.map {
         Webhook(webhook: $0.webhook, attempts: $0.delivered + $0.failed, delivered: $0.delivered)
@@ -42,7 +45,8 @@ extension FiguresResponse {
           month: FiguresResponse.day($0.month).prefix(7).description, subscriptions: $0.subscriptions, active: $0.active
         )
       },
-      periods: zip(series.periods, levels).map { Period($0, after: $1, report.users(in: $0.days)) })
+      periods: zip(series.periods, levels).map { Period($0, after: $1, report.users(in: $0.days), rates) },
+      rates: rates.map { Rates($0, of: series) })
   }
 
   static func ratio(_ part: Int64?, of whole: Int64?) -> Double? {
@@ -60,7 +64,9 @@ extension FiguresResponse {
 
 extension FiguresResponse.Period {
   /// - Parameter active: the paid subscriptions before it.
-  init(_ period: FigureSeries.Period, after active: Int64, _ users: [UserProgress.Step: Int64]) {
+  fileprivate init(
+    _ period: FigureSeries.Period, after active: Int64, _ users: [UserProgress.Step: Int64], _ rates: ExchangeRates?
+  ) {
     let total = period.total
     self.init(
       from: FiguresResponse.day(period.days.lowerBound), to: FiguresResponse.day(period.days.upperBound - 1),
@@ -71,7 +77,8 @@ extension FiguresResponse.Period {
       trialsPending: total[.trialsPending], users: users[.users] ?? 0, conversions: users[.conversions] ?? 0,
       viewers: users[.viewers] ?? 0, purchasers: users[.purchasers] ?? 0,
       churn: FiguresResponse.ratio(total[.ended] - total[.resubscribed], of: active),
-      money: FiguresResponse.Money.list(period.counts))
+      money: FiguresResponse.Money.list(period.counts),
+      converted: rates.flatMap { FiguresResponse.Money(period.counts, over: period.days, $0) })
   }
 }
 
@@ -87,4 +94,37 @@ extension FiguresResponse.Money {
   }
 
   private static func amount(_ milliunits: Int64) -> String { Price(milliunits: milliunits).text }
+
+  /// The sum over all currencies that have a rate: levels by that of the last day, flows by the mean of the days.
+  /// - Returns: `nil` where nothing can be converted.
+  fileprivate init?(_ counts: [String: FigureCounts], over days: Range<Int>, _ rates: ExchangeRates) {
+    let last = days.upperBound - 1..<days.upperBound
+    let factors = counts.keys.compactMap { currency in
+      rates.factor(currency, over: last).flatMap { level in
+        rates.factor(currency, over: days).map { (currency: currency, level: level, flow: $0) }
+      }
+    }
+    guard !factors.isEmpty else { return nil }
+    func sum(_ figure: Figure, times count: Double = 1) -> String {
+      let sum = factors.reduce(0.0) { sum, factor in
+        sum + Double(counts[factor.currency]?[figure] ?? 0) * (figure.isLevel ? factor.level : factor.flow)
+      }
+      // In whole hundredths. A product of the highest sums and rates is no number of thousandths any more.
+      return Self.amount(
+        (Int64(exactly: (sum * count / 10).rounded()) ?? 0).multipliedReportingOverflow(by: 10).partialValue)
+    }
+    self.init(
+      currency: rates.currency, mrr: sum(.mrr), arr: sum(.mrr, times: 12), newMRR: sum(.newMRR),
+      existingMRR: sum(.existingMRR), revenue: sum(.revenue), refunds: sum(.refunds))
+  }
+}
+
+extension FiguresResponse.Rates {
+  fileprivate init(_ rates: ExchangeRates, of series: FigureSeries) {
+    let currencies = Set(series.products.values.flatMap(\.keys) + series.periods.flatMap(\.counts.keys))
+    self.init(
+      currency: rates.currency, from: FiguresResponse.day(rates.days.lowerBound),
+      to: FiguresResponse.day(rates.days.upperBound),
+      missing: currencies.filter { !$0.isEmpty && rates.factor($0, over: 0..<1) == nil }.sorted())
+  }
 }

@@ -97,6 +97,7 @@ struct ConfigurationKeyTests {
     Row(
       "retention.history", "none", file: ("3660d", "316224000.0 seconds"),
       environment: ("36500d", "3153600000.0 seconds")),
+    Row("figures.currency", "USD", file: ("GBP", "GBP"), environment: ("EUR", "EUR")),
     Row("log.level", "info", file: ("trace", "trace"), environment: ("critical", "critical")),
     Row("log.format", "json", file: ("text", "text"), environment: ("text", "text")),
   ]
@@ -106,6 +107,8 @@ struct ConfigurationKeyTests {
       "app_store.ca_file", "app_store.roots", "auth.api_keys",
       // Tested in `LedgerConfigurationTests`.
       "ledger.url",
+      // Tested in `FiguresConfigurationTests`.
+      "figures.rates_file",
       // Tested in `WebhookConfigurationTests`.
       "webhooks",
       // These are tested in `DialectConfigurationTests`.

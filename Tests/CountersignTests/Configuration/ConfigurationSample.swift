@@ -166,6 +166,8 @@ extension ServiceConfiguration {
     case "ledger.reserve": "\(ledger.reserve)"
     case "ledger.pool": "\(ledger.pool)"
     case "events.keep": "\(events.age)"
+    case "figures.rates_file": figures.rates?.path ?? "none"
+    case "figures.currency": figures.currency
     case "retention.history": retention.history.map { "\($0)" } ?? "none"
     case "profile_store.url": profileStore?.postgREST.url ?? "none"
     case "profile_store.key": profileStore?.postgREST.key.exposed ?? "none"

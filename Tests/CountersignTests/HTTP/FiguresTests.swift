@@ -23,6 +23,47 @@ import Testing
     func number(_ name: String) -> Int? { periods.last?[name] as? Int }
   }
 
+  @Test func `all currencies are added up by the rates of a file, which is read again when it is replaced`()
+    async throws
+  {
+    let directory = try TemporaryDirectory()
+    let file = try directory.write("rates.csv", "Date,USD,GBP\n2024-05-31,1.25,0.8\n")
+    var settings = Settings(server: ["user_rate_limit": "0"], figures: ["rates_file": file, "currency": "GBP"])
+    settings.products["com.example.app.pro.yearly"] = "{ tier: pro, period: P1Y, price: { EUR: 120 } }"
+    settings.products["com.example.app.pro.monthly"] = "{ tier: pro, period: P1M, price: { VND: 99000 } }"
+    try await RunningService.besideStore(at: Self.start, settings: settings) { service, store in
+      func read() async throws -> Figures {
+        try Figures(try await service.send(.get, "/v1/figures?from=2024-04-01"))
+      }
+      func converted(_ one: [String: Any]?) -> [String: String] { one?["converted"] as? [String: String] ?? [:] }
+      #expect(try await read().periods.last?["converted"] is NSNull)
+      // A yearly one by verifyReceipt, at the catalog's 120 euros, and another in dollars, as Apple signed it.
+      _ = try await service.validate(try store.simulator.issueReceipt(.upgraded).receiptData, user: "anna")
+      let signed = try store.simulator.issueTransaction(.subscriber, subscriber: 2).signedTransaction
+      _ = try await service.validate(signed, user: "ben")
+      _ = try await service.validate(
+        try store.simulator.issueReceipt(.renewing, subscriber: 3).receiptData, user: "carl")
+      try await eventually { try await read().number("payments") == 1 && read().body["pending"] as? Int == 0 }
+      // 4.99 dollars are 3.1936 pounds.
+      let figures = try await read()
+      #expect(
+        converted(figures.periods.last)["revenue"] == "3.19" && converted(figures.periods.last)["currency"] == "GBP")
+      let rates = figures.body["rates"] as? [String: Any] ?? [:]
+      #expect(rates["from"] as? String == "2024-05-31" && rates["missing"] as? [String] == ["VND"])
+      let products = figures.body["products"] as? [[String: Any]] ?? []
+      #expect(products.contains { converted($0)["revenue"] == "96.00" })
+
+      _ = try directory.write("rates.csv", "no rates")
+      _ = try directory.write("new.csv", "Date,USD,GBP\n2024-06-14,1.00,0.5\n")
+      let new = directory.path + "/new.csv"
+      #expect(rename(new, file) == 0)
+      try await eventually { try await converted(read().periods.last)["revenue"] == "2.50" }
+      // Without the file the rates of before stay.
+      #expect(unlink(file) == 0)
+      #expect(try await converted(read().periods.last)["revenue"] == "2.50")
+    }
+  }
+
   @Test func `a purchase counts once the job has seen it`() async throws {
     let catalog = Settings(server: ["user_rate_limit": "0"])
     try await SimulatedStore.run(at: Self.start) { store in

@@ -186,6 +186,7 @@ struct Settings: Sendable {
   /// What else is in `ledger`.
   var ledger: [String: String] = [:]
   var retention: [String: String] = [:]
+  var figures: [String: String] = [:]
   /// `auth.jwt`; users cannot call when empty.
   var jwt: [String: String] = [:]
   /// None is configured when empty.
@@ -274,7 +275,8 @@ struct Settings: Sendable {
         try? String(contentsOf: Self.samples.appending(path: "catalogs/\(name)"), encoding: .utf8)
       } ?? "catalog:\n  tiers: [\(tiers.joined(separator: ", "))]\n\(lines(catalog))  products:\n\(products)"
     let optional = [
-      ("revalidation", revalidation), ("events", events), ("retention", retention), ("profile_store", profileStore),
+      ("revalidation", revalidation), ("events", events), ("retention", retention), ("figures", figures),
+      ("profile_store", profileStore),
       ("trials", trials),
       ("device_check", deviceCheck),
       (

@@ -44,6 +44,9 @@ function read() {
       const [figures, former, {experiments}] = await Promise.all(
         [span === '30' ? usual : ask('GET', now), ask('GET', before), ask('GET', 'v1/experiments')])
       if (!isCurrent()) return
+      for (const one of [figures, former].flatMap(({periods, cycles, products}) => [...periods, ...cycles, ...products])) {
+        if (one.converted) one.money.push({...one.converted, currency: `${one.converted.currency}, all converted`})
+      }
       shown = {figures, former, experiments, isByMonth: span === '12'}
       chooseCurrency()
       show()
@@ -52,13 +55,13 @@ function read() {
   })
 }
 
-/// Offers the currencies in which something was paid, the one with most days first.
+/// Offers the sum of all currencies, if there is one, and those in which something was paid, the one with most days first.
 function chooseCurrency() {
   const paid = new Map()
   for (const one of shown.figures.periods.flatMap(({money}) => money)) {
     paid.set(one.currency, (paid.get(one.currency) || 0) + (Number(one.revenue) > 0 || Number(one.mrr) > 0 ? 1 : 0))
   }
-  const names = [...paid.keys()].sort((a, b) => paid.get(b) - paid.get(a) || (a < b ? -1 : 1))
+  const names = [...paid.keys()].sort((a, b) => b.length - a.length || paid.get(b) - paid.get(a) || (a < b ? -1 : 1))
   const former = currency.value
   currency.replaceChildren(...names.map((name) => el('option', {value: name}, name)))
   if (names.includes(former)) currency.value = former

@@ -30,7 +30,9 @@ export function points(now, before, isGood, span = 'the span before') {
     `from ${percent(before)}`)
 }
 
-export function money(currency) {
+/// - Parameter name: a currency, or a sum in one: `USD, all converted`.
+export function money(name) {
+  const currency = name.slice(0, 3)
   const options = {minimumFractionDigits: 2, maximumFractionDigits: 2}
   // A currency that the browser does not know is written after the amount.
   try { return new Intl.NumberFormat('en-GB', {style: 'currency', currency, ...options}).format } catch {
