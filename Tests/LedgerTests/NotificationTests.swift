@@ -45,7 +45,7 @@ import Testing
       var told = notification("n5", [])
       told.notice = StoreNotice(uuid: "n5", type: "RESCIND_CONSENT")
       _ = try await ledger.record(told)
-      let work = try await ledger.webhookWork(of: "shop", dueAt: at(9_000), due: 9, fresh: 9, adding: .payloads)
+      let work = try await ledger.webhookWork(of: "shop", dueAt: at(9_000), due: 9, fresh: 9, withPayloads: true)
       #expect(work.fresh.map(\.payload) == ["signed n1", "signed n2", "signed n3", nil])
       #expect(work.fresh.prefix(3).allSatisfy { $0.type == EventType.forwarded })
       #expect(work.fresh.map(\.user) == ["production 1", "production 2", "production 1", .nobody])

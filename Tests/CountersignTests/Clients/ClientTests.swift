@@ -2,6 +2,7 @@ import CountersignAPI
 import CountersignClient
 import Crypto
 import Foundation
+import HTTPTransport
 import Ledger
 import Synchronization
 import TestSupport
