@@ -150,10 +150,13 @@ package struct JSONWriter {
   private mutating func quote(_ text: String) {
     bytes.append(UInt8(ascii: "\""))
     var text = text
-    // Nearly every text: its bytes are looked at without a branch, many at once.
+    // Nearly every text. Without a branch many bytes are looked at in one step.
     let isPlain = text.withUTF8 { text in
       var others: UInt8 = 0
-      for byte in text { others |= byte < 0x7f && Self.isPlain(byte) ? 0 : 1 }
+      for byte in text {
+        others |=
+          (byte &- 0x20 > 0x5e ? 1 : 0) | (byte == UInt8(ascii: "\"") ? 1 : 0) | (byte == UInt8(ascii: "\\") ? 1 : 0)
+      }
       if others == 0 { bytes.append(contentsOf: text) }
       return others == 0
     }
