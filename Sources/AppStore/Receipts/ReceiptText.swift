@@ -79,10 +79,10 @@ enum ReceiptText {
     }
     let padding = text.suffix(2).reversed().prefix { $0 == UInt8(ascii: "=") }.count
     // Foundation takes signs of padding in other places, too.
-    guard canonicalEnds[padding].contains(text[text.count - 1 - padding]),
-      // All are counted, which is many at once.
-      text.reduce(into: 0, { $0 += $1 == UInt8(ascii: "=") ? 1 : 0 }) == padding
-    else { return nil }
+    guard canonicalEnds[padding].contains(text[text.count - 1 - padding]) else { return nil }
+    var signs: UInt8 = 0
+    for byte in UnsafeBufferPointer(rebasing: text.dropLast(padding)) { signs |= byte == UInt8(ascii: "=") ? 1 : 0 }
+    guard signs == 0 else { return nil }
     return Data(base64Encoded: Data(text)).map(Array.init)
   }
 
