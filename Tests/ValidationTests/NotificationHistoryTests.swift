@@ -61,6 +61,22 @@ import Testing
     let kept = Self.ago(days: 180).addingTimeInterval(3_600)
     #expect(progress.gap == .init(from: Self.ago(days: 200, hours: 1), to: kept, foundAt: Self.now))
     #expect(progress.windows.first?.from == kept)
+    // It is told once, and not planned again.
+    while let window = progress.windows.first { progress.advance(window, next: nil, seen: 0, taken: 0) }
+    #expect(progress.through == Self.now)
+  }
+
+  @Test func `a window that waited for too long loses what Apple does not keep`() throws {
+    var progress = Progress(through: Self.ago(days: 200))
+    progress.windows = [.init(from: Self.ago(days: 185), to: Self.ago(days: 175), onlyFailures: true, token: "two")]
+    progress.loseWindow(at: Self.now, in: .production)
+    let kept = Self.ago(days: 180).addingTimeInterval(3_600)
+    #expect(progress.windows == [.init(from: kept, to: Self.ago(days: 175), onlyFailures: true)])
+    #expect(progress.gap == .init(from: Self.ago(days: 185), to: kept, foundAt: Self.now))
+    // Apple says that even this is too old.
+    progress.loseWindow(at: Self.now, in: .production)
+    #expect(progress.windows.isEmpty && progress.through == Self.ago(days: 175))
+    #expect(progress.gap?.to == Self.ago(days: 175))
   }
 
   @Test func `each page is taken down, and the end of a window moves what is done`() throws {

@@ -180,9 +180,7 @@ final class NotificationCatchUp: Service {
       // It waited for too long.
       let now = now()
       try await history.update(source) { progress in
-        guard progress.windows.first == window else { return }
-        progress.windows.removeFirst()
-        progress.gap = .init(from: window.from, to: window.to, foundAt: now)
+        if progress.windows.first == window { progress.loseWindow(at: now, in: source.environment) }
       }
       return true
     case .cancelled: return false

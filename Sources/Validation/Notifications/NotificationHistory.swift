@@ -143,6 +143,10 @@ extension NotificationHistory.Progress {
   mutating func planDue(after newest: Date?, at now: Date, in environment: StoreEnvironment) {
     let asked = windows.map(\.to).max() ?? through
     let base = asked?.advanced(by: .zero - NotificationHistory.overlap)
+    if let base {
+      let oldest = Self.oldest(at: now, in: environment)
+      if base < oldest { lose(from: base, to: oldest, at: now) }
+    }
     let seam = newest?.advanced(by: .zero - NotificationHistory.overlap)
     if let seam, seam < now {
       if base.map({ $0 < seam }) ?? true {
@@ -157,11 +161,7 @@ extension NotificationHistory.Progress {
   /// - Parameter from: `.distantPast` for as far back as Apple goes.
   mutating func plan(from: Date, to now: Date, in environment: StoreEnvironment, onlyFailures: Bool) {
     if windows.isEmpty { (seen, taken) = (0, 0) }
-    // Apple counts the days by its own clock, and a little later.
-    let kept = (NotificationQuery.kept[environment] ?? .zero) - .seconds(3_600)
-    let oldest = now.advanced(by: .zero - kept)
-    if from > .distantPast, from < oldest { gap = .init(from: from, to: oldest, foundAt: now) }
-    var start = max(from, oldest)
+    var start = max(from, Self.oldest(at: now, in: environment))
     let whole = now.timeIntervalSince(start)
     guard whole > 0 else { return }
     let isFirst = from == .distantPast
@@ -170,6 +170,30 @@ extension NotificationHistory.Progress {
       let end = min(now, start.addingTimeInterval(part))
       windows.append(.init(from: start, to: end, onlyFailures: onlyFailures))
       start = end
+    }
+  }
+
+  /// The oldest moment to ask about. Apple counts the days by its own clock, and a little later.
+  private static func oldest(at now: Date, in environment: StoreEnvironment) -> Date {
+    now.advanced(by: .seconds(3_600) - (NotificationQuery.kept[environment] ?? .zero))
+  }
+
+  /// Notes what Apple does not keep any more, beside what was noted before. There is nothing to ask about it.
+  private mutating func lose(from: Date, to: Date, at now: Date) {
+    gap = .init(from: min(from, gap?.from ?? from), to: max(to, gap?.to ?? to), foundAt: now)
+    through = max(through ?? to, to)
+  }
+
+  /// Gives up as much of the first window as Apple does not keep.
+  mutating func loseWindow(at now: Date, in environment: StoreEnvironment) {
+    guard let window = windows.first else { return }
+    windows.removeFirst()
+    let end = min(window.to, Self.oldest(at: now, in: environment))
+    // By our own reckoning Apple should have it: the whole is given up, as the same question has the same answer.
+    guard window.from < end else { return lose(from: window.from, to: window.to, at: now) }
+    lose(from: window.from, to: end, at: now)
+    if end < window.to {
+      windows.insert(.init(from: end, to: window.to, onlyFailures: window.onlyFailures), at: 0)
     }
   }
 

@@ -65,7 +65,7 @@ import Testing
           let end = Self.start.addingTimeInterval(64 * 86_400)
           for id in ids { reported += try store.simulator.notifications(of: id, from: Self.start, to: end) }
           reported.sort { $0.at < $1.at }
-          #expect(reported.count > 20)
+          #expect(reported.count > 12)
           for notification in reported {
             clock.advance(by: max(0, notification.at.timeIntervalSince(clock.date)))
             #expect(try await present.notify(notification).status == 200)
@@ -86,7 +86,7 @@ import Testing
             }
             let (missed, told) = (try await Self.events(away), try await Self.events(present))
             #expect(missed == told)
-            #expect(told.count > 20)
+            #expect(told.count > 12)
             #expect(try await away.send(.get, "/readyz", key: nil).text.contains(#""notification_history":"ok""#))
           }
           // A page each for at most thirty parts, and the pages of what there is.
