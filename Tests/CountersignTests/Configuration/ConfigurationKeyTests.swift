@@ -110,7 +110,7 @@ struct ConfigurationKeyTests {
       // Tested in `FiguresConfigurationTests`.
       "figures.rates_file",
       // Tested in `WebhookConfigurationTests`.
-      "webhooks",
+      "webhooks", "notifications.forward",
       // These are tested in `DialectConfigurationTests`.
       "auth.public_keys", "dialects",
       // These are tested in `ConfigurationTreeTests` and `CatalogConfigurationTests`.

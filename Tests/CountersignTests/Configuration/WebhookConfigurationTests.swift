@@ -65,4 +65,26 @@ import Webhooks
       for hidden in ["hidden", "MfKQ", "AAECAw", "a-secret-without-form"] { #expect(!problems.contains(hidden)) }
     }
   }
+
+  @Test func `a receiver of Apple's notifications has a URL, and no secret of ours`() throws {
+    func text(_ item: String, _ more: String = "") -> String {
+      SampleConfiguration().yaml + more + "notifications:\n  forward: [\(item)]\n"
+    }
+    let url = "url: 'https://shop.example/hidden'"
+    let plain = try #require(try loadYAML(text("{ \(url) }")).webhooks.first)
+    #expect(plain.name == "shop.example" && plain.format == .appStore && plain.secrets.isEmpty && !plain.isPrivate)
+    let whole = try #require(
+      try loadYAML(text("{ name: other, url: 'http://10.0.0.7/hidden', private: true }")).webhooks.first)
+    #expect(whole.name == "other" && whole.isPrivate)
+    let secret = try file(WebhookTests.secret)
+    for (yaml, sentence) in [
+      (text("{ name: other }"), "lacks url"), (text("{ \(url), secret_file: \(secret) }"), "none of name"),
+      (text("{ \(url) }, { \(url) }"), "twice"),
+      (text("{ \(url) }", "events: { keep: 7d }\n"), "events.keep"),
+      (SampleConfiguration().yaml + "webhooks: [{ \(url), secret_file: \(secret), format: app_store }]\n", "forward"),
+    ] {
+      let problems = "\(problemsOf(yaml))"
+      #expect(problems.contains(sentence) && !problems.contains("hidden"), "\(yaml): \(problems)")
+    }
+  }
 }
