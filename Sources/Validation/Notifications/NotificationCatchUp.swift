@@ -33,6 +33,8 @@ final class NotificationCatchUp: Service {
   /// Guards the pauses after failures.
   private let rests = Mutex<[NotificationHistory.Source: (failures: Int, until: Date)]>([:])
   private let holder = UUID().uuidString
+  /// Pauses between two looks for something to ask.
+  private static let polls = 5
   static let rest = Backoff(base: .seconds(60), cap: .seconds(3_600))
   /// Among replicas one asks at a time.
   private static let claim = "notification_history"
@@ -58,7 +60,7 @@ final class NotificationCatchUp: Service {
   func run() async throws {
     await cancelWhenGracefulShutdown { [self] in
       if isAutomatic { await planStart() } else { gate.open() }
-      await repeatUntilCancelled { await turn() ? nil : pause }
+      await repeatUntilCancelled { await turn() ? nil : pause * Self.polls }
     }
   }
 

@@ -470,6 +470,38 @@ import Testing
     }
   }
 
+  @Test func `the history of notifications is asked page by page, by Apple's names`() async throws {
+    let from = Date(timeIntervalSince1970: 1_768_478_400.123456789)
+    func ask(_ body: String, status: Int = 200, token: String? = nil) async throws -> Run<NotificationPage> {
+      try await look([.body(body, status: status)], { $0.retry = RetryPolicy(attempts: 1) }) {
+        client, time throws(AppStoreError) in
+        try await client.notifications(
+          NotificationQuery(from: from, to: from.addingTimeInterval(60), onlyFailures: true, token: token),
+          of: Sample.bundleID, in: .production, deadline: time.start.advanced(by: .seconds(10)))
+      }
+    }
+    let page =
+      #"{"notificationHistory":[{"signedPayload":"one"},{"signedPayload":"two"}],"hasMore":true,"paginationToken":"a b"}"#
+    let run = try await ask(page, token: "x/y")
+    #expect(run.answer?.signedPayloads == ["one", "two"] && run.answer?.nextToken == "a b")
+    let call = try #require(run.transport.calls.first)
+    #expect(call.url == "https://api.example/inApps/v1/notifications/history?paginationToken=x%2Fy")
+    #expect(call.request.method == .post)
+    #expect(
+      String(decoding: call.request.body, as: UTF8.self)
+        == #"{"startDate":1768478400123,"endDate":1768478460123,"onlyFailures":true}"#)
+    let last = try await ask(#"{"notificationHistory":[],"hasMore":false,"paginationToken":"a"}"#)
+    #expect(last.answer?.signedPayloads == [] && last.answer?.nextToken == nil)
+    for bad in [
+      #"{"hasMore":false}"#, #"{"notificationHistory":[]}"#, #"{"notificationHistory":[],"hasMore":true}"#,
+      #"{"notificationHistory":[{}],"hasMore":false}"#,
+    ] {
+      guard case .unavailable? = try await ask(bad).error else { Issue.record("\(bad)"); continue }
+    }
+    let refused = try await ask(#"{"errorCode":4000014,"errorMessage":"…"}"#, status: 400)
+    #expect(refused.error == .unexpected(appleStatus: 4_000_014, httpStatus: 400))
+  }
+
   @Test func `an order that is of none of our apps is not found, and the sandbox is not asked`() async throws {
     let none = Step.body(#"{"status":1}"#)
     let run = try await runOrder([none, none], apps: [Sample.bundleID, "com.example.other"])
