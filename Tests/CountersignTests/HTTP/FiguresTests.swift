@@ -43,7 +43,10 @@ import Testing
       _ = try await service.validate(signed, user: "ben")
       _ = try await service.validate(
         try store.simulator.issueReceipt(.renewing, subscriber: 3).receiptData, user: "carl")
-      try await eventually { try await read().number("payments") == 1 && read().body["pending"] as? Int == 0 }
+      try await eventually {
+        let figures = try await read()
+        return figures.number("payments") == 1 && figures.body["pending"] as? Int == 0
+      }
       // 4.99 dollars are 3.1936 pounds.
       let figures = try await read()
       #expect(
