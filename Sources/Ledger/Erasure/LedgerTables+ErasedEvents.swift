@@ -40,7 +40,8 @@ extension LedgerTables {
     } else {
       try execute(
         """
-        UPDATE change_event SET user_id = ?, type = 'user.erased', verdict = NULL, former = NULL, data = NULL
+        UPDATE change_event SET user_id = ?, type = 'user.erased', verdict = NULL, former = NULL, data = NULL,
+          purchased_at = NULL, sale = NULL
         WHERE sequence = ?
         """, pseudonym ?? .erased, sequence)
     }

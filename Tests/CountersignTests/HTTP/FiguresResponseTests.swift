@@ -18,7 +18,8 @@ import Testing
       String(buffer: JSONBody.encode(Self.figures([-0.025, 0.0001, 0, 1, 12.5, 0.3333], period: "P1Y"))) == """
         {"active_before":40,"churn":-0.025,"cohorts":[{"active":[8,0,-3],"month":"2026-01","subscriptions":9}],\
         "conversion":1,"cycles":[],"near_limits":[],"paywall_conversion":12.5,"pending":1000,"periods":[],\
-        "products":[{"active":-1,"money":[],"period":"P1Y","product_id":"com.example/pro"}],"refund_rate":0,\
+        "products":[{"active":-1,"converted":null,"money":[],"period":"P1Y","product_id":"com.example/pro"}],"rates":null,\
+        "refund_rate":0,\
         "subscribers":[],"trial_conversion":0.0001,"webhook_success":0.3333,"webhooks":[]}
 
         """)
@@ -26,7 +27,8 @@ import Testing
       String(buffer: JSONBody.encode(Self.figures([nil, nil, nil, nil, nil, nil], period: nil))) == """
         {"active_before":40,"churn":null,"cohorts":[{"active":[8,0,-3],"month":"2026-01","subscriptions":9}],\
         "conversion":null,"cycles":[],"near_limits":[],"paywall_conversion":null,"pending":1000,"periods":[],\
-        "products":[{"active":-1,"money":[],"period":null,"product_id":"com.example/pro"}],"refund_rate":null,\
+        "products":[{"active":-1,"converted":null,"money":[],"period":null,"product_id":"com.example/pro"}],"rates":null,\
+        "refund_rate":null,\
         "subscribers":[],"trial_conversion":null,"webhook_success":null,"webhooks":[]}
 
         """)
