@@ -2,7 +2,6 @@ import CountersignAPI
 import CountersignClient
 import Crypto
 import Foundation
-import HTTPTransport
 import Ledger
 import Synchronization
 import TestSupport
