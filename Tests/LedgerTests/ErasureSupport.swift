@@ -92,6 +92,10 @@ extension Anna {
     temporary.payload = #"{"event":{"app_user_id":"\#(annasAccount)"}}"#
     _ = try await ledger.record(temporary)
 
+    // At a limit, which the next tier moves.
+    let children = Feature(name: "children", kind: .limit, values: ["pro": .limit(2)], tiers: ["free", "pro"])
+    try await ledger.run(SetCount(2, of: children, of: id, with: "pro", at: at(68)))
+
     // What was given, and trials.
     _ = try await ledger.run(
       Give(
@@ -114,9 +118,6 @@ extension Anna {
           idempotencyKey: "u\(number)-\(annasAccount)", request: "1")
       )
     }
-
-    let children = Feature(name: "children", kind: .limit, values: ["pro": .limit(2)], tiers: ["free", "pro"])
-    try await ledger.run(SetCount(2, of: children, of: id, with: "pro", at: at(84)))
 
     // Refused, of which others are told.
     let exports = Feature(

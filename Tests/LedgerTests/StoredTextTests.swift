@@ -181,7 +181,7 @@ private struct Values: Hashable {
   init(of text: String) throws {
     var object = try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any] ?? [:]
     let names = object["names"] as? [String] ?? []
-    let named: Set = [0, 5, 9, 10, 13, 14, 16, 17]
+    let named: Set = [0, 5, 9, 10, 13, 14, 16, 17, 18]
     for columns in object["purchases"] as? [[Any]] ?? [] {
       var values: [String] = []
       for (column, value) in columns.enumerated() where !(value is NSNull) {

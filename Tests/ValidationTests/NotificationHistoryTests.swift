@@ -10,18 +10,18 @@ import Testing
   private static let now = Date(timeIntervalSince1970: 1_768_478_400.123456789)
 
   private static func ago(days: Double = 0, hours: Double = 0) -> Date {
-    now.addingTimeInterval(-days * 86_400 - hours * 3_600)
+    now.advanced(by: .seconds(-days * 86_400 - hours * 3_600))
   }
 
   @Test func `the first time everything that failed is asked for, as far back as Apple goes`() {
     var progress = Progress()
     progress.planDue(after: nil, at: Self.now, in: .production)
-    let hour = Self.ago(days: 180).addingTimeInterval(3_600)
+    let hour = Self.ago(days: 180).advanced(by: .seconds(3_600))
     #expect(progress.windows == [.init(from: hour, to: Self.now, onlyFailures: true)])
     #expect(progress.gap == nil)
     progress = Progress()
     progress.planDue(after: nil, at: Self.now, in: .sandbox)
-    #expect(progress.windows.map(\.from) == [Self.ago(days: 30).addingTimeInterval(3_600)])
+    #expect(progress.windows.map(\.from) == [Self.ago(days: 30).advanced(by: .seconds(3_600))])
   }
 
   @Test func `every day what failed since the last time is asked for, with an overlap`() {
@@ -58,7 +58,7 @@ import Testing
   @Test func `what lies further back than Apple keeps is a gap`() {
     var progress = Progress(through: Self.ago(days: 200))
     progress.planDue(after: nil, at: Self.now, in: .production)
-    let kept = Self.ago(days: 180).addingTimeInterval(3_600)
+    let kept = Self.ago(days: 180).advanced(by: .seconds(3_600))
     #expect(progress.gap == .init(from: Self.ago(days: 200, hours: 1), to: kept, foundAt: Self.now))
     #expect(progress.windows.first?.from == kept)
     // It is told once, and not planned again.
@@ -70,7 +70,7 @@ import Testing
     var progress = Progress(through: Self.ago(days: 200))
     progress.windows = [.init(from: Self.ago(days: 185), to: Self.ago(days: 175), onlyFailures: true, token: "two")]
     progress.loseWindow(at: Self.now, in: .production)
-    let kept = Self.ago(days: 180).addingTimeInterval(3_600)
+    let kept = Self.ago(days: 180).advanced(by: .seconds(3_600))
     #expect(progress.windows == [.init(from: kept, to: Self.ago(days: 175), onlyFailures: true)])
     #expect(progress.gap == .init(from: Self.ago(days: 185), to: kept, foundAt: Self.now))
     // Apple says that even this is too old.

@@ -52,6 +52,14 @@ import Testing
     #expect(WebhookSchedule.pause(after: 1, retryAfter: .seconds(1 << 40)) { _ in .zero } == .seconds(86_400))
   }
 
+  @Test func `forwarded notifications have Apple's own pauses`() {
+    let hours = (1...6).map { attempts in
+      WebhookSchedule.pause(after: attempts, in: .appStore) { _ in .zero }.map { $0.components.seconds / 3_600 }
+    }
+    #expect(hours == [1, 12, 24, 48, 72, nil])
+    #expect(WebhookSchedule.pause(after: 1, in: .appStore) { $0 } == .seconds(3_960))
+  }
+
   @Test func `a receiver names the events that it wants`() {
     func wants(_ events: [String], _ type: String) -> Bool {
       WebhookEndpoint(name: "a", url: "", secrets: [], events: events).wants(type)

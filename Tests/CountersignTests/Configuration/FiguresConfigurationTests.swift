@@ -11,20 +11,23 @@ import Testing
     let sample = SampleConfiguration().setting("figures.rates_file", good)
     #expect(try sample.load().figures.rates?.rates.currency == "USD")
     #expect(try SampleConfiguration().load().figures.rates == nil)
+    func problems(_ key: String, _ value: String) -> [String] {
+      sample.setting(key, value).problems().map { $0.description.replacing(directory.path, with: "") }
+    }
     #expect(
-      sample.setting("figures.currency", "GBP").problems().map(\.description) == [
-        "figures.rates_file: the file '\(good)' has no rate of GBP"
+      problems("figures.currency", "GBP") == [
+        #"figures.rates_file in countersign.yaml line 11: the file "/good.csv" has no rate of GBP"#
       ])
     #expect(
-      sample.setting("figures.currency", "dollars").problems().map(\.description) == [
-        "figures.currency: must be three capitals such as USD, not 'dollars'"
+      problems("figures.currency", "dollars") == [
+        #"figures.currency in countersign.yaml line 10: must be three capitals such as USD, not "dollars""#
       ])
     let bad = try directory.write("bad.csv", "<html>")
     #expect(
-      sample.setting("figures.rates_file", bad).problems().map(\.description) == [
-        "figures.rates_file: the file '\(bad)' has no first line with Date and currencies, such as Date,USD,GBP"
+      problems("figures.rates_file", bad) == [
+        #"figures.rates_file in countersign.yaml line 10: the file "/bad.csv" has no first line with Date and currencies, such as Date,USD,GBP"#
       ])
-    let problems = sample.setting("figures.rates_file", directory.path).problems().map(\.description)
-    #expect(problems.count == 1 && problems.first?.hasSuffix("is not a regular file") == true)
+    let none = problems("figures.rates_file", directory.path)
+    #expect(none.count == 1 && none.first?.hasSuffix("is not a regular file") == true)
   }
 }

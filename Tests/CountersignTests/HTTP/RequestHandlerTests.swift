@@ -112,7 +112,7 @@ import struct HummingbirdCore.Request
   @Test func `what is in memory is answered without a task, in its turn`() throws {
     let connection = try Connection()
     connection.receive(Self.head("/memory/known"), .end(nil), Self.head("/memory/refused"), .end(nil))
-    #expect(try connection.sent().map { $0.prefix(9) } == ["200 known", "403 {\"typ"])
+    #expect(try connection.sent().map { $0.prefix(9) } == ["200 known", "403 {\"cod"])
     // Behind a request that waits for its body it waits, too.
     connection.receive(Self.head("/count", .post), Self.body(3))
     #expect(connection.handler.task != nil)
@@ -165,12 +165,20 @@ import struct HummingbirdCore.Request
     #expect(try connection.sent() == [])
     connection.receive(Self.body(4))
     connection.channel.embeddedEventLoop.run()
-    connection.receive(.end(nil), Self.head("/now", .post))
+    connection.receive(.end(nil), Self.head("/now", .post), Self.body(5), .end(nil), Self.head("/now"), .end(nil))
     connection.channel.embeddedEventLoop.run()
-    #expect(try connection.sent().map { $0.prefix(5) } == ["200 7", "405 {"])
-    connection.receive(Self.body(5))
-    connection.receive(.end(nil), Self.head("/now"), .end(nil))
-    #expect(try connection.sent() == ["200 /now"])
+    #expect(try connection.sent().map { $0.prefix(5) } == ["200 7", "405 {", "200 /"])
+    _ = try? connection.channel.finish()
+  }
+
+  @Test func `an answer before the body came is the last of its connection`() throws {
+    let connection = try Connection()
+    connection.receive(Self.head("/now", .post))
+    let answer = String(buffer: try #require(try connection.channel.readOutbound(as: ByteBuffer.self)))
+    #expect(answer.hasPrefix("HTTP/1.1 405 ") && answer.contains("\r\nConnection: close\r\n"))
+    connection.receive(Self.body(5), .end(nil), Self.head("/now"), .end(nil))
+    connection.channel.embeddedEventLoop.run()
+    #expect(try connection.sent() == [])
     _ = try? connection.channel.finish()
   }
 

@@ -149,7 +149,9 @@ import Testing
           store.simulator.setClock(clock.date)
         }
         try await eventually { try await state(service) == "behind" }
-        #expect(try await service.send(.get, "/v1/notifications/history").text.contains("Apple refuses the key"))
+        try await eventually {
+          try await service.send(.get, "/v1/notifications/history").text.contains("Apple refuses the key")
+        }
       }
       store.simulator.setTrouble(nil)
       clock.advance(by: 200 * 86_400)
