@@ -17,7 +17,7 @@ final class NotificationDelivery: Sendable {
     let status: Int?
   }
 
-  /// What became of a notification.
+  /// A notification that was posted, and its outcome.
   struct Sent: Sendable {
     let notification: SimulatedNotification
     /// The moments of its posts, and the responses.

@@ -13,7 +13,7 @@
     }
 
     public private(set) var phase = Phase.idle
-    /// Those of the current offering that the store sells.
+    /// The packages of the current offering that the store sells.
     public private(set) var packages: [Offering.Package] = []
     /// The product that is being bought, or was the last one.
     public private(set) var productID: String?

@@ -55,7 +55,7 @@ extension Offering.Package {
 }
 
 extension PlansResponse.Plan {
-  /// What the plan has of the features that have a name for people, in that order.
+  /// The named features that the plan includes, a line each, in the order of the names.
   public func featureLines(
     _ names: KeyValuePairs<String, String>, _ words: PaywallWords = PaywallWords()
   ) -> [String] {

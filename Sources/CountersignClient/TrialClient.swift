@@ -135,7 +135,7 @@ public actor TrialClient {
           $0.hear(trial, at: options.now())
         }
       } catch let error as CountersignError where error.endsTrial {
-        // None of the others will be counted either.
+        // The trial is over: the service would refuse the other sessions, too.
         try keep { $0.countAll() }
         _ = try? await fetch()
         throw error
@@ -230,7 +230,7 @@ public actor TrialClient {
   }
 }
 
-/// What the service last said of the trial, and the sessions that it has not counted yet.
+/// The trial as the service last reported it, and the sessions that it has not counted yet.
 struct KeptTrial: Codable, Sendable {
   /// Of this record: sessions are numbered, and a number counts once.
   private var id = UUID().uuidString

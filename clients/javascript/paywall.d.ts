@@ -40,7 +40,7 @@ export function sentence(error: unknown, words?: Words): string | null;
 export interface PaywallState {
   /** `failed` and `idle` may have a message: a purchase that waits for an approval has not failed. */
   readonly phase: "idle" | "loading_offerings" | "purchasing" | "verifying" | "success" | "failed" | "cancelled";
-  /** Those of the current offering that the store sells. */
+  /** The packages of the current offering that the store sells. */
   readonly packages: readonly Package[];
   /** The user's variant of the experiment. */
   readonly variant: string | null;

@@ -84,7 +84,7 @@ function trialsOf({ request, place, storage, deviceStorage, deviceToken, now }) 
 				await hear(success(await request(`/v1/trials/${await device()}/sessions`, { body: {}, headers }), "state"), { counted });
 			} catch (error) {
 				if (!endsTrial(error)) throw error;
-				// None of the others will be counted either.
+				// The trial is over: the service would refuse the other sessions, too.
 				await keep({ counted: kept.used });
 				await ask().catch(ignore);
 				throw error;

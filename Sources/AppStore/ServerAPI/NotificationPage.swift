@@ -62,7 +62,7 @@ package struct NotificationPage: Hashable, Sendable {
   }
 }
 
-/// What became of a test notification.
+/// The outcome of a test notification.
 ///
 /// https://developer.apple.com/documentation/appstoreserverapi/checktestnotificationresponse
 package struct TestNotificationOutcome: Hashable, Sendable {

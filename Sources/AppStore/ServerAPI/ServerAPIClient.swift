@@ -134,7 +134,7 @@ package final class ServerAPIClient: Sendable {
     return token
   }
 
-  /// What became of a test notification. While Apple does not know, the error is `unexpected` with the code 4040008.
+  /// The outcome of a test notification. While Apple does not know it, the error is `unexpected` with the code 4040008.
   package func testOutcome(
     _ token: String, of bundleID: BundleID, in store: StoreEnvironment, deadline: ContinuousClock.Instant
   ) async throws(AppStoreError) -> TestNotificationOutcome {

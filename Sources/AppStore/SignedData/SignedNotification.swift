@@ -88,7 +88,7 @@ package struct SignedNotification: Hashable, Sendable {
       status = try body.code("status")
       signedTransactionInfo = try body.text("signedTransactionInfo")
       signedRenewalInfo = try body.text("signedRenewalInfo")
-      // What only people read is left out where it cannot be read.
+      // A member that decides nothing refuses no notification.
       consumptionRequestReason = try? body.text("consumptionRequestReason")
     case .appData: signedAppTransactionInfo = try body.text("signedAppTransactionInfo")
     case .externalPurchaseToken:
