@@ -5,7 +5,7 @@ import LedgerFixtures
 import TestSupport
 import Testing
 
-/// What becomes of notifications, each once.
+/// The outcomes of notifications, each once.
 @Suite struct NotificationTests {
   @Test func `a notification about somebody's purchase is merged, judged and told in the history`() async throws {
     try await Scratch.withLedger { ledger, _ in
@@ -51,6 +51,26 @@ import Testing
       #expect(work.fresh.map(\.user) == ["production 1", "production 2", "production 1", .nobody])
       let shown = try await ledger.changeEvents(after: 0, limit: 9)
       #expect(shown.map(\.type) == ["apple.rescind_consent"] && shown.first?.detail.notice?.uuid == "n5")
+    }
+  }
+
+  @Test func `a missed notification is evaluated as of its signature, and takes away nothing that was given since`()
+    async throws
+  {
+    try await Scratch.withLedger { ledger, _ in
+      for user in ["anna", "ben"] as [UserID] { _ = try await ledger.record(posted(user, [part(user.rawValue)])) }
+      _ = try await ledger.run(
+        Give(
+          user: "anna", kind: .support, tier: "pro", startsAt: at(3_000), endsAt: at(90_000), author: "desk",
+          note: "why", requestID: "grant", idempotencyKey: nil, evaluationContext: reevaluated(at: 3_000)))
+      // A refund of 500 that is heard of at 5,000.
+      for user in ["anna", "ben"] {
+        _ = try await ledger.record(notification("n-\(user)", [part(user, reported: 600, cancelled: 500)]))
+      }
+      let anna = try #require(try await ledger.profile(of: "anna")).entitlement
+      #expect(anna.tier == "pro" && anna.source == .grant && anna.explanation.evaluatedAt == at(3_000))
+      let ben = try #require(try await ledger.profile(of: "ben")).entitlement
+      #expect(ben.tier == "free" && ben.reason == .refunded && ben.explanation.evaluatedAt == at(600))
     }
   }
 

@@ -86,7 +86,7 @@ struct NotificationOperation {
   ) throws -> Recorded {
     var entry = LedgerEntry(
       user: user, evidence: [evidence], contestedKeys: [], receipt: receipt, origin: .named,
-      evaluatedAt: self.entry.evaluatedAt, recordedAt: self.entry.receivedAt, requestID: self.entry.uuid,
+      evaluatedAt: try moment(for: user), recordedAt: self.entry.receivedAt, requestID: self.entry.uuid,
       evaluate: self.entry.evaluate, nextCheck: self.entry.nextCheck)
     entry.keepsReceipts = true
     entry.rowsClaimedUntil = self.entry.rowsClaimedUntil
@@ -94,6 +94,17 @@ struct NotificationOperation {
     // The entry contests no ownership and needs no approval.
     guard case .recorded(let recorded) = try operation.run() else { throw StoredForm.Unstorable() }
     return recorded
+  }
+
+  /// A notification that was missed is evaluated as of its signature, but not before the user's last verdict, nor before the
+  /// begin of a grant or trial: it would take away what was given since.
+  private func moment(for user: UserID) throws -> Date {
+    guard entry.evaluatedAt < entry.receivedAt, let account = try tables.account(of: user) else {
+      return entry.evaluatedAt
+    }
+    let begun = account.given.map(\.startsAt).filter { $0 <= entry.receivedAt }
+    let decided = try tables.profile(of: account)?.entitlement.explanation.evaluatedAt
+    return (begun + [decided].compactMap(\.self)).reduce(entry.evaluatedAt, max)
   }
 
   private func keep(_ evidence: SubscriptionEvidence, with stored: LedgerTables.StoredUnclaimed?) throws {
