@@ -15,29 +15,21 @@ extension Checkup {
 
   func serverAPIFindings() async -> [Finding] {
     let subject = "app_store.server_api"
-    let appStore = configuration.appStore
-    guard let serverAPI = appStore.serverAPI, let key = try? serverAPI.checkedKey() else { return [] }
+    let attempts = Mutex<[ServerAPIAttempt]>([])
+    let client: ServerAPIClient
     let transport: CurlTransport
     do {
-      transport = try CurlTransport(configuration: CurlTransport.Configuration(caFile: appStore.caFile))
+      guard let made = try serverAPIClient(observe: { attempt in attempts.withLock { $0.append(attempt) } }) else {
+        return []
+      }
+      (client, transport) = made
     } catch {
       return [Finding(subject, .fail, "the HTTP client cannot start: \(error)")]
     }
     defer { transport.shutdown() }
-    let attempts = Mutex<[ServerAPIAttempt]>([])
-    var timing = CallTiming.live
-    timing.date = now
-    let client = ServerAPIClient(
-      transport: transport,
-      configuration: ServerAPIClient.Configuration(
-        productionURL: serverAPI.productionURL, sandboxURL: serverAPI.sandboxURL, key: key,
-        retry: RetryPolicy(attempts: 1)),
-      verifier: SignedDataVerifier(),
-      timing: timing,
-      observe: { attempt in attempts.withLock { $0.append(attempt) } })
     // The client's result is irrelevant here; only each store's response counts.
     _ = try? await client.transaction(
-      Self.noTransaction, bundleIDs: appStore.orderedBundleIDs, stores: [.production, .sandbox],
+      Self.noTransaction, bundleIDs: configuration.appStore.orderedBundleIDs, stores: [.production, .sandbox],
       deadline: .now.advanced(by: Self.callLimit))
     let seen = attempts.withLock { $0 }
     // The last attempt: a refused token is renewed once. One accepted app proves the key.
@@ -57,6 +49,24 @@ extension Checkup {
       }
       return Self.finding(last, subject: name)
     }
+  }
+
+  /// A client that tries each call once, and its transport, which the caller shuts down; `nil` without a key.
+  func serverAPIClient(
+    observe: @escaping @Sendable (ServerAPIAttempt) -> Void = { _ in }
+  ) throws -> (ServerAPIClient, CurlTransport)? {
+    let appStore = configuration.appStore
+    guard let serverAPI = appStore.serverAPI, let key = try? serverAPI.checkedKey() else { return nil }
+    let transport = try CurlTransport(configuration: CurlTransport.Configuration(caFile: appStore.caFile))
+    var timing = CallTiming.live
+    timing.date = now
+    let client = ServerAPIClient(
+      transport: transport,
+      configuration: ServerAPIClient.Configuration(
+        productionURL: serverAPI.productionURL, sandboxURL: serverAPI.sandboxURL, key: key,
+        retry: RetryPolicy(attempts: 1)),
+      verifier: SignedDataVerifier(), timing: timing, observe: observe)
+    return (client, transport)
   }
 
   static func finding(_ attempt: ServerAPIAttempt, subject: String) -> Finding {

@@ -3,39 +3,31 @@ import Entitlements
 import FoundationEssentials
 import HTTPTransport
 
-/// Has Apple post a test notification, and tells how it fared.
+/// Has Apple post a test notification, and reports its outcome.
 ///
 /// https://developer.apple.com/documentation/appstoreserverapi/request-a-test-notification
 extension Checkup {
-  /// How often Apple is asked what became of a test, with a second between.
+  /// The most questions for the outcome of a test, a second apart.
   private static let looks = 15
   /// Apple's codes for an app without a URL, and for an outcome that is not known yet.
   private static let noURL = 4_040_007
   private static let notYet = 4_040_008
 
   func testNotificationFindings() async -> [Finding] {
-    let appStore = configuration.appStore
     guard testsNotifications else { return [] }
-    guard let serverAPI = appStore.serverAPI, let key = try? serverAPI.checkedKey() else {
-      return [Finding("notifications", .warning, "no test can be asked for without app_store.server_api")]
-    }
+    let client: ServerAPIClient
     let transport: CurlTransport
     do {
-      transport = try CurlTransport(configuration: CurlTransport.Configuration(caFile: appStore.caFile))
+      guard let made = try serverAPIClient() else {
+        return [Finding("notifications", .warning, "no test can be asked for without app_store.server_api")]
+      }
+      (client, transport) = made
     } catch {
       return [Finding("notifications", .fail, "the HTTP client cannot start: \(error)")]
     }
     defer { transport.shutdown() }
-    var timing = CallTiming.live
-    timing.date = now
-    let client = ServerAPIClient(
-      transport: transport,
-      configuration: ServerAPIClient.Configuration(
-        productionURL: serverAPI.productionURL, sandboxURL: serverAPI.sandboxURL, key: key,
-        retry: RetryPolicy(attempts: 1)),
-      verifier: SignedDataVerifier(), timing: timing)
     var findings: [Finding] = []
-    for bundleID in appStore.orderedBundleIDs {
+    for bundleID in configuration.appStore.orderedBundleIDs {
       for store in [StoreEnvironment.production, .sandbox] {
         findings.append(await test(client, bundleID, store))
       }
@@ -67,7 +59,7 @@ extension Checkup {
         outcome = try await client.testOutcome(token, of: bundleID, in: store, deadline: deadline())
       } catch {
         if case .unexpected(Self.notYet, _) = error { continue }
-        return Finding(subject, .warning, "Apple does not say what became of the test of \(bundleID.rawValue)")
+        return Finding(subject, .warning, "Apple does not tell the outcome of its test of \(bundleID.rawValue)")
       }
       guard let result = outcome.result else { continue }
       guard result != "SUCCESS" else {
