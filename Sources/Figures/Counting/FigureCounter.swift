@@ -5,7 +5,8 @@ package import Logging
 internal import Resilience
 internal import ServiceLifecycle
 
-/// Counts the purchases, the users in experiments and those near a limit that records marked, a moment later, so that no receipt waits for it.
+/// Counts the purchases, the users in experiments and those near a limit that records marked, a moment later, so that no
+/// receipt waits for it.
 package struct FigureCounter: Service {
   /// The most purchases, or users, in one transaction, which no receipt should wait for long.
   static let batch = 100

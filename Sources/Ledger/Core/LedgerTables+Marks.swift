@@ -11,7 +11,7 @@ extension LedgerTables {
       """, purchase)
   }
 
-  /// The place of the app's own trials among the purchases to be counted: a trial's ID below it.
+  /// Added to the ID of one of the app's own trials, it makes its place among the purchases to be counted, far below theirs.
   package static let trialPlace: Int64 = -1 << 62
 
   private static func noteTrials(where condition: String) -> SQL {
