@@ -7,12 +7,12 @@ extension PurchasePeriod {
   /// A customer who buys weekly for four years has no more; Apple reports the newest of each subscription only.
   static let limit = 200
 
-  /// The one that ends last first.
-  static func all(
-    of evidence: [SubscriptionEvidence], catalog: Catalog, policy: EntitlementPolicy
-  ) -> [PurchasePeriod] {
+  /// The one that ends last first. The app itself, which every customer has, is among them where it gives a tier.
+  static func all(of evidence: [SubscriptionEvidence], rules: EntitlementRules) -> [PurchasePeriod] {
+    let catalog = rules.catalog
     let nonRenewing = NonRenewingPeriods(of: evidence, catalog: catalog)
-    let periods = evidence.flatMap { item in
+    let shown = evidence.filter { !$0.key.isOfApp || rules.isCatalogued($0) }
+    let periods = shown.flatMap { item in
       let upgraded = item.upgradedTransactions
       let last = item.purchases.filter { $0.cancellationDate == nil && !upgraded.contains($0.transactionID) }
         .compactMap(\.expiresDate).max()
@@ -24,8 +24,8 @@ extension PurchasePeriod {
           return period
         }
         period.graceUntil = renewal.gracePeriodExpiresDate
-        if period.graceUntil == nil, renewal.isInBillingRetry == true, policy.billingRetryAccess > .zero {
-          period.retryUntil = end.advanced(by: policy.billingRetryAccess)
+        if period.graceUntil == nil, renewal.isInBillingRetry == true, rules.policy.billingRetryAccess > .zero {
+          period.retryUntil = end.advanced(by: rules.policy.billingRetryAccess)
         }
         return period
       }

@@ -70,7 +70,7 @@ struct SupportController: Controller {
     return JSONBody.uncached(
       HistoryResponse(
         userID: user.rawValue, now: ExplainedEntitlement(rules.standing(of: user, profile, at: now), after: nil),
-        periods: PurchasePeriod.all(of: evidence, catalog: rules.catalog, policy: rules.policy),
+        periods: PurchasePeriod.all(of: evidence, rules: rules),
         entries: page.events.map { HistoryEvent($0, for: user) },
         next: page.next.map {
           "/v1/profiles/\(user.rawValue.percentEncoded)/history?limit=\(limit)&cursor=\($0.cursor)"

@@ -30,6 +30,14 @@ import Testing
     }
   }
 
+  /// The purchases whose periods support sees.
+  private static func purchasesShown(of user: String, _ service: RunningService) async throws -> Set<String> {
+    let answer = try await service.send(.get, "/v1/profiles/\(user)/history", key: RunningService.supportKey)
+    let body = try #require(try JSONSerialization.jsonObject(with: Data(answer.text.utf8)) as? [String: Any])
+    let periods = try #require(body["periods"] as? [[String: Any]])
+    return Set(periods.compactMap { $0["original_transaction_id"] as? String })
+  }
+
   @Test func `where nothing is to be had for it an AppTransaction is refused by its name`() async throws {
     try await Self.run(Settings()) { service, store in
       let answer = try await service.validate(try store.simulator.issueAppTransaction())
@@ -60,6 +68,7 @@ import Testing
       #expect(revalidated.status == 200 && revalidated.verdict == "pro active original_purchase", "\(revalidated.text)")
       let history = try await service.send(.get, "/v1/profiles/anna/history", key: RunningService.supportKey).text
       #expect(history.contains("The customer had the app itself early enough to have pro for life"))
+      #expect(try await Self.purchasesShown(of: "anna", service) == ["app-700000000000000001"])
       #expect(store.simulator.callsInAll == 0)
     }
   }
@@ -141,11 +150,12 @@ import Testing
 
   @Test func `RevenueCat's SDK reads what its apps compare, by receipt and by AppTransaction`() async throws {
     try await RevenueCatApp.run { app, store, _, _ in
-      let receipt = try store.simulator.issueReceipt(.renewing).receiptData
-      let bought = try RevenueCatApp.info(try await app.post(receipt, of: "anna"))
+      let renewing = try store.simulator.issueReceipt(.renewing)
+      let bought = try RevenueCatApp.info(try await app.post(renewing.receiptData, of: "anna"))
       #expect(bought.subscriber.originalApplicationVersion == "7")
       #expect(bought.subscriber.originalPurchaseDate == RevenueCatApp.start.addingTimeInterval(-400 * 86_400))
       #expect(bought.active == ["pro"] && bought.subscriber.nonSubscriptions.isEmpty)
+      #expect(try await Self.purchasesShown(of: "anna", app.service) == Set(renewing.originalTransactionIDs))
       let transaction = try store.simulator.issueAppTransaction(subscriber: 2)
       let alone = try await app.send(
         .post, "/v1/receipts", #"{"app_user_id":"bert","app_transaction":"\#(transaction)"}"#)

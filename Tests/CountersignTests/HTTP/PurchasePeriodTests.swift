@@ -23,14 +23,14 @@ import Testing
         gracePeriodExpiresDate: grace),
     ]
     let catalog = try Catalog(tiers: ["free", "pro"], products: [product: .init(tier: "pro")])
+    let rules = EntitlementRules(catalog: catalog, policy: EntitlementPolicy(), sandbox: .accept)
     for renewals in [renewals, renewals.reversed()] {
       let evidence = SubscriptionEvidence(
         key: SubscriptionKey(environment: .production, originalTransactionID: "1"), source: .verifyReceipt,
         evidenceTime: Self.now, evaluatedAt: Self.now, purchases: [purchase], renewals: renewals)
-      let verdict = Entitlement.evaluate([evidence], at: Self.now, catalog: catalog, policy: EntitlementPolicy())
+      let verdict = rules.evaluate("anna", [evidence], at: Self.now)
       #expect(verdict.status == .gracePeriod)
-      let period = try #require(
-        PurchasePeriod.all(of: [evidence], catalog: catalog, policy: EntitlementPolicy()).first)
+      let period = try #require(PurchasePeriod.all(of: [evidence], rules: rules).first)
       #expect(period.graceUntil == verdict.accessUntil)
       #expect(period.retryUntil == nil)
     }
