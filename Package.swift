@@ -323,6 +323,7 @@ let package = Package(
         "AppStore", "COpenSSL", "Cryptography", "Entitlements", "Files", "HTTPTransport", "JSON", "Resilience",
         "SeededRandom",
         "TestSupport",
+        .service("Crypto", of: "swift-crypto"),
       ],
       swiftSettings: settings),
     // Records entries and tells which were acknowledged, so that tests can kill it and count its system calls.

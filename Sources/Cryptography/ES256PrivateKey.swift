@@ -95,6 +95,14 @@ package final class ES256PrivateKey: @unchecked Sendable {
   ///
   /// - Returns: r and s, 64 octets.
   package func sign(_ bytes: [UInt8]) throws(Failure) -> [UInt8] {
+    let der = try signInDER(bytes)
+    defer { ERR_clear_error() }
+    guard let raw = ES256Signature.raw(fromDER: der) else { throw Failure() }
+    return raw
+  }
+
+  /// The same signature as OpenSSL writes it (RFC 3279, section 2.2.3).
+  package func signInDER(_ bytes: [UInt8]) throws(Failure) -> [UInt8] {
     defer { ERR_clear_error() }
     guard let context = EVP_MD_CTX_new() else { throw Failure() }
     defer { EVP_MD_CTX_free(context) }
@@ -103,7 +111,6 @@ package final class ES256PrivateKey: @unchecked Sendable {
     guard EVP_DigestSign(context, nil, &length, bytes, bytes.count) == 1 else { throw Failure() }
     var der = [UInt8](repeating: 0, count: length)
     guard EVP_DigestSign(context, &der, &length, bytes, bytes.count) == 1 else { throw Failure() }
-    guard let raw = ES256Signature.raw(fromDER: Array(der.prefix(length))) else { throw Failure() }
-    return raw
+    return Array(der.prefix(length))
   }
 }

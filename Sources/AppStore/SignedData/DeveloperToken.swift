@@ -30,19 +30,12 @@ struct DeveloperToken: Hashable, Sendable {
   ) throws(ES256PrivateKey.Failure) {
     let issuedAt = Int64(now.timeIntervalSince1970.rounded(.down)) - Self.setBack
     let expiry = issuedAt + lifetime
-    let header = JSONWriter.object { header in
-      header.member("alg", "ES256")
-      header.member("kid", keyID)
-      header.member("typ", "JWT")
-    }
-    let claims = JSONWriter.object { claims in
-      claims.member("iss", issuer)
-      claims.member("iat", issuedAt)
-      addClaims(&claims, expiry)
-    }
-    let signed = "\(Base64URL.encode(header)).\(Base64URL.encode(claims))"
-    let signature = try key.sign(Array(signed.utf8))
-    text = Secret("\(signed).\(Base64URL.encode(signature))")
+    text = Secret(
+      try key.jwt(keyID: keyID) { claims in
+        claims.member("iss", issuer)
+        claims.member("iat", issuedAt)
+        addClaims(&claims, expiry)
+      })
     madeAt = now
     expiresAt = Date(timeIntervalSince1970: Double(expiry))
   }
