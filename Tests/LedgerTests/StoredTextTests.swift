@@ -59,7 +59,7 @@ import Testing
     let explanation = Explanation(decidedBy: nil, passedOver: [], evaluatedAt: nil)
     let values: [(Any, Int)] = [
       (Purchase(productID: pro, transactionID: "1", originalTransactionID: "1"), 17),
-      (try #require(Purchase.Sale(price: 1)), 7), (RenewalInfo(), 11),
+      (try #require(Purchase.Sale(price: 1)), 7), (RenewalInfo(), 12),
       (Entitlement.none(tier: "free", reason: .unknown, explanation: explanation), 17), (explanation, 7),
       (Explanation.PassedOver(transactionID: "1", productID: pro, cause: .upgraded), 3),
       (Explanation.PolicyValue(key: "k", value: "v"), 2),
@@ -244,7 +244,8 @@ extension SeededRandom {
       expirationIntent: maybe { $0.below(9) - 4 }, isInBillingRetry: maybe { $0.flag() },
       gracePeriodExpiresDate: maybe { $0.moment() }, periodEnd: maybe { $0.moment() },
       status: maybe { $0.one(of: [.active, .expired, .billingRetry, .billingGracePeriod, .revoked]) },
-      isGraceOver: maybe { $0.flag() }, reportedAt: maybe { $0.moment() })
+      isGraceOver: maybe { $0.flag() }, winBackOfferIDs: maybe { $0.many { $0.text() } },
+      reportedAt: maybe { $0.moment() })
   }
 
   /// Evidence as it is read: in whole milliseconds that a `Date` holds exactly.

@@ -18,6 +18,9 @@ extension RenewalInfo {
       writer.member("productID", ifPresent: productID?.rawValue)
       writer.member("status", ifPresent: (status?.rawValue).map(Int64.init))
       try writer.member("toldAt", ifPresent: reportedAt)
+      if let winBackOfferIDs {
+        writer.array("winBackOfferIDs") { writer in winBackOfferIDs.forEach { writer.value($0) } }
+      }
     }
   }
 
@@ -35,12 +38,16 @@ extension RenewalInfo {
       let status = try reader.int("status").map { number throws(StoredTextReader.Unfamiliar) in
         try StoredTextReader.needed(RenewalInfo.Status(rawValue: number))
       }
+      let reportedAt = try reader.date("toldAt")
+      let winBackOfferIDs = try reader.arrayIfPresent("winBackOfferIDs") { reader throws(StoredTextReader.Unfamiliar) in
+        try reader.value()
+      }
       return RenewalInfo(
         originalTransactionID: originalTransactionID.map { OriginalTransactionID($0) },
         productID: productID.map { ProductID($0) }, autoRenewProductID: autoRenewProductID.map { ProductID($0) },
         autoRenews: autoRenews, expirationIntent: expirationIntent, isInBillingRetry: isInBillingRetry,
         gracePeriodExpiresDate: gracePeriodExpiresDate, periodEnd: periodEnd, status: status,
-        isGraceOver: isGraceOver, reportedAt: try reader.date("toldAt"))
+        isGraceOver: isGraceOver, winBackOfferIDs: winBackOfferIDs, reportedAt: reportedAt)
     }
   }
 }

@@ -54,7 +54,13 @@ struct StoredTextReader {
   mutating func array<Element>(
     _ key: StaticString, _ read: (inout StoredTextReader) throws(Unfamiliar) -> Element
   ) throws(Unfamiliar) -> [Element] {
-    guard take(key) else { throw Unfamiliar() }
+    try Self.needed(try arrayIfPresent(key, read))
+  }
+
+  mutating func arrayIfPresent<Element>(
+    _ key: StaticString, _ read: (inout StoredTextReader) throws(Unfamiliar) -> Element
+  ) throws(Unfamiliar) -> [Element]? {
+    guard take(key) else { return nil }
     try expect(UInt8(ascii: "["))
     var elements: [Element] = []
     if !takeByte(UInt8(ascii: "]")) {

@@ -140,6 +140,7 @@ struct SignedTransactionTests {
     let info = try renewalInfo([
       "expirationIntent": 2, "isInBillingRetryPeriod": true, "gracePeriodExpiresDate": 1_721_000_000_000,
       "priceIncreaseStatus": 0, "offerType": 2, "offerIdentifier": "o", "appAccountToken": "ABC",
+      "eligibleWinBackOfferIds": ["best", "next"],
     ])
     #expect(
       info.renewal
@@ -147,7 +148,17 @@ struct SignedTransactionTests {
           originalTransactionID: "2000000000000001", productID: "com.example.app.pro.monthly",
           autoRenewProductID: "com.example.app.pro.yearly", autoRenews: true, expirationIntent: 2,
           isInBillingRetry: true, gracePeriodExpiresDate: Sample.moment(1_721_000_000_000),
-          periodEnd: Sample.moment(1_720_951_200_000), reportedAt: Sample.moment(Sample.signedDate)))
+          periodEnd: Sample.moment(1_720_951_200_000), winBackOfferIDs: ["best", "next"],
+          reportedAt: Sample.moment(Sample.signedDate)))
+  }
+
+  @Test func `win-back offers are kept within bounds, and an unreadable one refuses nothing`() throws {
+    func kept(_ ids: Any) throws -> [String]? {
+      try renewalInfo(["eligibleWinBackOfferIds": ids]).renewal.winBackOfferIDs
+    }
+    #expect(try kept(["a", 7, "", String(repeating: "x", count: 65), NSNull(), "b"]) == ["a", "b"])
+    #expect(try kept((0..<30).map { "offer-\($0)" })?.count == 20)
+    for none in [[String](), "a", 1, NSNull()] as [Any] { #expect(try kept(none) == nil) }
   }
 
   @Test func `a renewal info needs what names it, and an unknown status is neither yes nor no`() throws {
