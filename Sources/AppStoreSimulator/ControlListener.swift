@@ -10,6 +10,7 @@ import NIOCore
 ///     POST   /receipts   {"scenario":"grace","environment":"sandbox","subscriber":7,"bundle_id":"…","format":"ber"}
 ///                        {"late":"90s"} shows renewals so late, {"age":"50d"} signs it as of so long before
 ///     POST   /transactions  the same but for the format, and {"app_account_token":"…"}: a signed transaction
+///                        {"promotional_offer":{"jws":"…"}} buys it with an offer, which is checked as at the store
 ///     POST   /device-tokens {"device":"phone-1","environment":"production"}: a token of DeviceCheck for 30 seconds
 ///     GET    /devices/phone-1                              the two bits on each of DeviceCheck's servers
 ///     GET    /transactions/480000000010000                 the newest of that original transaction ID
@@ -49,7 +50,8 @@ struct ControlListener: Sendable {
         return reply(clock())
       case (.post, "/receipts"): return reply(try issue(body))
       case (.post, "/transactions"):
-        return reply(transaction(try core.issueTransaction(try order(decode(ReceiptRequest.self, body)))))
+        let wanted = try decode(ReceiptRequest.self, body)
+        return reply(transaction(try core.issueTransaction(try order(wanted), with: wanted.promotionalOffer)))
       case (.get, let path) where path.hasPrefix("/transactions/"):
         let id = String(path.dropFirst("/transactions/".count))
         return reply(transaction(try core.issuer.newestTransaction(ofOriginal: id, at: core.clock.now)))
@@ -145,11 +147,14 @@ struct ControlListener: Sendable {
     var appAccountToken: String?
     var late: String?
     var age: String?
+    /// Of a transaction alone.
+    var promotionalOffer: SignedOffer?
 
     enum CodingKeys: String, CodingKey {
       case scenario, environment, subscriber, format, late, age
       case bundleID = "bundle_id"
       case appAccountToken = "app_account_token"
+      case promotionalOffer = "promotional_offer"
     }
   }
 

@@ -9,6 +9,7 @@ enum IssueError: Error, Hashable, CustomStringConvertible {
   case nothingBought(Scenario)
   case unknownTransaction(String)
   case signing(String)
+  case offer(String)
 
   var description: String {
     switch self {
@@ -22,6 +23,7 @@ enum IssueError: Error, Hashable, CustomStringConvertible {
     case .nothingBought(let scenario): "the scenario '\(scenario.rawValue)' has no transaction"
     case .unknownTransaction(let id): "no known customer has made the transaction \(id)"
     case .signing(let reason): "signing failed: \(reason)"
+    case .offer(let reason): "the promotional offer is refused: \(reason)"
     }
   }
 
@@ -47,6 +49,8 @@ struct ReceiptOrder: Hashable, Sendable {
   var renewalsLateBy: Int64?
   /// The time between signature and issue, in milliseconds: later events are not in it.
   var age: Int64 = 0
+  /// The promotional offer with which the newest transaction was bought.
+  var offerID: String?
 
   /// Sets a scenario or a trouble by its name; a trouble affects a healthy subscription.
   mutating func setScenario(named name: String) throws(IssueError) {
@@ -162,7 +166,8 @@ final class ReceiptIssuer: Sendable {
     return ReceiptSeed(
       scenario: order.scenario, trouble: order.trouble, environment: order.environment, subscriber: order.subscriber,
       bundleID: order.scenario.bundleID(order.bundleID), start: start, created: created, format: order.format,
-      appAccountToken: token, renewalsLateBy: order.renewalsLateBy.map { $0 / Timestamp.second })
+      appAccountToken: token, renewalsLateBy: order.renewalsLateBy.map { $0 / Timestamp.second },
+      offerID: order.offerID)
   }
 
   /// The receipt on the customer's device at a moment: signed again with the newest purchase.

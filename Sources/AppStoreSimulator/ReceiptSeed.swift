@@ -20,6 +20,8 @@ struct ReceiptSeed: Codable, Hashable, Sendable {
   var appAccountToken: String?
   /// Seconds between a period's end and the moment at which its renewal is shown; nil for the scenario's own.
   var renewalsLateBy: Int64?
+  /// The promotional offer with which the newest transaction at the start was bought.
+  var offerID: String?
 
   /// The highest subscriber number for which every ID has the length of Apple's.
   static let subscriberLimit: Int64 = 999_999_999

@@ -48,18 +48,37 @@ struct SignedDataPayload: Sendable {
       }
     }
     if row.isUpgraded { members.append(("isUpgraded", true)) }
-    if row.isTrial { members += [("offerType", 1), ("offerDiscountType", "FREE_TRIAL"), ("offerPeriod", "P1W")] }
+    let offer = offer(of: row)
+    if let offer {
+      members += [
+        ("offerType", 2), ("offerIdentifier", .string(offer)), ("offerDiscountType", "PAY_AS_YOU_GO"),
+        ("offerPeriod", "P1M"),
+      ]
+    } else if row.isTrial {
+      members += [("offerType", 1), ("offerDiscountType", "FREE_TRIAL"), ("offerPeriod", "P1W")]
+    }
     members += [
       ("environment", .string(seed.environment.appleName)),
       ("transactionReason", row.isRenewal ? "RENEWAL" : "PURCHASE"),
       ("storefront", "USA"),
       ("storefrontId", "143441"),
-      ("price", .integer(row.isTrial ? 0 : row.product.milliunits)),
+      ("price", .integer(row.isTrial ? 0 : row.product.milliunits / (offer == nil ? 1 : 2))),
       ("currency", "USD"),
       ("appTransactionId", .string(seed.appTransactionID)),
     ]
     return .object(members)
   }
+
+  /// The promotional offer with which a transaction was bought.
+  private func offer(of row: CustomerState.Row) -> String? {
+    guard let offer = seed.offerID, let bought = seed.newestRow(at: seed.startedAt),
+      (bought.slot, bought.number) == (row.slot, row.number)
+    else { return nil }
+    return offer
+  }
+
+  /// The win-back offer that customers may have whose subscription has ended because they left.
+  static let winBackOffer = "come_back"
 
   /// `renewalDate` is present while the store intends to charge again; it is the newest purchase's end.
   func renewalInfo(_ renewal: CustomerState.Renewal) -> JSON {
@@ -85,6 +104,9 @@ struct SignedDataPayload: Sendable {
     }
     if renewal.isOn || renewal.isInRetry, let end = rows.last?.expiresAt {
       members.append(("renewalDate", .integer(end.milliseconds)))
+    }
+    if renewal.phase == .ended, renewal.intent == 1 {
+      members.append(("eligibleWinBackOfferIds", .array([.string(Self.winBackOffer)])))
     }
     if let token = seed.appAccountToken { members.append(("appAccountToken", .string(token))) }
     members.append(("appTransactionId", .string(seed.appTransactionID)))

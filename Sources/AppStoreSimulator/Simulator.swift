@@ -206,16 +206,17 @@ final class RunningSimulator: Sendable {
   ///   - appAccountToken: the account UUID that the app gives its purchases.
   ///   - renewalsLateBy: how late the store shows renewals; nil for the scenario's own.
   ///   - age: how long before now it was signed.
+  ///   - offer: with which the newest transaction is bought.
   func issueTransaction(
     _ scenario: Scenario = .renewing, trouble: Trouble? = nil, environment: StoreEnvironment = .production,
     subscriber: Int64 = 1, bundleID: String = Product.defaultBundleID, appAccountToken: UUID? = nil,
-    renewalsLateBy: Duration? = nil, age: Duration = .zero
+    renewalsLateBy: Duration? = nil, age: Duration = .zero, offer: SignedOffer? = nil
   ) throws(IssueError) -> IssuedTransaction {
     try core.issueTransaction(
       ReceiptOrder(
         scenario: scenario, trouble: trouble, environment: environment, subscriber: subscriber, bundleID: bundleID,
         appAccountToken: appAccountToken?.uuidString, renewalsLateBy: renewalsLateBy?.milliseconds,
-        age: age.milliseconds))
+        age: age.milliseconds), with: offer)
   }
 
   /// Signs the AppTransaction of a customer at the time of the store's clock.

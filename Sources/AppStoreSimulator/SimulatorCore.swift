@@ -11,6 +11,7 @@ struct SimulatorCore: Sendable {
   let verifyReceipt: VerifyReceipt
   let serverAPI: ServerAPI
   let deviceCheck: DeviceCheckAPI
+  let offers: PromotionalOffers
   let notifications: NotificationWriter
   let delivery: NotificationDelivery
   let logger: Logger
@@ -27,6 +28,7 @@ struct SimulatorCore: Sendable {
     deviceCheck = DeviceCheckAPI(
       devices: DeviceBitsRegistry(), tokens: try TeamTokens(startedAt: clock.now), clock: clock, troubles: troubles,
       calls: calls)
+    offers = try PromotionalOffers(startedAt: clock.now)
     notifications = NotificationWriter(signer: pki.signedData)
     delivery = NotificationDelivery(customers: issuer.customers, writer: notifications, clock: clock, logger: logger)
     serverAPI = ServerAPI(
@@ -42,7 +44,16 @@ extension SimulatorCore {
     return receipt
   }
 
-  func issueTransaction(_ order: ReceiptOrder) throws(IssueError) -> IssuedTransaction {
+  /// - Parameter offer: with which the customer buys.
+  func issueTransaction(
+    _ order: ReceiptOrder, with offer: SignedOffer? = nil
+  ) throws(IssueError) -> IssuedTransaction {
+    var order = order
+    if let offer {
+      let seed = try issuer.seed(of: order, at: clock.now)
+      guard let newest = seed.newestRow(at: seed.createdAt) else { throw .nothingBought(order.scenario) }
+      order.offerID = try offers.accept(offer, of: newest.product, for: seed, at: clock.now)
+    }
     let transaction = try issuer.issueTransaction(order, at: clock.now)
     delivery.catchUp()
     return transaction
