@@ -73,6 +73,7 @@ package struct ServiceRouter {
       SupportController(
         ledger: ledger, revalidation: useCases.revalidation, transfer: useCases.transfer, lookUp: useCases.lookUp,
         rules: rules, budget: budgets.support, now: now),
+      OffersController(offers: useCases.offers, budgets: budgets, now: now),
       GrantsController(grants: useCases.grants, catalog: rules.catalog, budget: budgets.support, now: now),
       NotificationHistoryController(history: useCases.history, budget: budgets.runs, now: now),
       BrakeController(brake: useCases.brake, review: useCases.review),

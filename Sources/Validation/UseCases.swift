@@ -19,6 +19,7 @@ package struct UseCases: Sendable {
   package let reader: StandingReader
   package let usage: FeatureUsage
   package let trials: Trials
+  package let offers: SubscriptionOffers
   package let grants: AccessGrants
   package let erasure: UserErasure
   package let lookUp: SupportLookUp
@@ -32,12 +33,14 @@ package struct UseCases: Sendable {
   package var now: @Sendable () -> Date { { [clock] in clock.now } }
 
   /// - Parameters:
+  ///   - offerSigner: `nil` where no key signs offers.
   ///   - isOurPassword: whether the password of a notification of version 1 is our shared secret, in constant time.
   ///   - forwardsNotifications: whether somebody gets Apple's notifications as they came.
   ///   - revenueCat: `nil` where RevenueCat's webhooks are not taken.
   package init(
-    validator: ReceiptValidator, plans: Plans, trials: Trials.Settings, brake: DowngradeBrakeService,
-    review: RulesReview, clock: ServiceClock, isOurPassword: @escaping @Sendable (NotificationV1) -> Bool,
+    validator: ReceiptValidator, plans: Plans, trials: Trials.Settings, offerSigner: OfferSigner?,
+    brake: DowngradeBrakeService, review: RulesReview, clock: ServiceClock,
+    isOurPassword: @escaping @Sendable (NotificationV1) -> Bool,
     forwardsNotifications: Bool,
     onNotification: @escaping @Sendable (_ version: Int, NotificationReceiver.Outcome) -> Void,
     revenueCat: (keyring: RevenueCatKeyring, onOutcome: @Sendable (RevenueCatReceiver.Outcome) -> Void)?
@@ -63,6 +66,8 @@ package struct UseCases: Sendable {
     reader = StandingReader(ledger: ledger, rules: rules, hasProfileStore: verdicts.writeBack != nil)
     usage = FeatureUsage(plans: plans, reader: reader)
     self.trials = Trials(settings: trials, verdicts: verdicts, ledger: ledger)
+    offers = SubscriptionOffers(
+      ledger: ledger, rules: rules, plans: plans, signer: offerSigner, apps: gateway.apps.bundleIDs)
     grants = AccessGrants(verdicts: verdicts, ledger: ledger)
     erasure = UserErasure(verdicts: verdicts, ledger: ledger)
     lookUp = SupportLookUp(

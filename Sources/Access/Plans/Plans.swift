@@ -18,7 +18,7 @@ package struct Plans: Hashable, Sendable {
     }
   }
 
-  /// The name of a product, whether it is sold, and its period and prices, for receipts that do not name them.
+  /// The name of a product, whether it is sold, its period and prices, for receipts that do not name them, and its offers.
   package struct Terms: Hashable, Sendable {
     package let name: String?
     /// Purchases of one that is not sold count as before.
@@ -26,14 +26,28 @@ package struct Plans: Hashable, Sendable {
     package let period: BillingPeriod?
     /// By currency.
     package let prices: [String: Price]
+    /// In the order of the catalog.
+    package let offers: [PromotionalOffer]
+    /// The users who get the introductory offer; `nil` where the App Store alone decides.
+    package let introductoryOffer: Set<OfferAudience>?
 
     package init(
-      name: String? = nil, isActive: Bool = true, period: BillingPeriod? = nil, prices: [String: Price] = [:]
+      name: String? = nil, isActive: Bool = true, period: BillingPeriod? = nil, prices: [String: Price] = [:],
+      offers: [PromotionalOffer] = [], introductoryOffer: Set<OfferAudience>? = nil
     ) {
       self.name = name
       self.isActive = isActive
       self.period = period
       self.prices = prices
+      self.offers = offers
+      self.introductoryOffer = introductoryOffer
+    }
+
+    /// The terms of a product that is no longer sold.
+    package var retired: Terms {
+      Terms(
+        name: name, isActive: false, period: period, prices: prices, offers: offers,
+        introductoryOffer: introductoryOffer)
     }
   }
 

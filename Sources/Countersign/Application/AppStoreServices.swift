@@ -50,6 +50,13 @@ extension ServiceConfiguration {
 }
 
 extension ServiceConfiguration.AppStore {
+  /// `nil` where no key signs offers.
+  func offerSigner() throws(StartError) -> OfferSigner? {
+    do { return try offerKey().map { OfferSigner(key: $0) } } catch {
+      throw StartError(description: "app_store.offers: \(error)")
+    }
+  }
+
   var transportConfiguration: CurlTransport.Configuration {
     var configuration = CurlTransport.Configuration(caFile: caFile)
     configuration.maxInFlight = concurrency

@@ -105,7 +105,8 @@ private func build(
   let revenueCatKeyring = configuration.revenueCat.map { RevenueCatKeyring($0.secrets) }
   let notifications = LabelledCounter(.notifications, in: environment.metrics)
   let useCases = UseCases(
-    validator: validator, plans: configuration.plans, trials: trials, brake: brake, review: review,
+    validator: validator, plans: configuration.plans, trials: trials,
+    offerSigner: try configuration.appStore.offerSigner(), brake: brake, review: review,
     clock: environment.clock,
     isOurPassword: { [secret = configuration.appStore.sharedSecret] notification in
       secret.map(notification.hasPassword) ?? false

@@ -102,10 +102,12 @@ struct CatalogSection {
     let key = "catalog.products"
     let rows = reader.mapping(
       key, "from product ID to {tier: …}",
-      "Product ID to `{tier, name, kind, period, price, active}`; kind is `subscription` (default), `lifetime`, "
+      "Product ID to `{tier, name, kind, period, price, active, offers, introductory_offer}`; kind is `subscription` (default), `lifetime`, "
         + "`non_renewing`, which needs a period, or `consumable`, which has no tier; period is a subscription's (`P1M`), "
         + "price by currency (`{USD: 4.99}`); name is for people; `active: false` takes it off paywalls, and purchases count "
-        + "as before")
+        + "as before; offers is from a promotional offer to who may have it (`{winter: [expired, pro]}`), and "
+        + "introductory_offer who gets that one: `never` has bought nothing, `expired` has no purchase left, and a tier has "
+        + "one")
     var products = Products()
     for (idNode, node) in rows {
       let origin = reader.file.origin(of: key, line: idNode.line)
@@ -117,15 +119,18 @@ struct CatalogSection {
       let what = "product \(Quotation.of(id))"
       guard
         let members = reader.members(
-          of: node, known: ["tier", "name", "kind", "period", "price", "active"], what: what, origin: origin)
+          of: node,
+          known: ["tier", "name", "kind", "period", "price", "active", "offers", "introductory_offer"], what: what,
+          origin: origin)
       else { continue }
-      var terms = terms(members, what, origin, &reader)
+      var terms = terms(members, what, origin, tiers: tiers, &reader)
       let product = product(members, what, origin, tiers: tiers, period: terms?.period, &reader)
       products.catalogued[ProductID(id)] = product
+      if let product, product.kind != .subscription, terms?.hasOffers == true {
+        reader.findings.problem(origin, "\(what): only a subscription has offers")
+      }
       if let product, product.kind != .consumable, retired.contains(product.tier) {
-        let known = terms
-        terms = Plans.Terms(
-          name: known?.name, isActive: false, period: known?.period, prices: known?.prices ?? [:])
+        terms = (terms ?? Plans.Terms()).retired
       }
       products.terms[ProductID(id)] = terms
     }
@@ -179,7 +184,7 @@ struct CatalogSection {
   }
 
   private static func terms(
-    _ members: [String: Node], _ what: String, _ origin: String, _ reader: inout ConfigurationReader
+    _ members: [String: Node], _ what: String, _ origin: String, tiers: [String], _ reader: inout ConfigurationReader
   ) -> Plans.Terms? {
     var period: BillingPeriod?
     if let text = reader.single(members["period"], "\(what): period", origin: origin) {
@@ -213,7 +218,10 @@ struct CatalogSection {
     let terms = Plans.Terms(
       name: reader.text(members["name"], upTo: 200, "\(what): name", origin: origin),
       isActive: reader.boolean(members["active"], "\(what): active", origin: origin) ?? true, period: period,
-      prices: prices)
+      prices: prices, offers: offers(members["offers"], what, origin, tiers: tiers, &reader),
+      introductoryOffer: members["introductory_offer"].flatMap {
+        audiences($0, "\(what): introductory_offer", origin, tiers: tiers, &reader)
+      })
     return terms == Plans.Terms() ? nil : terms
   }
 }

@@ -46,6 +46,8 @@ extension ServiceConfiguration {
     /// App IDs that production notifications may name; any when empty.
     let appAppleIDs: Set<Int64>
     let serverAPI: ServerAPI?
+    /// The key that signs offers, where it is not the Server API's.
+    let offers: OfferKey?
 
     var bundleIDs: Set<BundleID> { Set(orderedBundleIDs) }
 
@@ -82,6 +84,7 @@ extension ServiceConfiguration {
           "The Apple IDs of your apps, which are numbers in App Store Connect; in production, a notification or an "
             + "answer of the Server API that names another is refused. Empty: the bundle ID alone decides"))
       serverAPI = ServerAPI(&reader)
+      offers = OfferKey(&reader, issuerID: serverAPI?.issuerID)
 
       if clock == .store {
         let urls = [productionURL, sandboxURL] + (serverAPI.map { [$0.productionURL, $0.sandboxURL] } ?? [])
@@ -156,31 +159,68 @@ extension ServiceConfiguration.AppStore {
       self.key = key
       self.keyID = keyID
       self.issuerID = issuerID
-      do throws(ServerAPIKey.Unusable) { _ = try checkedKey() } catch {
-        let name =
-          switch error {
-          case .key: "key"
-          case .parts(.keyID): "key_id"
-          case .parts(.issuerID): "issuer_id"
-          }
-        reader.problem("app_store.server_api.\(name)", error.description)
-      }
+      reader.check("app_store.server_api", checkedKey)
     }
 
     /// The key that signs tokens for the Server API.
     func checkedKey() throws(ServerAPIKey.Unusable) -> ServerAPIKey {
-      let privateKey: ES256PrivateKey
-      do throws(ES256PrivateKey.Invalid) { privateKey = try ES256PrivateKey(pem: key.exposed) } catch {
-        throw .key(error)
-      }
-      do throws(ServerAPIKey.Fault) {
-        return try ServerAPIKey(keyID: keyID, issuerID: issuerID, key: privateKey)
-      } catch { throw .parts(error) }
+      try ServerAPIKey(pem: key, keyID: keyID, issuerID: issuerID)
     }
+  }
+
+  /// A key that signs offers, and nothing else.
+  struct OfferKey: Hashable, Sendable {
+    /// In PEM; already parsed as a key when the configuration was read.
+    let key: Secret
+    let keyID: String
+    let issuerID: String
+
+    /// - Parameter issuerID: of the Server API's key.
+    /// - Returns: `nil` without a key, and if anything is invalid, which is reported.
+    fileprivate init?(_ reader: inout ConfigurationReader, issuerID: String?) {
+      let problemsBefore = reader.findings.problems.count
+      let key = reader.secret(
+        "app_store.offers.key", .privateKey,
+        "Private key that signs offers (the .p8 file of an In-App Purchase key); by default the Server API's")
+      let keyID = reader.read("app_store.offers.key_id", .text, "The ID of that key; required with it")
+      let ownIssuerID = reader.read(
+        "app_store.offers.issuer_id", .text, "The issuer ID from App Store Connect; by default the Server API's")
+      guard reader.findings.problems.count == problemsBefore, key != nil || keyID != nil || ownIssuerID != nil
+      else { return nil }
+      guard let key, let keyID, let issuerID = ownIssuerID ?? issuerID else {
+        for name in ["key", "key_id"] + (issuerID == nil ? ["issuer_id"] : []) {
+          reader.reportMissing("app_store.offers.\(name)", unless: "leave the rest of app_store.offers out")
+        }
+        return nil
+      }
+      self.key = key
+      self.keyID = keyID
+      self.issuerID = issuerID
+      reader.check("app_store.offers", checkedKey)
+    }
+
+    func checkedKey() throws(ServerAPIKey.Unusable) -> ServerAPIKey {
+      try ServerAPIKey(pem: key, keyID: keyID, issuerID: issuerID)
+    }
+  }
+
+  /// Whether a key signs offers.
+  var signsOffers: Bool { offers != nil || serverAPI != nil }
+
+  /// The key that signs offers; `nil` where there is none.
+  func offerKey() throws(ServerAPIKey.Unusable) -> ServerAPIKey? {
+    if let offers { return try offers.checkedKey() }
+    return try serverAPI?.checkedKey()
   }
 }
 
 extension ServerAPIKey {
+  fileprivate init(pem: Secret, keyID: String, issuerID: String) throws(Unusable) {
+    let key: ES256PrivateKey
+    do throws(ES256PrivateKey.Invalid) { key = try ES256PrivateKey(pem: pem.exposed) } catch { throw .key(error) }
+    do throws(Fault) { try self.init(keyID: keyID, issuerID: issuerID, key: key) } catch { throw .parts(error) }
+  }
+
   /// The reason why a key, its ID or its issuer is invalid.
   enum Unusable: Error, Hashable, CustomStringConvertible {
     case key(ES256PrivateKey.Invalid)
@@ -196,6 +236,19 @@ extension ServerAPIKey {
 }
 
 extension ConfigurationReader {
+  /// Reports an unusable key by the member of its section that is to blame.
+  fileprivate mutating func check(_ section: String, _ key: () throws(ServerAPIKey.Unusable) -> ServerAPIKey) {
+    do throws(ServerAPIKey.Unusable) { _ = try key() } catch {
+      let name =
+        switch error {
+        case .key: "key"
+        case .parts(.keyID): "key_id"
+        case .parts(.issuerID): "issuer_id"
+        }
+      problem("\(section).\(name)", error.description)
+    }
+  }
+
   /// A URL of Apple's, or one that is used in its place, with a warning.
   ///
   /// - Parameters:

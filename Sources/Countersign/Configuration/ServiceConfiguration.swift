@@ -111,6 +111,11 @@ struct ServiceConfiguration: Sendable {
       reader.problem(
         "dialects", "verify_receipt needs app_store.shared_secret: its answers are those of Apple's verifyReceipt")
     }
+    if areComparable, !appStore.signsOffers, catalog?.plans.terms.values.contains(where: \.hasOffers) == true {
+      reader.problem(
+        "catalog.products",
+        "has offers, and no key signs them: set app_store.server_api, or app_store.offers for a key of their own")
+    }
     if areComparable {
       Self.compare(server, appStore, profileStore, &reader)
       for key in auth.publicKeys where !appStore.bundleIDs.contains(key.bundleID) {

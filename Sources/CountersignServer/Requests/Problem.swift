@@ -36,6 +36,7 @@ package struct Problem: Error, Hashable {
     case trialNotNeeded = "trial_not_needed"
     case trialOver = "trial_over"
     case deviceTokenRefused = "device_token_refused"
+    case offerNotForUser = "offer_not_for_user"
     case internalError = "internal_error"
     case overloaded
     case ledgerUnavailable = "ledger_unavailable"
@@ -51,7 +52,7 @@ package struct Problem: Error, Hashable {
       case .methodNotAllowed: .methodNotAllowed
       case .requestTimeout: .requestTimeout
       case .misdirectedRequest: .misdirectedRequest
-      case .ownedByAnotherUser, .unknownUser, .trialUsed, .trialNotNeeded: .conflict
+      case .ownedByAnotherUser, .unknownUser, .trialUsed, .trialNotNeeded, .offerNotForUser: .conflict
       case .payloadTooLarge: .contentTooLarge
       case .unsupportedMediaType: .unsupportedMediaType
       case .rateLimited: .tooManyRequests
@@ -92,6 +93,7 @@ package struct Problem: Error, Hashable {
       case .trialNotNeeded: "The user has as high a tier without the trial"
       case .trialOver: "The trial is over"
       case .deviceTokenRefused: "Apple refuses the device token"
+      case .offerNotForUser: "The offer is not for this user"
       case .internalError: "Internal error"
       case .overloaded: "The service is overloaded"
       case .ledgerUnavailable: "The ledger is unavailable"

@@ -46,6 +46,7 @@ extension ExportDocument {
       @Nullable var autoRenewProductID: String?
       @Nullable var inBillingRetry: Bool?
       @Nullable var gracePeriodExpiresAt: Date?
+      var winBackOfferIds: [String]
     }
 
     /// The receipt or signed transaction that proved the purchase.
@@ -90,7 +91,8 @@ extension ExportDocument.KeptPurchase {
       renewals: evidence.renewals.map { renewal in
         Renewal(
           autoRenews: renewal.autoRenews, autoRenewProductID: renewal.autoRenewProductID?.rawValue,
-          inBillingRetry: renewal.isInBillingRetry, gracePeriodExpiresAt: renewal.gracePeriodExpiresDate)
+          inBillingRetry: renewal.isInBillingRetry, gracePeriodExpiresAt: renewal.gracePeriodExpiresDate,
+          winBackOfferIds: renewal.winBackOfferIDs ?? [])
       },
       events: purchase.events.map(ExportDocument.ReportedEvent.init),
       receipt: purchase.proof.map { proof in

@@ -29,6 +29,12 @@ extension OriginalTransactionID {
   /// - Parameter name: Apple's ID of the download; else one of our own, of the receipt that showed it first.
   package init(ofApp name: String) { self.init(Self.appPrefix + name) }
 
+  /// Apple's ID of the download; `nil` for any other purchase, and where Apple did not name it.
+  package var appTransactionID: String? {
+    let id = rawValue.dropFirst(Self.appPrefix.count)
+    return isOfApp && !id.isEmpty && id.utf8.allSatisfy { (0x30...0x39).contains($0) } ? String(id) : nil
+  }
+
   /// Whether the purchase is the app itself.
   package var isOfApp: Bool { rawValue.hasPrefix(Self.appPrefix) }
 }

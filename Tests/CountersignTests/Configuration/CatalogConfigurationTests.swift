@@ -67,6 +67,56 @@ struct CatalogConfigurationTests {
     #expect(configuration.catalog.products["c"] == Catalog.Product(tier: "free", kind: .consumable))
   }
 
+  // MARK: - Offers
+
+  private static func offers(_ members: String) -> SampleConfiguration {
+    let key = "\"\(ServerAPIConfigurationTests.pem.replacing("\n", with: "\\n"))\""
+    return sample.setting("catalog.products", "{app.pro: {tier: pro, \(members)}}").setting(
+      "app_store.offers", "{key: \(key), key_id: ABC, issuer_id: \(ServerAPIConfigurationTests.issuer)}")
+  }
+
+  @Test func `a product has offers, each for whom it says`() throws {
+    let terms = try Self.offers(
+      "offers: {winter: [expired, pro], com.example.first: never}, introductory_offer: [never, expired]"
+    ).load().plans.terms["app.pro"]
+    #expect(
+      terms?.offers == [
+        PromotionalOffer(id: "winter", audiences: [.expired, .tier("pro")]),
+        PromotionalOffer(id: "com.example.first", audiences: [.never]),
+      ])
+    #expect(terms?.introductoryOffer == [.never, .expired])
+  }
+
+  @Test(arguments: [
+    ("offers: [winter]", "offers must be a mapping from offer to who may have it, such as {winter: [expired]}"),
+    ("offers: {}", "offers must be a mapping from offer to who may have it, such as {winter: [expired]}"),
+    ("offers: {winter: []}", "offer \"winter\" is for nobody"),
+    ("offers: {winter: {a: b}}", "offer \"winter\" must be a word or a list of words"),
+    (
+      "offers: {winter: [pr]}",
+      "offer \"winter\" is for never, expired, or a tier of catalog.tiers, not \"pr\"; did you mean pro?"
+    ),
+    (
+      "offers: {\"a b\": never}",
+      "an offer's identifier must be 1 to 64 letters, digits or _ - . $, and not begin with - or ."
+    ),
+    (
+      "introductory_offer: expire",
+      "introductory_offer is for never, expired, or a tier of catalog.tiers, not \"expire\"; did you mean expired?"
+    ),
+  ])
+  func `an offer that cannot be is one problem`(members: String, says: String) {
+    let problems = Self.offers(members).problems()
+    #expect(problems.count == 1 && problems.first?.hasSuffix("product \"app.pro\": \(says)") == true, "\(problems)")
+  }
+
+  @Test func `offers want a subscription, and a key`() {
+    let lifetime = Self.offers("kind: lifetime, offers: {winter: never}").problems()
+    #expect(lifetime.count == 1 && lifetime.first?.contains("only a subscription has offers") == true, "\(lifetime)")
+    let keyless = Self.offers("offers: {winter: never}").setting("app_store.offers", nil).problems()
+    #expect(keyless.count == 1 && keyless.first?.contains("has offers, and no key signs them") == true, "\(keyless)")
+  }
+
   // MARK: - Original purchases
 
   @Test func `an original purchase is judged by a version, or by a day`() throws {

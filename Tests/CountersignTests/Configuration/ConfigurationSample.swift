@@ -140,6 +140,9 @@ extension ServiceConfiguration {
     case "app_store.server_api.issuer_id": appStore.serverAPI?.issuerID ?? "none"
     case "app_store.server_api.production_url": appStore.serverAPI?.productionURL ?? "none"
     case "app_store.server_api.sandbox_url": appStore.serverAPI?.sandboxURL ?? "none"
+    case "app_store.offers.key": appStore.offers?.key.exposed ?? "none"
+    case "app_store.offers.key_id": appStore.offers?.keyID ?? "none"
+    case "app_store.offers.issuer_id": appStore.offers?.issuerID ?? "none"
     case "catalog.tiers": catalog.tiers.map(\.rawValue).joined(separator: " ")
     case "catalog.products":
       catalog.products.map { "\($0.key)=\($0.value.tier),\($0.value.kind)" }.sorted().joined(separator: " ")

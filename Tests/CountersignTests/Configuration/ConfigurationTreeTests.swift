@@ -73,9 +73,12 @@ struct ConfigurationTreeTests {
       ("{a: {tier: null}}", "product \"a\" lacks tier"),
       (
         "{a: {teir: pro}}",
-        "product \"a\" has a key that is none of tier, name, kind, period, price, active; did you mean tier?"
+        "product \"a\" has a key that is none of tier, name, kind, period, price, active, offers, introductory_offer; did you mean tier?"
       ),
-      ("{a: pro}", "product \"a\" must be a mapping {tier, name, kind, period, price, active}"),
+      (
+        "{a: pro}",
+        "product \"a\" must be a mapping {tier, name, kind, period, price, active, offers, introductory_offer}"
+      ),
       ("{a: {tier: [pro]}}", "product \"a\": tier must be a single value"),
       ("{\"a b\": {tier: pro}}", "a product ID must be one word"),
       ("{\"\": {tier: pro}}", "a product ID must be one word"),

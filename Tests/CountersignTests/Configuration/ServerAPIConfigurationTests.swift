@@ -1,3 +1,4 @@
+import AppStore
 import Crypto
 import HTTPTransport
 import Testing
@@ -69,6 +70,32 @@ struct ServerAPIConfigurationTests {
     #expect(problems.count == 1, "\(problems)")
     #expect(problems.first?.contains(says) == true, "\(problems)")
     #expect(problems.first?.hasPrefix("app_store.server_api.") == true, "\(problems)")
+  }
+
+  // MARK: - The key that signs offers
+
+  @Test func `the Server API's key signs offers, unless they have one of their own`() throws {
+    #expect(try SampleConfiguration().load().appStore.offerKey() == nil)
+    #expect(try sample().load().appStore.offerKey().map { OfferSigner(key: $0).keyID } == "2X9R4HXF34")
+    let key = "\"\(P256.Signing.PrivateKey().pemRepresentation.replacing("\n", with: "\\n"))\""
+    let own = try sample().setting("app_store.offers", "{key: \(key), key_id: ABC}").load().appStore
+    #expect(try own.offerKey().map { OfferSigner(key: $0).keyID } == "ABC")
+    #expect(own.offers?.issuerID == Self.issuer)
+  }
+
+  @Test(
+    arguments: [
+      (["key_id: ABC"], "app_store.offers.key: is missing"),
+      (["key: KEY", "issuer_id: ISSUER"], "app_store.offers.key_id: is missing"),
+      (["key: KEY", "key_id: ABC"], "app_store.offers.issuer_id: is missing"),
+      (["key: KEY", "key_id: a/b", "issuer_id: ISSUER"], "app_store.offers.key_id"),
+      (["key: KEY", "key_id: ABC", "issuer_id: x"], "app_store.offers.issuer_id"),
+    ])
+  func `a key of offers that cannot sign is refused by its key's name`(members: [String], says: String) {
+    let key = "\"\(Self.pem.replacing("\n", with: "\\n"))\""
+    let text = members.joined(separator: ", ").replacing("KEY", with: key).replacing("ISSUER", with: Self.issuer)
+    let problems = SampleConfiguration().setting("app_store.offers", "{\(text)}").problems()
+    #expect(problems.count(where: { $0.hasPrefix(says) }) == 1, "\(problems)")
   }
 
   @Test func `another address than Apple's deserves a warning`() throws {

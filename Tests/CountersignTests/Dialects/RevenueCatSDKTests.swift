@@ -1,4 +1,5 @@
 import CountersignAPI
+import Crypto
 import Entitlements
 import Foundation
 import HTTPTransport
@@ -196,6 +197,41 @@ import Testing
     }
   }
 
+  @Test(arguments: [
+    // StoreKit 2 knows accounts that are UUIDs, and StoreKit 1 any text.
+    ("u1", "a.b.c", ""), ("u1", "MIIBase64", "u1"), ("U1", "MIIBase64", "u1"),
+    ("6F0C2F3E-0D3E-4F83-9A52-2A1C9D6F6A11", "a.b.c", "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"),
+    ("6F0C2F3E-0D3E-4F83-9A52-2A1C9D6F6A11", "MIIBase64", "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"),
+  ])
+  func `a promotional offer is signed for the account that the SDK gives the purchase`(
+    id: String, token: String, account: String
+  ) async throws {
+    let product = "com.example.app.pro.monthly"
+    try await RevenueCatApp.run(
+      serverAPI: true, products: [product: "{ tier: pro, offers: { first: never, again: expired } }"]
+    ) { app, store, _, _ async throws in
+      let offers = ["first", "again", "none"].map { #"{"offer_id":"\#($0)","product_id":"\#(product)"}"# }
+      let answer = try await app.send(
+        .post, "/v1/offers",
+        #"{"app_user_id":"\#(id)","fetch_token":"\#(token)","generate_offers":[\#(offers.joined(separator: ","))]}"#)
+      let signed = try #require(answer.object["offers"] as? [[String: Any]])
+      #expect(signed.map { $0["key_id"] as? String } == [store.simulator.serverAPIKeyID, "", ""])
+      let data = try #require(signed.first?["signature_data"] as? [String: Any])
+      let (nonce, time) = (try #require(data["nonce"] as? String), try #require(data["timestamp"] as? Int64))
+      let text = ["com.example.app", store.simulator.serverAPIKeyID, product, "first", account, nonce, "\(time)"]
+        .joined(separator: "\u{2063}")
+      let signature = try P256.Signing.ECDSASignature(
+        derRepresentation: #require((data["signature"] as? String).flatMap { Data(base64Encoded: $0) }))
+      let key = try P256.Signing.PrivateKey(pemRepresentation: store.simulator.serverAPIKeyPEM).publicKey
+      #expect(key.isValidSignature(signature, for: Data(text.utf8)))
+      for (refused, says) in zip(signed.dropFirst(), ["The offer is for users whose purchases are over.", "no such"]) {
+        let error = refused["signature_error"] as? [String: Any]
+        #expect(refused["signature_data"] is NSNull && error?["code"] as? Int == 7226)
+        #expect((error?["message"] as? String)?.contains(says) == true)
+      }
+    }
+  }
+
   @Test func `a route that is not offered is answered politely`() async throws {
     try await RevenueCatApp.run { app, _, _, _ in
       let polite: [(TransportRequest.Method, String, String?, Int, String)] = [
@@ -216,7 +252,7 @@ import Testing
       #expect(offers.status == 200 && offers.text.contains(#""signature_error":{"code":7226"#))
       // iOS reads the reason only where these three are texts.
       #expect(offers.text.contains(#"{"key_id":"","offer_id":"o","product_id":"p","signature_data":null,"#))
-      let nameless = try await app.send(.post, "/v1/offers", #"{"generate_offers":[{}]}"#)
+      let nameless = try await app.send(.post, "/v1/offers", #"{"generate_offers":[{}],"app_user_id":"u1"}"#)
       #expect(nameless.text.contains(#"{"key_id":"","offer_id":"","product_id":"","signature_data":null,"#))
     }
     // These have no operation of their own in the document, so that their shape is looked at here.
@@ -322,7 +358,7 @@ import Testing
         (.get, "/v1/subscribers/u1/virtual_currencies", nil),
         (.get, "/v1/subscribers/u1/health_report_availability", nil),
         (.post, "/v1/subscribers/u1/attribution", "{}"), (.post, "/v1/subscribers/u1/adservices_attribution", "{}"),
-        (.get, "/v1/product_entitlement_mapping", nil), (.post, "/v1/offers", "{}"),
+        (.get, "/v1/product_entitlement_mapping", nil), (.post, "/v1/offers", #"{"app_user_id":"u1"}"#),
         (.get, "/rcbilling/v1/subscribers/u1/products", nil),
         (.post, "/v1/diagnostics", "{}"),
         (.post, "/v1/receipts", #"{"app_user_id":"u1","app_transaction":"x"}"#),

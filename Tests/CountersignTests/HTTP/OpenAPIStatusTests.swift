@@ -50,6 +50,12 @@ import TestSupport
     return answer
   }
 
+  private static let product = "com.example.app.pro.monthly"
+
+  private static func offer(_ id: String) -> String {
+    #"{"user_id":"u","product_id":"\#(product)","offer_id":"\#(id)"}"#
+  }
+
   private static let support = RunningService.supportKey
   private static let notifications = "/v1/notifications/app-store"
 
@@ -67,6 +73,9 @@ import TestSupport
       Ask(method: .get, path: "/v1/plans", key: nil),
       Ask(method: .get, path: "/v1/profiles/u/access"),
       Ask(method: .get, path: "/v1/profiles/u/features/children?count=1"),
+      Ask(method: .get, path: "/v1/profiles/u/offers"),
+      Ask(method: .post, path: "/v1/offers/promotional", body: offer("loyal")),
+      Ask(method: .post, path: "/v1/offers/introductory", body: offer("loyal")),
       Ask(
         method: .post, path: "/v1/profiles/u/usage/questions", body: #"{"amount":1}"#,
         headers: [TransportHeader("Idempotency-Key", "one")]),
@@ -152,8 +161,10 @@ import TestSupport
           }
           #expect(bare.status == 401, "\(operation)")
           // What is another's is refused as well.
-          let isOwn = !["/v1/profiles/u", "/access", "/features/children?count=1", "/questions", "/questions/one"]
-            .contains { ask.path.hasSuffix($0) }
+          let isOwn = ![
+            "/v1/profiles/u", "/access", "/u/offers", "/features/children?count=1", "/questions", "/questions/one",
+          ]
+          .contains { ask.path.hasSuffix($0) }
           #expect((users.status == 403) != (documented.contains("user") && isOwn), "\(operation): \(users.status)")
         }
         #expect(asked == contract.operations)
@@ -170,6 +181,8 @@ import TestSupport
       let asks = Self.asks(receipt.receiptData, id: id, token: token)
       var settings = Settings(server: ["max_body": "64KiB", "user_rate_limit": "0"], jwt: ["secret": TokenMint.secret])
       settings.deviceCheck = .deviceCheck(store)
+      settings.products[Self.product] = "{ tier: pro, offers: { loyal: pro, first: never }, introductory_offer: never }"
+      settings.appStore["offers"] = store.offerKey
       settings.revenueCat = Self.revenueCat
       // Nobody listens there.
       settings.webhooks = ["name: shop, url: https://127.0.0.1:9/hook"]
@@ -189,6 +202,11 @@ import TestSupport
           Ask(method: .get, path: "/v1/profiles/me/token"),
           Ask(method: .get, path: "/v1/profiles/a%20b/token"),
           Ask(method: .get, path: "/v1/profiles/u/features/none"),
+          Ask(method: .post, path: "/v1/offers/promotional", body: Self.offer("first")),
+          Ask(method: .post, path: "/v1/offers/promotional", body: Self.offer("none")),
+          Ask(method: .post, path: "/v1/offers/promotional", key: Self.support, body: Self.offer("loyal")),
+          Ask(method: .post, path: "/v1/offers/introductory", key: Self.support, body: Self.offer("loyal")),
+          Ask(method: .post, path: "/v1/offers/introductory", body: #"{"user_id":"u","product_id":"none"}"#),
           Ask(method: .put, path: "/v1/profiles/u/usage/none", body: #"{"count":1}"#),
           Ask(
             method: .post, path: "/v1/profiles/u/usage/questions", body: #"{"amount":2}"#,

@@ -86,6 +86,16 @@ import TestSupport
     Row(
       method: "DELETE", route: "/v1/profiles/{user_id}/usage/{feature}/{key}",
       path: "/v1/profiles/\(own)/usage/questions/k", own: 404, other: 403, service: 404, support: 404),
+    Row(
+      method: "GET", route: "/v1/profiles/{user_id}/offers", path: "/v1/profiles/\(own)/offers", own: 200, other: 403,
+      service: 200, support: 200),
+    // No key signs offers here.
+    Row(
+      method: "POST", route: "/v1/offers/promotional",
+      body: #"{"user_id":"\#(own)","product_id":"p","offer_id":"o"}"#, own: 404, other: 404, service: 404, support: 403),
+    Row(
+      method: "POST", route: "/v1/offers/introductory", body: #"{"user_id":"\#(own)","product_id":"p"}"#, own: 404,
+      other: 404, service: 404, support: 403),
     Row(method: "POST", route: "/v1/trials", body: "{}", own: 400, other: 400, service: 400, support: 403, app: 400),
     Row(method: "GET", route: "/v1/trials", own: 403, other: 403, service: 200, support: 200),
     Row(

@@ -26,7 +26,16 @@ import Testing
         .post, "/v1/receipts",
         #"{"app_user_id":"u1","fetch_token":"TEXT","attributes":{"a":{"value":"TEXT","updated_at_ms":1}}}"#, app
       ),
-      (.post, "/v1/offers", #"{"generate_offers":[{"offer_id":"TEXT","product_id":"TEXT"}]}"#, app),
+      (
+        .post, "/v1/offers", #"{"app_user_id":"u1","generate_offers":[{"offer_id":"TEXT","product_id":"TEXT"}]}"#, app
+      ),
+      (.post, "/v1/offers", #"{"app_user_id":"TEXT","generate_offers":[{"offer_id":"o","product_id":"p"}]}"#, app),
+      (.post, "/v1/offers/promotional", #"{"user_id":"u1","product_id":"TEXT","offer_id":"TEXT"}"#, server),
+      (.post, "/v1/offers/promotional", #"{"user_id":"TEXT","product_id":"p","offer_id":"o"}"#, server),
+      (
+        .post, "/v1/offers/introductory", #"{"user_id":"u1","product_id":"p","transaction_id":"TEXT"}"#, server
+      ),
+      (.post, "/v1/offers/introductory", #"{"user_id":"u1","product_id":"p","bundle_id":"TEXT"}"#, server),
       (.post, "/v1/trials", #"{"trial":"TEXT",\#(id)}"#, app),
       (.post, "/v1/trials", #"{"trial":"week",\#(id),"push_token":"TEXT"}"#, app),
       (.post, "/v1/trials", #"{"trial":"week",\#(id),"device":{"model":"TEXT"}}"#, app),

@@ -14,6 +14,12 @@ extension SimulatedStore {
       keyID: simulator.serverAPIKeyID, issuerID: simulator.serverAPIIssuerID)
     return apple
   }
+
+  /// `app_store.offers`, on one line.
+  var offerKey: String {
+    let key = simulator.serverAPIKeyPEM.replacing("\n", with: "\\n")
+    return #"{ key: "\#(key)", key_id: \#(simulator.serverAPIKeyID), issuer_id: \#(simulator.serverAPIIssuerID) }"#
+  }
 }
 
 extension RunningService {

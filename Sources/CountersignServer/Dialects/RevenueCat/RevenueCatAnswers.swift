@@ -139,21 +139,27 @@ struct WebProducts: Encodable {
   }
 }
 
-/// `POST /v1/offers`: promotional offers are not signed here.
+/// `POST /v1/offers`: promotional offers in the form that StoreKit took first, the only one that the SDKs know.
 ///
 /// The SDK reads the reason only where the rest decodes: the three IDs have to be texts.
-struct UnsignedOffers: Encodable {
+struct SignedOffers: Encodable {
   struct Offer: Encodable {
     var offerID: String
     var productID: String
-    let keyID = ""
-    @Nullable var signatureData: String?
-    var signatureError: SignatureError
+    var keyID = ""
+    @Nullable var signatureData: SignatureData?
+    @Nullable var signatureError: SignatureError?
   }
 
-  struct SignatureError: Encodable {
-    var code = RevenueCatError.Code.badRequest
-    var message = "This service signs no promotional offers."
+  struct SignatureData: Codable, Hashable {
+    var nonce: String
+    var signature: String
+    var timestamp: Int64
+  }
+
+  struct SignatureError: Codable, Hashable {
+    var code: Int
+    var message: String
   }
 
   var offers: [Offer]

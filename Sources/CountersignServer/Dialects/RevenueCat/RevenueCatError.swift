@@ -62,7 +62,7 @@ extension RevenueCatError.Code {
       case .notFound, .methodNotAllowed: .notFound
       case .malformedRequest, .payloadTooLarge, .unsupportedMediaType, .requestTimeout, .misdirectedRequest,
         .rateLimited, .unknownTransaction, .unsupportedReceipt, .idempotencyMismatch, .limitReached, .unknownFeature,
-        .trialUsed, .trialNotNeeded, .trialOver, .deviceTokenRefused, .unknownUser:
+        .trialUsed, .trialNotNeeded, .trialOver, .deviceTokenRefused, .offerNotForUser, .unknownUser:
         .badRequest
       case .internalError, .overloaded, .ledgerUnavailable, .authenticationUnavailable: .internalError
       }

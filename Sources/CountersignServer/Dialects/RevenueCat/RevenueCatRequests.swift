@@ -111,9 +111,14 @@ struct PostedOffers: Decodable {
     }
   }
 
+  var appUserID: String?
+  /// The purchases so far: a signed transaction of StoreKit 2, or an app receipt of StoreKit 1.
+  var fetchToken: String?
   var generateOffers: [Offer]?
 
   enum CodingKeys: String, CodingKey {
+    case appUserID = "app_user_id"
+    case fetchToken = "fetch_token"
     case generateOffers = "generate_offers"
   }
 }

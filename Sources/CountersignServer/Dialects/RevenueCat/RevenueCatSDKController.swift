@@ -227,17 +227,41 @@ struct RevenueCatSDKController: DialectController {
   }
 
   private func offers(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
-    _ = try context.requireAppOr(.service)
+    let caller = try context.requireAppOr(.service)
     let posted = try await receipt.decode(PostedOffers.self, from: request, common.loan(for: context)).value
-    return Self.response(
-      JSONBody.encode(
-        UnsignedOffers(
-          offers: (posted.generateOffers ?? []).prefix(1_000).map { offer in
-            UnsignedOffers.Offer(
-              offerID: offer.offerID ?? "", productID: offer.productID ?? "",
-              signatureError: UnsignedOffers.SignatureError())
-          }), keys: .convertToSnakeCase))
+    guard let text = posted.appUserID else {
+      throw RevenueCatError(.emptyUserID, "'app_user_id' is missing.")
+    }
+    let id = try UserID(checkingAppUserID: text)
+    try admit(id, caller, context)
+    let user = try await user(named: id, context)
+    let app: BundleID? = if case .app(let key) = caller { key.bundleID } else { nil }
+    // StoreKit 2 knows accounts that are UUIDs alone; before it the SDK gave every purchase the ID.
+    let isStoreKit2 = posted.fetchToken.map { $0.utf8.count { $0 == UInt8(ascii: ".") } == 2 } ?? true
+    let account = id.accountToken ?? (isStoreKit2 ? "" : id.rawValue)
+    var offers: [SignedOffers.Offer] = []
+    for offer in (posted.generateOffers ?? []).prefix(Self.mostOffers) {
+      var answer = SignedOffers.Offer(offerID: offer.offerID ?? "", productID: offer.productID ?? "")
+      do throws(SubscriptionOffers.Refusal) {
+        let signed = try await common.useCases.offers.promotional(
+          answer.offerID, SubscriptionOffers.Wanted(user: user, product: ProductID(answer.productID), app: app),
+          account: account, at: common.now())
+        answer.keyID = signed.keyID
+        answer.signatureData = SignedOffers.SignatureData(
+          nonce: signed.former.nonce, signature: signed.former.signature, timestamp: signed.former.timestamp)
+      } catch {
+        let problem = Problem(error, context)
+        guard !problem.code.isRetryable else { throw problem }
+        answer.signatureError = SignedOffers.SignatureError(
+          code: RevenueCatError.Code.badRequest.rawValue, message: problem.detail)
+      }
+      offers.append(answer)
+    }
+    return Self.response(JSONBody.encode(SignedOffers(offers: offers), keys: .convertToSnakeCase))
   }
+
+  /// The most offers of one request: an SDK asks for one.
+  private static let mostOffers = 20
 
   /// The products of an offering, as the SDK for the web shows them.
   private func webProducts(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
