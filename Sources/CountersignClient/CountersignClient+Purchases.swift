@@ -10,16 +10,20 @@ extension CountersignClient {
   /// No purchase is lost: it is kept before it is posted, and the App Store delivers it again until the service
   /// has answered.
   ///
-  /// - Parameter verifying: called when the sheet has closed with a purchase, before that is posted.
+  /// - Parameters:
+  ///   - offer: with which the user buys: see `offers()`. The service signs it first, where the App Store wants that.
+  ///   - verifying: called when the sheet has closed with a purchase, before that is posted.
   @discardableResult
   public func purchase(
-    _ productID: String, verifying: @Sendable () async -> Void = {}
+    _ productID: String, offer: PurchaseOffer? = nil, verifying: @Sendable () async -> Void = {}
   ) async throws -> AccessState {
     try checkSignedIn()
     let store = try theStore()
+    let signed = try await sign(offer, of: productID)
     let outcome: StorePurchase
     do {
-      outcome = try await store.purchase(productID: productID, appAccountToken: UUID(uuidString: user))
+      outcome = try await store.purchase(
+        productID: productID, appAccountToken: UUID(uuidString: user), offer: signed)
     } catch let error as CountersignError {
       throw error
     } catch {

@@ -37,6 +37,8 @@ extension CountersignError: LocalizedError {
     case .refused(code: "trial_used", detail: _): "The free trial was used already."
     case .refused(code: "trial_over", detail: _): "The free trial is over."
     case .refused(code: "trial_not_needed", detail: _): "Your plan has all that the trial would give."
+    case .refused(code: "offer_not_for_user", detail: _), .refused(code: "offer_unavailable", detail: _):
+      "This offer is not available to you."
     case .refused(code: "product_unavailable", detail: _): "This product is not available at the moment."
     case .refused(code: "store_unreachable", detail: _): "The App Store cannot be reached. Please try again later."
     case .refused(let code, detail: _): "This was not accepted (\(code)). Please contact support."

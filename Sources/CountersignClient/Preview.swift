@@ -112,7 +112,7 @@ private final class PreviewService: Transport, Store, Storage {
   func currentEntitlements() async -> [StoreTransaction] { [] }
   func sync() async throws {}
   func products(_ ids: [String]) async throws -> [StoreProduct] { catalog.filter { ids.contains($0.id) } }
-  func purchase(productID: String, appAccountToken: UUID?) async throws -> StorePurchase {
+  func purchase(productID: String, appAccountToken: UUID?, offer: StoreOffer?) async throws -> StorePurchase {
     .success(StoreTransaction(id: 1, jwsRepresentation: "preview") {})
   }
 
@@ -123,6 +123,7 @@ private final class PreviewService: Transport, Store, Storage {
     case "/v1/profiles/me": return Self.json(profile)
     case "/v1/profiles/me/access": return Self.json(["experiments": [String: String]()])
     case "/v1/plans": return Self.json(plans)
+    case "/v1/profiles/me/offers": return Self.json(OffersResponse(promotional: [], introductory: [], winBack: []))
     case "/v1/events": return Self.json(["recorded": 1])
     case "/v1/validations":
       preview.withLock { $0 = .pro }

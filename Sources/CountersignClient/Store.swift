@@ -13,7 +13,19 @@ public protocol Store: Sendable {
   /// The products that the store sells of these, with its prices. Throws a `CountersignError`.
   func products(_ ids: [String]) async throws -> [StoreProduct]
   /// Shows the App Store's sheet for a product. Throws a `CountersignError`.
-  func purchase(productID: String, appAccountToken: UUID?) async throws -> StorePurchase
+  ///
+  /// - Parameter offer: with which it is bought; `nil` for none but the store's own.
+  func purchase(productID: String, appAccountToken: UUID?, offer: StoreOffer?) async throws -> StorePurchase
+}
+
+/// An offer as the App Store takes it.
+public enum StoreOffer: Hashable, Sendable {
+  /// A promotional offer, signed by the service.
+  case promotional(id: String, jws: String)
+  /// Whether the customer gets the introductory offer, signed by the service.
+  case introductory(jws: String)
+  /// A win-back offer, on which the App Store decides by itself.
+  case winBack(id: String)
 }
 
 extension Store {
@@ -115,12 +127,15 @@ extension StoreTransaction {
       do { try await AppStore.sync() } catch { throw CountersignError(store: error) }
     }
 
-    public func purchase(productID: String, appAccountToken: UUID?) async throws -> StorePurchase {
+    public func purchase(
+      productID: String, appAccountToken: UUID?, offer: StoreOffer?
+    ) async throws -> StorePurchase {
       do {
         guard let product = try await Product.products(for: [productID]).first else {
           throw CountersignError.refused(code: "product_unavailable", detail: "The App Store has no such product.")
         }
-        let options = appAccountToken.map { Set([Product.PurchaseOption.appAccountToken($0)]) } ?? []
+        var options = try Self.options(of: offer, product)
+        if let appAccountToken { options.insert(.appAccountToken(appAccountToken)) }
         switch try await Self.purchase(product, options) {
         case .success(let result): return .success(StoreTransaction(result))
         case .pending: return .pending
@@ -137,6 +152,23 @@ extension StoreTransaction {
   }
 
   extension AppStoreStore {
+    private static func options(
+      of offer: StoreOffer?, _ product: Product
+    ) throws -> Set<Product.PurchaseOption> {
+      switch offer {
+      case nil: return []
+      case .promotional(let id, let jws): return Set(Product.PurchaseOption.promotionalOffer(id, compactJWS: jws))
+      case .introductory(let jws): return [.introductoryOfferEligibility(compactJWS: jws)]
+      case .winBack(let id):
+        if #available(iOS 18, macOS 15, tvOS 18, watchOS 11, visionOS 2, *),
+          let offer = product.subscription?.winBackOffers.first(where: { $0.id == id })
+        {
+          return [.winBackOffer(offer)]
+        }
+        throw CountersignError.refused(code: "offer_unavailable", detail: "The App Store has no such win-back offer.")
+      }
+    }
+
     /// visionOS shows the sheet in a scene, and has no `purchase(options:)`.
     private static func purchase(
       _ product: Product, _ options: Set<Product.PurchaseOption>

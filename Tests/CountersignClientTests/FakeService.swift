@@ -232,6 +232,28 @@ final class FakeService: Transport {
           profile: profile(user, isRead: true), features: [:], experiments: state.withLock { $0.variants },
           timeZone: "GMT"))
     case "POST /v1/events": return try report(body)
+    case "GET /v1/profiles/me/offers":
+      return try json(
+        200,
+        OffersResponse(
+          promotional: [.init(productID: "pro.monthly", offerID: "winter")], introductory: [],
+          winBack: [
+            .init(offerID: "back", productID: nil, originalTransactionID: "1", environment: .production)
+          ]))
+    case "POST /v1/offers/promotional":
+      let wanted = try JSONDecoder.countersign.decode(OfferRequest.self, from: body)
+      guard wanted.offerID == "winter" else { return problem(409, "offer_not_for_user") }
+      return try json(
+        200,
+        PromotionalOfferResponse(
+          productID: wanted.productID, offerID: "winter", jws: "signed.for.\(wanted.productID)",
+          signature: .init(keyID: "k", nonce: "n", timestamp: 1, signature: "s", appAccountToken: nil)))
+    case "POST /v1/offers/introductory":
+      let wanted = try JSONDecoder.countersign.decode(OfferRequest.self, from: body)
+      return try json(
+        200,
+        IntroductoryOfferResponse(
+          productID: wanted.productID, isAllowed: true, jws: "intro.for.\(wanted.transactionID ?? "?")"))
     default: return problem(404, "not_found")
     }
   }

@@ -8,6 +8,33 @@ import Testing
 @Suite struct PurchaseTests {
   private let jws = "pro.monthly.1.signed"
 
+  // MARK: Offers
+
+  @Test func `a purchase with an offer goes to the store with what the service signed for it`() async throws {
+    let bench = Bench()
+    let client = bench.client()
+    for _ in 0..<4 { bench.store.next(.success(bench.sale())) }
+    try await client.purchase("pro.monthly")
+    try await client.purchase("pro.monthly", offer: .promotional("winter"))
+    try await client.purchase("pro.monthly", offer: .introductory(transactionID: "7"))
+    try await client.purchase("pro.monthly", offer: .winBack("back"))
+    #expect(
+      bench.store.offers == [
+        nil, .promotional(id: "winter", jws: "signed.for.pro.monthly"), .introductory(jws: "intro.for.7"),
+        .winBack(id: "back"),
+      ])
+    #expect(try await client.offers().winBack.map(\.offerID) == ["back"])
+  }
+
+  @Test func `an offer that the service does not sign shows no sheet`() async throws {
+    let bench = Bench()
+    let error = await failure { try await bench.client().purchase("pro.monthly", offer: .promotional("summer")) }
+    #expect(error?.errorDescription == "This offer is not available to you.")
+    bench.service.fail("promotional", .unreachable)
+    let away = await failure { try await bench.client().purchase("pro.monthly", offer: .promotional("winter")) }
+    #expect(away == .later(retryAfter: nil) && bench.store.offers.isEmpty)
+  }
+
   // MARK: A kill of the app
 
   @Test func `killed between purchase and post: the next start posts it once and finishes it`() async throws {

@@ -107,6 +107,7 @@ final class ScriptedStore: Store {
     var entitlements: [Sale] = []
     var listeners: [AsyncStream<StoreTransaction>.Continuation] = []
     var tokens: [UUID?] = []
+    var offers: [StoreOffer?] = []
     var syncs = 0
     var syncError: CountersignError?
     var isFrozen = false
@@ -138,6 +139,7 @@ final class ScriptedStore: Store {
   }
   var syncs: Int { state.withLock { $0.syncs } }
   var appAccountTokens: [UUID?] { state.withLock { $0.tokens } }
+  var offers: [StoreOffer?] { state.withLock { $0.offers } }
   var openCount: Int { state.withLock { $0.unfinished.count } }
   var hasListeners: Bool { state.withLock { !$0.listeners.isEmpty } }
 
@@ -172,9 +174,10 @@ final class ScriptedStore: Store {
     }
     if let error { throw error }
   }
-  func purchase(productID: String, appAccountToken: UUID?) async throws -> StorePurchase {
+  func purchase(productID: String, appAccountToken: UUID?, offer: StoreOffer?) async throws -> StorePurchase {
     let outcome = state.withLock { state in
       state.tokens.append(appAccountToken)
+      state.offers.append(offer)
       return state.outcomes.isEmpty ? .failure(.cancelled) : state.outcomes.removeFirst()
     }
     guard let sale = try outcome.get() else { return .pending }
@@ -261,9 +264,9 @@ struct Mortal: Storage, Transport, Store {
     try step()
     return try await store.products(ids)
   }
-  func purchase(productID: String, appAccountToken: UUID?) async throws -> StorePurchase {
+  func purchase(productID: String, appAccountToken: UUID?, offer: StoreOffer?) async throws -> StorePurchase {
     try step()
-    let outcome = try await store.purchase(productID: productID, appAccountToken: appAccountToken)
+    let outcome = try await store.purchase(productID: productID, appAccountToken: appAccountToken, offer: offer)
     try step()
     guard case .success(let transaction) = outcome else { return outcome }
     return .success(mortal(transaction))

@@ -264,6 +264,36 @@ export interface Usage extends Feature {
   readonly upgrade_to: string | null;
 }
 
+/** The offers that a user may have now. */
+export interface Offers {
+  readonly promotional: ReadonlyArray<{ readonly product_id: string; readonly offer_id: string }>;
+  /** The products for which the service's catalog decides. */
+  readonly introductory: ReadonlyArray<{ readonly product_id: string; readonly allowed: boolean }>;
+  /** What Apple lets the customer have, the best first. */
+  readonly win_back: ReadonlyArray<{
+    readonly offer_id: string; readonly product_id: string | null; readonly original_transaction_id: string; readonly environment: string;
+  }>;
+}
+
+/** A promotional offer, signed for one purchase. */
+export interface PromotionalOffer {
+  readonly product_id: string;
+  readonly offer_id: string;
+  readonly jws: string;
+  /** The former form. The purchase has to have the account token that it names, or none. */
+  readonly signature: {
+    readonly key_id: string; readonly nonce: string; /** Milliseconds since 1970. */ readonly timestamp: number;
+    readonly signature: string; readonly app_account_token: string | null;
+  };
+}
+
+/** Whether a user gets the introductory offer, signed for one purchase. */
+export interface IntroductoryOffer {
+  readonly product_id: string;
+  readonly allowed: boolean;
+  readonly jws: string;
+}
+
 /** What an app says of its device, all of it optional. */
 export interface DeviceOptions {
   device?: { model?: string; ios_version?: string; app_version?: string };
@@ -371,6 +401,15 @@ export interface Client {
   flush(): Promise<void>;
   /** Gathers what a support ticket needs. Makes no request. */
   diagnose(): Diagnosis;
+  /** The offers that the user may have now: by the service's catalog, and the win-back offers that Apple named. */
+  offers(): Promise<Offers>;
+  /** Signs a promotional offer by its identifier in App Store Connect. `buy` of `countersign/expo` does it by itself. */
+  signPromotionalOffer(productID: string, offerID: string): Promise<PromotionalOffer>;
+  /**
+   * Signs whether the user gets the introductory offer, by the service's catalog. Of a user who has bought nothing Apple wants
+   * the app transaction ID.
+   */
+  signIntroductoryOffer(productID: string, transactionID?: string): Promise<IntroductoryOffer>;
   /**
    * Begins a trial of the app's own. A user who has one gets it again, and the trial that the device had before the sign-in
    * becomes the user's. This and the next three need `trials` of the settings.

@@ -462,6 +462,12 @@ export function createClient({
 				throw error;
 			}
 		},
+		offers: async () => success(await request("/v1/profiles/me/offers"), "promotional"),
+		// A signature is for one purchase, also one that fails.
+		signPromotionalOffer: async (product_id, offer_id) =>
+			success(await request("/v1/offers/promotional", { body: { product_id, offer_id } }), "jws"),
+		signIntroductoryOffer: async (product_id, transaction_id) =>
+			success(await request("/v1/offers/introductory", { body: { product_id, transaction_id } }), "jws"),
 		startTrial: async (options) => withTrial("start", options),
 		trial: async () => withTrial("trial"),
 		useTrialSession: async () => withTrial("useSession"),

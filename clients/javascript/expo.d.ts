@@ -19,14 +19,24 @@ export interface ExpoPurchasing extends Pick<ExpoIAP, "getAvailablePurchases"> {
   purchaseErrorListener(listener: (error: any) => void): { remove(): void };
 }
 
+/**
+ * An offer to buy a subscription with, by its identifier in App Store Connect. `transactionID` is of a user who has bought
+ * nothing: the app transaction ID. A win-back offer is for iOS 18 and later.
+ */
+export type PurchaseOffer =
+  { readonly promotional: string } |
+  { readonly introductory: true; readonly transactionID?: string } |
+  { readonly winBack: string };
+
 export interface ExpoPurchases {
   /** The connection to the store; rejects where there is none. */
   readonly ready: Promise<unknown>;
   /**
    * Shows the App Store's sheet, posts the purchase, and finishes it. Rejects with a `CountersignError`, also with the store's
-   * `cancelled` and `pending`. `verifying` is called between the sheet and the post.
+   * `cancelled` and `pending`. `verifying` is called between the sheet and the post. The service signs the `offer` before the
+   * sheet; an introductory one needs an expo-iap that knows `compactJWS`.
    */
-  buy(productID: string, how?: { verifying?: () => void; kind?: string | null }): Promise<State>;
+  buy(productID: string, how?: { verifying?: () => void; kind?: string | null; offer?: PurchaseOffer }): Promise<State>;
   /** Posts what the store account owns, and finishes what the service has recorded. */
   restore(how?: { verifying?: () => void; onProgress?: (progress: { completed: number; total: number }) => void }): Promise<Posted>;
   /** Ends the listeners. */

@@ -54,23 +54,33 @@ export function expoPurchases(client, user, iap) {
 	}
 
 	// Without a product's ID it is about the one that was asked for.
-	function fail(error) {
-		const [productID = waiting.keys().next().value] = [error.productId ?? undefined];
-		waiting.get(productID)?.reject(storeError(error));
+	function fail(error, sku) {
+		const productID = sku ?? error.productId ?? waiting.keys().next().value;
+		waiting.get(productID)?.reject(error instanceof CountersignError ? error : storeError(error));
 		waiting.delete(productID);
 	}
 
-	const listeners = [iap.purchaseUpdatedListener(settle), iap.purchaseErrorListener(fail)];
+	// As StoreKit takes an offer.
+	async function signed(sku, { promotional, introductory, transactionID, winBack } = {}) {
+		if (promotional) return { promotionalOfferJWS: { offerId: promotional, jws: (await client.signPromotionalOffer(sku, promotional)).jws } };
+		if (introductory) return { compactJWS: (await client.signIntroductoryOffer(sku, transactionID)).jws };
+		return winBack ? { winBackOffer: { offerId: winBack } } : {};
+	}
+
+	const listeners = [iap.purchaseUpdatedListener(settle), iap.purchaseErrorListener((error) => fail(error))];
 
 	return {
 		ready,
-		async buy(sku, { verifying, kind } = {}) {
+		async buy(sku, { verifying, kind, offer } = {}) {
 			if (waiting.has(sku)) throw new CountersignError("cancelled", "under_way", "It is being bought.");
 			const outcome = new Promise((resolve, reject) => waiting.set(sku, { verifying, resolve, reject }));
 			const apple = uuid.test(user) ? { sku, appAccountToken: user } : { sku };
 			// The outcome comes to the listeners.
-			ready.then(() => iap.requestPurchase({ request: { apple }, type: kind === "subscription" ? "subs" : "in-app" }))
-				.catch((error) => fail({ code: error?.code, message: error?.message, productId: sku }));
+			Promise.all([signed(sku, offer), ready])
+				.then(([more]) => iap.requestPurchase({
+					request: { apple: { ...apple, ...more } }, type: offer || kind === "subscription" ? "subs" : "in-app",
+				}))
+				.catch((error) => fail(error instanceof CountersignError ? error : { code: error?.code, message: error?.message }, sku));
 			return outcome;
 		},
 		async restore({ verifying, onProgress } = {}) {

@@ -197,6 +197,14 @@ export class Service {
       return answer;
     }
     if (what === "GET /v1/profiles/me/access") return [200, { tier: this.access.tier, experiments: this.variants }];
+    if (what === "GET /v1/profiles/me/offers") {
+      return [200, { promotional: [{ product_id: "pro.monthly", offer_id: "winter" }], introductory: [], win_back: [] }];
+    }
+    if (what === "POST /v1/offers/promotional") {
+      if (body.offer_id !== "winter") return [409, problem(409, "offer_not_for_user")];
+      return [200, { ...body, jws: `signed.for.${body.product_id}`, signature: {} }];
+    }
+    if (what === "POST /v1/offers/introductory") return [200, { ...body, allowed: true, jws: `intro.for.${body.transaction_id}` }];
     if (what === "GET /v1/plans") {
       const etag = `"${JSON.stringify(this.plans).length}"`;
       return request.headers["if-none-match"] === etag ? [304, null, { etag }] : [200, this.plans, { etag }];

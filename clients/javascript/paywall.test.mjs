@@ -126,6 +126,31 @@ test("a store that rejects the request, and a purchase from elsewhere, are told 
   assert.deepEqual([iap.bought, iap.failed], [null, null]);
 });
 
+test("an offer is signed before the sheet, and goes to the store as it takes it", async () => {
+  const { purchases } = paywall();
+  assert.deepEqual((await client.offers()).promotional, [{ product_id: "pro.monthly", offer_id: "winter" }]);
+  const apple = { sku: "pro.monthly", appAccountToken: user };
+  const offers = [
+    [{ promotional: "winter" }, { promotionalOfferJWS: { offerId: "winter", jws: "signed.for.pro.monthly" } }],
+    [{ introductory: true, transactionID: "7" }, { compactJWS: "intro.for.7" }],
+    [{ winBack: "back" }, { winBackOffer: { offerId: "back" } }],
+  ];
+  for (const [offer, more] of offers) {
+    const count = iap.requests.length;
+    const buying = purchases.buy("pro.monthly", { offer });
+    await until(() => iap.requests.length > count);
+    assert.deepEqual(iap.requests.at(-1), { request: { apple: { ...apple, ...more } }, type: "subs" });
+    iap.bought(purchase("pro.monthly"));
+    assert.equal((await buying).access.tier, "pro");
+  }
+  const count = iap.requests.length;
+  const refused = purchases.buy("pro.monthly", { offer: { promotional: "summer" } });
+  await assert.rejects(refused, { name: "CountersignError", kind: "refused", code: "offer_not_for_user" });
+  service.away("POST /v1/offers/promotional");
+  await assert.rejects(purchases.buy("pro.monthly", { offer: { promotional: "winter" } }), { kind: "later" });
+  assert.equal(iap.requests.length, count);
+});
+
 test("restore finishes what is recorded, and says where there is nothing", async () => {
   const { made, phases } = paywall();
   await made.restore();

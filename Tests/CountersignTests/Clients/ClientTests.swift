@@ -20,6 +20,7 @@ import Testing
   ) async throws {
     var settings = Settings(server: ["user_rate_limit": "0"], jwt: ["secret": TokenMint.secret])
     settings.trials = ["week": "{ tier: pro, length: 7d, sessions: 30 }"]
+    settings.products["com.example.app.pro.monthly"] = "{ tier: pro, offers: { first: never, again: expired } }"
     let complete = settings
     let start = Date(timeIntervalSince1970: Date().timeIntervalSince1970.rounded(.down))
     try await SimulatedStore.run(at: start) { store in
@@ -33,8 +34,11 @@ import Testing
   private final class ScriptedStore: Store {
     private let owned: Mutex<[StoreTransaction]>
     private let finished = Mutex<[UInt64]>([])
+    /// The sale with an offer.
+    private let sell: (@Sendable (StoreOffer) throws -> StoreTransaction)?
 
-    init(_ jws: [String]) {
+    init(_ jws: [String], sell: (@Sendable (StoreOffer) throws -> StoreTransaction)? = nil) {
+      self.sell = sell
       owned = Mutex([])
       let transactions = jws.enumerated().map { index, jws in
         StoreTransaction(id: Self.transactionID(in: jws) ?? UInt64(index), jwsRepresentation: jws) { [weak self] in
@@ -60,8 +64,9 @@ import Testing
     func unfinished() async -> [StoreTransaction] { [] }
     func currentEntitlements() async -> [StoreTransaction] { owned.withLock { $0 } }
     func sync() async throws {}
-    func purchase(productID: String, appAccountToken: UUID?) async throws -> StorePurchase {
-      owned.withLock { $0.first }.map(StorePurchase.success) ?? .cancelled
+    func purchase(productID: String, appAccountToken: UUID?, offer: StoreOffer?) async throws -> StorePurchase {
+      if let sell, let offer { return .success(try sell(offer)) }
+      return owned.withLock { $0.first }.map(StorePurchase.success) ?? .cancelled
     }
   }
 
@@ -98,6 +103,25 @@ import Testing
     return CountersignClient(
       baseURL: try #require(URL(string: service.origin)), user: Self.user,
       token: { try TokenMint.user(Self.user, at: Date()) }, options: options)
+  }
+
+  @Test func `the Swift library buys with an offer that the service has signed, and the store takes`() async throws {
+    let directory = try TemporaryDirectory()
+    try await run { service, simulated in
+      let store = ScriptedStore([]) { offer in
+        guard case .promotional("first", let jws) = offer else { throw CountersignError.cancelled }
+        let sold = try simulated.simulator.issueTransaction(
+          .subscriber, appAccountToken: UUID(uuidString: Self.user), offer: SignedOffer(jws: jws))
+        return StoreTransaction(id: UInt64(sold.transactionID) ?? 0, jwsRepresentation: sold.signedTransaction) {}
+      }
+      let client = try client(service, store, in: URL(filePath: directory.path))
+      let offers = try await client.offers()
+      #expect(offers.promotional.map(\.offerID) == ["first"])
+      let product = try #require(offers.promotional.first?.productID)
+      await #expect(throws: CountersignError.self) { try await client.purchase(product, offer: .promotional("again")) }
+      #expect(try await client.purchase(product, offer: .promotional("first")).access?.tier == "pro")
+      #expect(try await client.offers().promotional.isEmpty)
+    }
   }
 
   @Test func `the Swift library buys, shows the state, and knows it after a restart without a connection`() async throws
