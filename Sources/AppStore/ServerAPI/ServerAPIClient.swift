@@ -145,6 +145,18 @@ package final class ServerAPIClient: Sendable {
     return outcome
   }
 
+  /// Sends consumption information about a transaction, for Apple's decision on a refund. Apple has it when this returns.
+  ///
+  /// https://developer.apple.com/documentation/appstoreserverapi/send-consumption-information
+  package func send(
+    _ information: ConsumptionInformation, about id: TransactionID, of bundleID: BundleID, in store: StoreEnvironment,
+    deadline: ContinuousClock.Instant
+  ) async throws(AppStoreError) {
+    _ = try await lookUp(
+      ServerAPIRequest(information, about: id), [.consumption], bundleIDs: [bundleID], stores: [store],
+      retriesTrouble: false, deadline: deadline)
+  }
+
   /// Whether a store is paused after a 429.
   package func isClosed(_ environment: StoreEnvironment) -> Bool {
     rateLimit.closed(environment, at: timing.now()) != nil
@@ -217,6 +229,9 @@ private struct LookUp: AppleQuestion {
   }
 
   func outcome(of answer: CallResponse) async throws(AppStoreError) -> ServerAPIOutcome {
+    if route.endpoint.isSent, (200..<300).contains(answer.response.status) {
+      return .answer(.accepted, answeredAt: answer.answeredAt)
+    }
     guard answer.response.status == 200 else { return try await failure(answer) }
     let body: ServerAPIResponse
     do throws(JSONReader.Failure) {

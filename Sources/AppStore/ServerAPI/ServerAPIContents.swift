@@ -11,6 +11,8 @@ enum ServerAPIContents: Sendable {
   case notifications(NotificationPage)
   case testToken(String)
   case testOutcome(TestNotificationOutcome)
+  /// Apple took what was sent.
+  case accepted
 
   /// Whether Apple has no such order. The other endpoints say so by an error.
   var isNotFound: Bool {
@@ -22,7 +24,7 @@ enum ServerAPIContents: Sendable {
   var nextRevision: String? {
     switch self {
     case .purchases(let purchases): purchases.nextRevision
-    case .transaction, .order, .notifications, .testToken, .testOutcome: nil
+    case .transaction, .order, .notifications, .testToken, .testOutcome, .accepted: nil
     }
   }
 }
@@ -67,6 +69,7 @@ struct ServerAPIExaminer {
     case .notifications(let page): .notifications(page)
     case .testToken(let token): .testToken(token)
     case .testOutcome(let outcome): .testOutcome(outcome)
+    case .accepted: .accepted
     }
   }
 

@@ -44,6 +44,7 @@ struct ServerAPIFindings {
     case .notifications(let page): notifications = page
     case .testToken(let token): testToken = token
     case .testOutcome(let outcome): testOutcome = outcome
+    case .accepted: break
     case .purchases(let purchases):
       bundleID = purchases.bundleID
       appAppleID = purchases.appAppleID ?? appAppleID

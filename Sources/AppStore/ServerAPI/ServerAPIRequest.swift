@@ -1,4 +1,6 @@
+import Entitlements
 import HTTPTransport
+import JSON
 
 /// An endpoint of the App Store Server API.
 package enum ServerAPIEndpoint: String, Hashable, Sendable, CaseIterable {
@@ -14,6 +16,11 @@ package enum ServerAPIEndpoint: String, Hashable, Sendable, CaseIterable {
   case notifications
   /// Request a Test Notification, and Get Test Notification Status.
   case testNotification, testOutcome
+  /// Send Consumption Information: for Apple's decision on a refund.
+  case consumption
+
+  /// Whether it tells Apple something, and the answer is the status alone.
+  var isSent: Bool { self == .consumption }
 }
 
 /// A request with an ID that is proven to be digits, or letters and digits: it is part of the path, where a slash or a
@@ -23,10 +30,19 @@ struct ServerAPIRequest: Sendable {
 
   let id: String
   private var query: NotificationQuery?
+  /// The JSON of the request.
+  private var body: [UInt8]?
 
   init(_ query: NotificationQuery) {
     id = ""
     self.query = query
+    body = query.body
+  }
+
+  /// - Returns: `nil` if the text cannot be an ID of Apple's.
+  init?(_ information: ConsumptionInformation, about id: TransactionID) {
+    self.init(id: id.rawValue)
+    body = information.body
   }
 
   /// - Returns: `nil` if the text cannot be a token of Apple's; an empty one asks for a test notification.
@@ -64,6 +80,7 @@ struct ServerAPIRequest: Sendable {
         + (query?.token.map { "?paginationToken=\($0.percentEncoded)" } ?? "")
     case .testNotification: "/inApps/v1/notifications/test"
     case .testOutcome: "/inApps/v1/notifications/test/\(id)"
+    case .consumption: "/inApps/v2/transactions/consumption/\(id)"
     case .history:
       // Subscriptions are in the statuses, and consumables are used up.
       "/inApps/v2/history/\(id)?sort=ASCENDING&productType=NON_CONSUMABLE&productType=NON_RENEWABLE"
@@ -79,10 +96,27 @@ struct ServerAPIRequest: Sendable {
       TransportHeader("Accept", "application/json"),
       TransportHeader("Authorization", "Bearer \(token.text.exposed)"),
     ]
-    if query != nil { headers.append(TransportHeader("Content-Type", "application/json")) }
+    if body != nil { headers.append(TransportHeader("Content-Type", "application/json")) }
+    let method: TransportRequest.Method =
+      switch endpoint {
+      case .notifications, .testNotification: .post
+      case .consumption: .put
+      case .statuses, .history, .transaction, .order, .testOutcome: .get
+      }
     return TransportRequest(
-      method: endpoint == .notifications || endpoint == .testNotification ? .post : .get,
-      url: base + path(endpoint, revision: revision), headers: headers, body: query?.body ?? [],
+      method: method, url: base + path(endpoint, revision: revision), headers: headers, body: body ?? [],
       responseBodyLimit: answerLimit)
+  }
+}
+
+extension ConsumptionInformation {
+  fileprivate var body: [UInt8] {
+    JSONWriter.object { json in
+      json.member("customerConsented", customerConsented == true)
+      json.member("consumptionPercentage", ifPresent: consumptionPercentage.map(Int64.init))
+      json.member("deliveryStatus", ifPresent: deliveryStatus?.rawValue)
+      json.member("refundPreference", ifPresent: refundPreference?.rawValue)
+      json.member("sampleContentProvided", sampleContentProvided == true)
+    }
   }
 }

@@ -12,6 +12,7 @@ enum ServerAPIResponse: Sendable {
   case notifications(NotificationPage)
   case testToken(String)
   case testOutcome(TestNotificationOutcome)
+  case accepted
 
   init(_ body: JSONValue, of endpoint: ServerAPIEndpoint) throws(JSONError) {
     switch endpoint {
@@ -22,6 +23,7 @@ enum ServerAPIResponse: Sendable {
     case .notifications: self = .notifications(try NotificationPage(body))
     case .testNotification: self = .testToken(try body.required("testNotificationToken"))
     case .testOutcome: self = .testOutcome(try TestNotificationOutcome(body))
+    case .consumption: self = .accepted
     }
   }
 }

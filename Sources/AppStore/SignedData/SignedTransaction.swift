@@ -18,6 +18,7 @@ package struct SignedTransaction: Hashable, Sendable {
   package var signedDate: Date
   /// `type` as sent: `Auto-Renewable Subscription`, `Non-Consumable`, `Consumable`, `Non-Renewing Subscription`.
   var productType: String?
+  package var isAutoRenewable: Bool { productType == "Auto-Renewable Subscription" }
   var quantity: Int64?
   var originalPurchaseDate: Date?
   /// `offerType` as sent: 1 introductory, 2 promotional, 3 offer code, 4 win-back.

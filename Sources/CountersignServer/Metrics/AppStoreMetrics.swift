@@ -51,6 +51,7 @@ extension ServerAPIEndpoint {
     case .notifications: "notification_history"
     case .testNotification: "test_notification"
     case .testOutcome: "test_notification_status"
+    case .consumption: "consumption_information"
     }
   }
 }

@@ -91,6 +91,39 @@ import Testing
     #expect(budget.retriesLeft == before)
   }
 
+  private func send(_ steps: [Step], id: TransactionID = "480002000000112") async throws -> Run<Bool> {
+    try await look(steps) { client, time throws(AppStoreError) in
+      try await client.send(
+        ConsumptionInformation(
+          customerConsented: true, consumptionPercentage: 67_932, deliveryStatus: .delivered,
+          refundPreference: .grantProrated), about: id, of: Sample.bundleID, in: .sandbox,
+        deadline: time.start.advanced(by: .seconds(10)))
+      return true
+    }
+  }
+
+  @Test func `consumption information is put to the transaction, and an empty 202 is the answer`() async throws {
+    let run = try await send([.body("", status: 202)])
+    let call = try #require(run.transport.calls.first?.request)
+    #expect(call.method == .put)
+    #expect(call.url == "https://api.sandbox.example/inApps/v2/transactions/consumption/480002000000112")
+    #expect(call.headers.map(\.name) == ["Accept", "Authorization", "Content-Type"])
+    #expect(
+      String(decoding: call.body, as: UTF8.self)
+        == #"{"customerConsented":true,"consumptionPercentage":67932,"deliveryStatus":"DELIVERED","#
+        + #""refundPreference":"GRANT_PRORATED","sampleContentProvided":false}"#)
+    #expect(run.answer == true)
+  }
+
+  @Test func `consumption information that Apple refuses, or cannot take now, fails with the reason`() async throws {
+    #expect(try await send([Sample.error(4_000_209)]).error == .unexpected(appleStatus: 4_000_209, httpStatus: 400))
+    #expect(try await send([Sample.error(4_040_010)]).error == .notFound)
+    let trouble = try await send([Sample.error(5_000_000)])
+    #expect(
+      trouble.error == .unavailable(appleStatus: 5_000_000, httpStatus: 500, .trouble) && trouble.time.pauses.isEmpty)
+    #expect(try await send([], id: "1/../2").error == .notFound)
+  }
+
   // MARK: The request
 
   @Test func `the request is a GET of the ID with a bearer token`() async throws {
