@@ -39,6 +39,15 @@ final class CallBook: Sendable {
     /// Calls of the Server API and of DeviceCheck. They add to nothing above but `inFlight` and `peakInFlight`.
     var serverAPI = ServiceSummary()
     var deviceCheck = ServiceSummary()
+    /// Consumption information that was taken, by transaction ID.
+    var consumption: [String: [Consumption]] = [:]
+  }
+
+  /// Consumption information about a transaction.
+  struct Consumption: Hashable, Sendable {
+    var at: Timestamp
+    /// As it was sent.
+    var body: String
   }
 
   /// The calls of the Server API or of DeviceCheck so far.
@@ -49,7 +58,7 @@ final class CallBook: Sendable {
     var sandbox = 0
     /// Calls with a refused bearer token.
     var rejectedTokens = 0
-    /// By endpoint: `subscriptions`, `transactions`, `history`, `lookup`, `notifications_history`,
+    /// By endpoint: `subscriptions`, `transactions`, `history`, `lookup`, `consumption`, `notifications_history`,
     /// `notifications_test`, `notifications_test_status`; `query_two_bits`, `update_two_bits`; `unknown`.
     var byEndpoint: [String: Int] = [:]
     /// By the requested transaction ID, if a known customer has it. Only for the Server API.
@@ -110,6 +119,10 @@ final class CallBook: Sendable {
       summary[keyPath: service].byEndpoint[endpoint, default: 0] += 1
       if let transactionID { summary[keyPath: service].byTransactionID[transactionID, default: 0] += 1 }
     }
+  }
+
+  func recordConsumption(_ transactionID: String, at now: Timestamp, body: String) {
+    summary.withLock { $0.consumption[transactionID, default: []].append(Consumption(at: now, body: body)) }
   }
 
   func begin() {

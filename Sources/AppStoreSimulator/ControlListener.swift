@@ -15,6 +15,8 @@ import NIOCore
 ///     GET    /devices/phone-1                              the two bits on each of DeviceCheck's servers
 ///     GET    /transactions/480000000010000                 the newest of that original transaction ID
 ///     GET    /notifications/480000000010000                all of that customer's events, signed
+///     POST   /refund-requests {"transaction_id":"480000000010000","reason":"UNINTENDED_PURCHASE"}
+///                        posts CONSUMPTION_REQUEST; GET /calls has the answers
 ///     POST   /notifications {"url":"http://…"}             posts notifications there from now on
 ///     GET    /notifications                                the posts so far, with the status of the responses
 ///     DELETE /notifications                                stops posting
@@ -65,6 +67,12 @@ struct ControlListener: Sendable {
       case (.get, "/notifications"): return reply(await deliveries())
       case (.get, let path) where path.hasPrefix("/notifications/"):
         return reply(try notifications(of: String(path.dropFirst("/notifications/".count))))
+      case (.post, "/refund-requests"):
+        let order = try decode(RefundOrder.self, body)
+        let notification = try core.requestRefund(
+          of: order.transactionID, reason: order.reason ?? "UNINTENDED_PURCHASE")
+        _ = await core.delivery.attempts()
+        return reply(.object(Self.summary(notification)))
       case (.post, "/notifications"): return reply(try setNotifications(body))
       case (.delete, "/notifications"):
         core.delivery.deliver(to: nil)
@@ -215,6 +223,16 @@ struct ControlListener: Sendable {
 
   // MARK: - Notifications
 
+  private struct RefundOrder: Decodable {
+    var transactionID: String
+    var reason: String?
+
+    enum CodingKeys: String, CodingKey {
+      case transactionID = "transaction_id"
+      case reason
+    }
+  }
+
   private struct NotificationOrder: Decodable {
     var url: String
   }
@@ -334,6 +352,16 @@ struct ControlListener: Sendable {
         .object(service(calls.serverAPI) + [("by_transaction_id", counts(calls.serverAPI.byTransactionID))])
       ),
       ("device_check", .object(service(calls.deviceCheck))),
+      (
+        "consumption",
+        .object(
+          calls.consumption.sorted { $0.key < $1.key }.map { id, answers in
+            (
+              id,
+              .array(answers.map { .object([("at", .string($0.at.text)), ("body", .string($0.body))]) })
+            )
+          })
+      ),
     ])
   }
 

@@ -7,6 +7,7 @@ import FoundationEssentials
 ///     GET  /inApps/v1/lookup/{orderId}                         the transaction of an order, in production only
 ///     GET  /inApps/v2/history/{transactionId}?revision=…       all transactions of its customer, 20 a page
 ///     POST /inApps/v1/notifications/history?paginationToken=…  the notifications that were posted, 20 a page
+///     PUT  /inApps/v2/transactions/consumption/{transactionId}   the developer's word on a refund
 ///     POST /inApps/v1/notifications/test                       posts one, and answers a token
 ///     GET  /inApps/v1/notifications/test/{token}               what became of it
 ///
@@ -47,7 +48,12 @@ struct ServerAPI: Sendable {
     let own = owner?.customer.seed.trouble(of: .serverAPI).flatMap { trouble in
       trouble == .pingPong || owner?.customer.seed.environment == call.environment ? trouble : nil
     }
-    guard let trouble = switched ?? own else { return ordinary }
+    guard let trouble = switched ?? own else {
+      if case .consumption(let id) = endpoint, ordinary.httpStatus == 202 {
+        calls.recordConsumption(id, at: now, body: String(decoding: call.body, as: UTF8.self))
+      }
+      return ordinary
+    }
     return trouble.befallServerAPI(ordinary, call.environment, now: now)
   }
 
@@ -78,6 +84,10 @@ struct ServerAPI: Sendable {
           throw ServerAPIError.testNotFound
         }
         return .ofServerAPI(.object(Self.members(of: sent)))
+      case .consumption(let id):
+        let purchase = try purchase(id, call, bundleID, now)
+        try check(call.body, purchase.row)
+        return Answer(text: "", httpStatus: 202)
       case .unknown: return Answer(text: "", httpStatus: 404)
       }
     } catch let error as ServerAPIError {
@@ -196,6 +206,38 @@ struct ServerAPI: Sendable {
       ] + Self.app(seed) + [("signedTransactions", .array(page))])
   }
 
+  // MARK: - Consumption information
+
+  /// The body of Send Consumption Information.
+  private struct ConsumptionRequest: Decodable {
+    var customerConsented: Bool?
+    var consumptionPercentage: Int?
+    var deliveryStatus: String?
+    var refundPreference: String?
+    var sampleContentProvided: Bool?
+  }
+
+  private static let deliveryStatuses =
+    ["DELIVERED"]
+    + ["QUALITY_ISSUE", "WRONG_ITEM", "SERVER_OUTAGE", "OTHER"].map { "UNDELIVERED_\($0)" }
+
+  private func check(_ body: [UInt8], _ row: CustomerState.Row) throws(ServerAPIError) {
+    guard let request = try? JSONDecoder().decode(ConsumptionRequest.self, from: Data(body)) else { throw .badRequest }
+    if row.isFamilyShared { throw .familyTransaction }
+    guard request.customerConsented == true else { throw .invalidCustomerConsented }
+    guard let delivery = request.deliveryStatus, Self.deliveryStatuses.contains(delivery) else {
+      throw .invalidDeliveryStatus
+    }
+    guard request.sampleContentProvided != nil else { throw .invalidSampleContentProvided }
+    if let preference = request.refundPreference, !["DECLINE", "GRANT_FULL", "GRANT_PRORATED"].contains(preference) {
+      throw .invalidRefundPreference
+    }
+    guard let percentage = request.consumptionPercentage else { return }
+    if row.product.isSubscription { throw .consumptionPercentageAutoRenewable }
+    guard (0...100_000).contains(percentage) else { throw .consumptionPercentageOutOfRange }
+    if delivery != "DELIVERED", percentage != 0 { throw .undeliveredConsumptionPercentage }
+  }
+
   // MARK: - Notifications
 
   /// The body of Get Notification History.
@@ -305,6 +347,7 @@ private enum Endpoint {
   case transaction(String)
   case history(String)
   case order(String)
+  case consumption(String)
   case notificationsTestStatus(String)
   case notificationsHistory, notificationsTest, unknown
 
@@ -312,6 +355,10 @@ private enum Endpoint {
     let parts = path.split(separator: "/", omittingEmptySubsequences: false).map(String.init)
     if method == "GET", parts.count == 6, Array(parts[1...4]) == ["inApps", "v1", "notifications", "test"] {
       self = .notificationsTestStatus(parts[5])
+      return
+    }
+    if method == "PUT", parts.count == 6, Array(parts[1...4]) == ["inApps", "v2", "transactions", "consumption"] {
+      self = .consumption(parts[5])
       return
     }
     switch (method, parts.count == 5 ? Array(parts.dropFirst().prefix(3)) : [], parts.last ?? "") {
@@ -332,6 +379,7 @@ private enum Endpoint {
     case .transaction: "transactions"
     case .history: "history"
     case .order: "lookup"
+    case .consumption: "consumption"
     case .notificationsHistory: "notifications_history"
     case .notificationsTest: "notifications_test"
     case .notificationsTestStatus: "notifications_test_status"
@@ -341,7 +389,7 @@ private enum Endpoint {
 
   var transactionID: String? {
     switch self {
-    case .subscriptions(let id), .transaction(let id), .history(let id): id
+    case .subscriptions(let id), .transaction(let id), .history(let id), .consumption(let id): id
     case .order(let id): ReceiptSeed.transactionID(ofOrder: id)
     case .notificationsHistory, .notificationsTest, .notificationsTestStatus, .unknown: nil
     }
@@ -355,6 +403,10 @@ private enum ServerAPIError: Error {
   case internalErrorRetryable
   case badRequest, startTooFarInPast, startAfterEnd, invalidPaginationToken, invalidStartDate, invalidEndDate
   case multipleFilters, invalidTestToken, noNotificationURL, testNotFound
+  case invalidCustomerConsented, invalidDeliveryStatus, invalidSampleContentProvided, invalidRefundPreference
+  case familyTransaction, consumptionPercentageAutoRenewable
+  // Apple's pages name these two errors without their numbers, which are made up here.
+  case consumptionPercentageOutOfRange, undeliveredConsumptionPercentage
 
   private var code: (Int64, String) {
     switch self {
@@ -378,6 +430,24 @@ private enum ServerAPIError: Error {
     case .invalidEndDate: (4_000_016, "Invalid request. The end date is invalid.")
     case .multipleFilters: (4_000_019, "Invalid request. Supply either a transaction id or a notification type.")
     case .invalidTestToken: (4_000_020, "Invalid request. The test notification token is invalid.")
+    case .invalidCustomerConsented:
+      (
+        4_000_035,
+        "Invalid request. The customer consented field is required and must indicate the customer consented."
+      )
+    case .invalidDeliveryStatus: (4_000_036, "Invalid request. The delivery status field is invalid.")
+    case .invalidSampleContentProvided: (4_000_041, "Invalid request. The sample content provided field is invalid.")
+    case .invalidRefundPreference: (4_000_044, "Invalid request. The refund preference field is invalid.")
+    case .familyTransaction:
+      (4_000_185, "Invalid request. Family Sharing transactions aren't supported by this endpoint.")
+    case .consumptionPercentageAutoRenewable:
+      (
+        4_000_209,
+        "Invalid request. The consumption percentage field is not supported for auto-renewable subscription transactions."
+      )
+    case .consumptionPercentageOutOfRange: (4_000_207, "Invalid request. The consumption percentage is out of range.")
+    case .undeliveredConsumptionPercentage:
+      (4_000_208, "Invalid request. The consumption percentage must be zero for this delivery status.")
     case .noNotificationURL:
       (4_040_007, "No App Store server notification URL found for provided app. Check that a URL is configured.")
     case .testNotFound: (4_040_008, "Either the test notification token is expired or the status is not available yet.")

@@ -29,7 +29,8 @@ struct NotificationWriter: Sendable {
     try StoreEvent.events(in: seed.timeline, after: from, through: to).map { try write($0, of: seed) }
   }
 
-  func write(_ event: StoreEvent, of seed: ReceiptSeed) throws -> SimulatedNotification {
+  /// - Parameter reason: the customer's, of a request for a refund.
+  func write(_ event: StoreEvent, of seed: ReceiptSeed, reason: String? = nil) throws -> SimulatedNotification {
     let payload = SignedDataPayload(seed: seed, at: event.at)
     var data: [(String, JSON)] = []
     if seed.environment == .production { data.append(("appAppleId", .integer(seed.appItemID))) }
@@ -45,6 +46,7 @@ struct NotificationWriter: Sendable {
         ("status", .integer(payload.status(of: renewal))),
       ]
     }
+    if let reason { data.append(("consumptionRequestReason", .string(reason))) }
     let uuid = Self.uuid(of: event, seed)
     var members: [(String, JSON)] = [("notificationType", .string(event.type))]
     if let subtype = event.subtype { members.append(("subtype", .string(subtype))) }

@@ -264,6 +264,15 @@ final class RunningSimulator: Sendable {
       of: transactionID, after: Timestamp(from), through: to.map { Timestamp($0) } ?? core.clock.now)
   }
 
+  /// Has a customer ask for a refund of a transaction; the store's request for consumption information is posted where
+  /// `deliverNotifications` says.
+  @discardableResult
+  func requestRefund(
+    of transactionID: String, reason: String = "UNINTENDED_PURCHASE"
+  ) throws(IssueError) -> SimulatedNotification {
+    try core.requestRefund(of: transactionID, reason: reason)
+  }
+
   /// The moments after `from`, up to and including `to`, at which something changes for a transaction's customer.
   func events(of transactionID: String, from: Date = .distantPast, to: Date) throws(IssueError) -> [Date] {
     guard let (customer, _, _) = core.issuer.customers.transaction(transactionID) else {

@@ -81,6 +81,21 @@ extension SimulatorCore {
   }
 }
 
+extension SimulatorCore {
+  /// A customer asks for a refund of a transaction: the store asks the app's server for consumption information, where it has
+  /// its URL.
+  func requestRefund(of transactionID: String, reason: String) throws(IssueError) -> SimulatedNotification {
+    let now = clock.now
+    guard let (customer, slot, number) = issuer.customers.transaction(transactionID),
+      let row = customer.seed.state(at: now).rows.first(where: { $0.slot == slot && $0.number == number })
+    else { throw .unknownTransaction(transactionID) }
+    let event = StoreEvent(at: now, type: "CONSUMPTION_REQUEST", subtype: nil, row: row)
+    let notification = try IssueError.signed { try notifications.write(event, of: customer.seed, reason: reason) }
+    _ = delivery.post(notification)
+    return notification
+  }
+}
+
 /// The delay of every response.
 final class AnswerDelay: Sendable {
   private let delay = Mutex(Duration.zero)

@@ -68,6 +68,35 @@ struct ServerAPITests {
       ])
   }
 
+  @Test("consumption information is taken with consent, by Apple's rules for the product")
+  func consumption() throws {
+    let store = try Store()
+    let month = try store.issuer.issueTransaction(ReceiptOrder(scenario: .subscriber), at: noon).transactionID
+    let life = try store.issuer.issueTransaction(ReceiptOrder(scenario: .lifetime, subscriber: 2), at: noon)
+      .transactionID
+    let shared = try store.issuer.issueTransaction(ReceiptOrder(scenario: .familyShared, subscriber: 3), at: noon)
+    func put(_ id: String, _ members: String, token: DeveloperToken = DeveloperToken()) throws -> Int {
+      let answer = try store.get(
+        "/inApps/v2/transactions/consumption/\(id)", method: "PUT", body: "{\(members)}", token: token)
+      return answer.json["errorCode"] as? Int ?? answer.status
+    }
+    let delivered = #""customerConsented":true,"deliveryStatus":"DELIVERED","sampleContentProvided":false"#
+    #expect(try put(month, delivered) == 202)
+    #expect(try put(life, delivered + #","consumptionPercentage":67932,"refundPreference":"GRANT_PRORATED""#) == 202)
+    let outage = delivered.replacing("DELIVERED", with: "UNDELIVERED_SERVER_OUTAGE")
+    for (id, members, code) in [
+      (month, delivered.replacing("true", with: "false"), 4_000_035),
+      (month, delivered.replacing("DELIVERED", with: "LOST"), 4_000_036),
+      (month, #""customerConsented":true,"deliveryStatus":"DELIVERED""#, 4_000_041),
+      (month, delivered + #","refundPreference":"NONE""#, 4_000_044),
+      (month, delivered + #","consumptionPercentage":1"#, 4_000_209),
+      (life, outage + #","consumptionPercentage":1"#, 4_000_208), (month, "x", 4_000_000),
+      (shared.transactionID, delivered, 4_000_185), ("480000000990000", delivered, 4_040_010),
+      ("x", delivered, 4_000_006),
+    ] { #expect(try put(id, members) == code, "\(members)") }
+    #expect(store.calls.current.consumption.mapValues(\.count) == [month: 1, life: 1])
+  }
+
   @Test("a customer without subscriptions has an empty list of them, and a history")
   func lifetime() throws {
     let store = try Store()
