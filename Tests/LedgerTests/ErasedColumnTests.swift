@@ -49,6 +49,11 @@ import Testing
       "uuid": .none, "type": .none, "subtype": .none, "environment": .none, "bundle_id": .none,
       "original_transaction_id": .none, "outcome": .none, "user_id": .named, "payload": .free,
     ],
+    // Words of Apple's, and IDs of transactions.
+    "consumption_request": [
+      "environment": .none, "transaction_id": .none, "said": .none, "original_transaction_id": .none,
+      "bundle_id": .none, "state": .none, "problem": .none,
+    ],
     "refused_notification": ["sha256": .none, "problem": .none, "payload": .free],
     "unclaimed_evidence": [
       "environment": .none, "original_transaction_id": .none, "source": .none, "evidence": .named,

@@ -45,6 +45,8 @@ import Testing
       ("retryUpdate", { try $0.retryUpdate(of: "u8", version: 1, at: at(60), problem: "timeout", isDoubtful: false) }),
       ("raiseUpdate", { try $0.raiseUpdate(of: "u8", version: 1, above: 9) }),
       ("waitingUpdate", { _ = try $0.waitingUpdate(of: "u9") }),
+      ("hasConsumptionRequests", { _ = try $0.hasConsumptionRequests(dueAt: now) }),
+      ("claimConsumptionRequests", { _ = try $0.claimConsumptionRequests(dueAt: now, until: at(40), limit: 8) }),
       ("hasRechecks", { _ = try $0.hasRechecks(dueAt: now) }),
       ("claimRechecks", { _ = try $0.claimRechecks(dueAt: now, limit: 20) }),
       ("missUpdate", { try $0.missUpdate(of: "u8", version: 1, retryAt: at(60)) }),
@@ -276,7 +278,7 @@ import Testing
     let file = try SQLiteConnection(path: scratch.path)
     let (statements, time) = try Self.run({ _ = try $0.backlog(at: at(10)) }, on: file)
     print("ledger of \(Self.users): backlog \(time)")
-    #expect(statements.count == 5)
+    #expect(statements.count == 7)
     for statement in statements {
       for step in try Self.plan(of: statement, on: file) where step.hasPrefix("SCAN") {
         let isByIndex = step.contains("USING COVERING INDEX") || step.contains("USING INDEX")

@@ -7,7 +7,7 @@ internal import struct FoundationEssentials.Date
 ///                                 trials with their devices, transfers at RevenueCat
 ///     goes                        receipts, signed transactions, notes, IDs of requests, waiting receipts and what was
 ///                                 granted on them, consumption, time zone, devices, the SDK's customers, texts of
-///                                 notifications, events for others, what experiments showed
+///                                 notifications, events for others, what experiments showed, consumption information
 ///     stays until the row is      the outbox has the ID
 ///       reset
 ///
@@ -118,6 +118,7 @@ struct ErasureOperation {
         report.receipts += 1
       }
       _ = try tables.save(purchase)
+      try tables.forgetConsumption(of: purchase.evidence)
       report.notifications += try tables.eraseNotifications(
         about: purchase.evidence.key, isOwn: true, as: pseudonym, names)
     }

@@ -85,7 +85,8 @@ extension LedgerTables {
         isPresented: purchase.claim == .proof,
         scheduledAt: purchase.schedule.map { StoredForm.date($0.scheduledAt) },
         proof: .init(sha256: hexadecimal(proof.digest.bytes), receipt: proof.receipt),
-        notifications: try notifications(of: purchase.evidence.key, limit: ExportedPurchase.notificationLimit))
+        notifications: try notifications(of: purchase.evidence.key, limit: ExportedPurchase.notificationLimit),
+        consumption: try consumptionRecords(of: purchase.evidence))
     }
   }
 

@@ -28,6 +28,8 @@ package struct NotificationEntry: Sendable {
   package var nextCheck: NextCheck
   /// What it says, for an event of its own; `nil` for one that the service acts on.
   package var notice: StoreNotice?
+  /// What Apple asks with it.
+  package var consumption: ConsumptionRequest?
   /// Whether it is forwarded as it came.
   package var isForwarded = false
   /// Until when the app's rows are claimed for the caller: see `LedgerEntry`.

@@ -23,6 +23,7 @@ struct NotificationOperation {
     case .noted, .duplicate: try tables.append(entry, about: key, outcome: .noted, user: nil)
     }
     try appendEvents(of: outcome, about: key)
+    if let consumption = entry.consumption { try tables.keep(consumption, at: entry.receivedAt) }
     return outcome
   }
 

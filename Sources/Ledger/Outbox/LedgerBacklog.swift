@@ -1,3 +1,4 @@
+internal import Entitlements
 package import struct FoundationEssentials.Date
 
 /// The state of the queues, for operators.
@@ -17,6 +18,9 @@ package struct LedgerBacklog: Hashable, Sendable {
   package var rechecksDue = 0
   /// When the longest overdue one was due.
   package var oldestRecheck: Date?
+  /// Apple's requests for consumption information that wait, and those that were missed in the last week.
+  package var consumptionRequests = 0
+  package var missedConsumptionRequests = 0
 
   package init() {}
 }
@@ -57,6 +61,11 @@ extension LedgerTables {
       backlog.rechecksDue = try row.get(0)
       backlog.oldestRecheck = try row.get(1)
     }
+    backlog.consumptionRequests = try first("SELECT count(*) FROM consumption_request WHERE due_at > 0") ?? 0
+    backlog.missedConsumptionRequests =
+      try first(
+        "SELECT count(*) FROM consumption_request WHERE changed_at > ? AND state = 'missed'",
+        now.advanced(by: .seconds(-7 * 86_400))) ?? 0
     return backlog
   }
 }

@@ -345,6 +345,29 @@ struct LedgerSchema: Sendable {
     CREATE INDEX refused_notification_received_at ON refused_notification (received_at);
     CREATE INDEX refused_notification_is_signed ON refused_notification (is_signed, id);
 
+    -- Apple's newest request for consumption information about a transaction (state is not NULL), and the word of the app's
+    -- backend (said). claimed_until: the end of a replica's claim.
+    CREATE TABLE consumption_request (
+      environment TEXT NOT NULL CHECK (environment IN ('production', 'sandbox')),
+      transaction_id TEXT NOT NULL CHECK (transaction_id <> ''),
+      said TEXT CHECK (json_type(said) = 'object'),
+      original_transaction_id TEXT CHECK (original_transaction_id <> ''),
+      bundle_id TEXT CHECK (bundle_id <> ''),
+      is_auto_renewable INTEGER CHECK (is_auto_renewable IN (0, 1)),
+      state TEXT CHECK (state IN ('due', 'answered', 'unconsented', 'missed', 'refused')),
+      asked_at INTEGER CHECK ((asked_at IS NULL) = (state IS NULL)),
+      answer_by INTEGER CHECK ((answer_by IS NULL) = (state IS NULL)),
+      due_at INTEGER CHECK ((due_at IS NULL) = (state IS NULL OR state <> 'due')),
+      claimed_until INTEGER,
+      attempts INTEGER NOT NULL CHECK (attempts >= 0),
+      problem TEXT,
+      closed_at INTEGER CHECK ((closed_at IS NULL) = (state IS NULL OR state = 'due')),
+      changed_at INTEGER NOT NULL,
+      PRIMARY KEY (environment, transaction_id)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX consumption_request_due_at ON consumption_request (due_at) WHERE due_at IS NOT NULL;
+    CREATE INDEX consumption_request_changed_at ON consumption_request (changed_at, state);
+
     -- Evidence from notifications about purchases without an owner. A row goes when the purchase has one.
     -- account_token: the UUID of the user whom the purchase names. proof: the newest signed transaction.
     CREATE TABLE unclaimed_evidence (

@@ -1,0 +1,47 @@
+package import Entitlements
+package import struct FoundationEssentials.Date
+
+/// Apple's requests for consumption information.
+extension Ledger {
+  /// Keeps the word of the app's backend on a transaction. A request that waits is due at once.
+  package func say(
+    _ information: ConsumptionInformation, of id: TransactionID, in environment: StoreEnvironment, at now: Date
+  ) async throws(LedgerError) -> ConsumptionRecord {
+    try await engine.submit { tables in
+      try tables.keep(information, of: id, in: environment, at: now)
+      return try tables.consumptionRecord(of: id, in: environment) ?? ConsumptionRecord()
+    }
+  }
+
+  /// - Returns: `nil` where neither the app's backend nor Apple has said anything.
+  package func consumptionRecord(
+    of id: TransactionID, in environment: StoreEnvironment
+  ) async throws(LedgerError) -> ConsumptionRecord? {
+    try await readShort { tables in try tables.consumptionRecord(of: id, in: environment) }
+  }
+
+  /// Claims requests that are due, the longest due first. One that is not settled is due again at `lease`.
+  package func claimConsumptionRequests(
+    dueAt now: Date, until lease: Date, limit: Int
+  ) async throws(LedgerError) -> [ClaimedConsumptionRequest] {
+    let isIdle = try await read { tables in try !tables.hasConsumptionRequests(dueAt: now) }
+    guard !isIdle else { return [] }
+    return try await engine.submit { tables in
+      try tables.claimConsumptionRequests(dueAt: now, until: lease, limit: limit)
+    }
+  }
+
+  /// Records the result of a claimed request. A newer request about the same transaction is left unchanged.
+  package func settle(
+    _ request: ConsumptionRequest, _ result: ConsumptionResult, at now: Date
+  ) async throws(LedgerError) {
+    try await engine.submit { tables in try tables.settle(request, result, at: now) }
+  }
+
+  /// Returns claimed requests that were not settled.
+  package func returnConsumptionRequests(
+    _ requests: [ConsumptionRequest], claimedUntil lease: Date
+  ) async throws(LedgerError) {
+    try await engine.submit { tables in try tables.returnConsumptionRequests(requests, claimedUntil: lease) }
+  }
+}

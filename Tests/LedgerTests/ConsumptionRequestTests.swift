@@ -1,0 +1,110 @@
+import Entitlements
+import Foundation
+import Ledger
+import LedgerFixtures
+import TestSupport
+import Testing
+
+/// Apple's requests for consumption information, and the word of the app's backend.
+@Suite struct ConsumptionRequestTests {
+  private static func request(
+    _ id: String = "7", asked: Double = 100, by end: Double = 43_300.000_000_4
+  ) -> ConsumptionRequest {
+    ConsumptionRequest(
+      environment: .production, transactionID: TransactionID(id), originalTransactionID: "7",
+      bundleID: "com.example.app", isAutoRenewable: true, askedAt: at(asked), answerBy: at(end))
+  }
+
+  private static func take(_ request: ConsumptionRequest, _ uuid: String, _ ledger: Ledger) async throws {
+    var entry = notification(uuid, [part("7", request.transactionID.rawValue)], received: 200)
+    entry.consumption = request
+    _ = try await ledger.record(entry)
+  }
+
+  private static func claim(_ ledger: Ledger, _ now: Double, until lease: Double = 500) async throws
+    -> [ClaimedConsumptionRequest]
+  {
+    try await ledger.claimConsumptionRequests(dueAt: at(now), until: at(lease), limit: 9)
+  }
+
+  private static func record(_ ledger: Ledger) async throws -> ConsumptionRecord? {
+    try await ledger.consumptionRecord(of: "7", in: .production)
+  }
+
+  @Test func `a request is kept with its notification, and claimed by one at a time`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      for _ in 0..<2 { try await Self.take(Self.request(), "n1", ledger) }
+      #expect(try await ledger.backlog(at: at(200)).consumptionRequests == 1)
+      #expect(try await Self.claim(ledger, 199).isEmpty)
+      let claimed = try await Self.claim(ledger, 200)
+      #expect(claimed.map(\.request.transactionID) == ["7"] && claimed.first?.said == nil)
+      #expect(claimed.first?.request.answerBy == at(43_300))
+      #expect(try await Self.claim(ledger, 499, until: 900).isEmpty)
+      #expect(try await Self.claim(ledger, 500, until: 900).count == 1)
+      try await ledger.returnConsumptionRequests(claimed.map(\.request), claimedUntil: at(500))
+      #expect(try await Self.claim(ledger, 501).isEmpty, "another process has it")
+      try await ledger.returnConsumptionRequests(claimed.map(\.request), claimedUntil: at(900))
+      #expect(try await Self.claim(ledger, 501).count == 1)
+    }
+  }
+
+  @Test func `a word of the backend makes a request due at once, and stays for the next one`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let said = ConsumptionInformation(customerConsented: true, refundPreference: .decline)
+      let first = try await ledger.say(said, of: "7", in: .production, at: at(50))
+      #expect(first.said == said && first.request == nil)
+      #expect(try await ledger.say(said, of: "7", in: .sandbox, at: at(50)).request == nil)
+      try await Self.take(Self.request(), "n1", ledger)
+      let claimed = try #require(try await Self.claim(ledger, 200).first)
+      #expect(claimed.said == said)
+      try await ledger.settle(claimed.request, .due(at: at(800), attempts: 1, problem: "away"), at: at(210))
+      #expect(try await Self.claim(ledger, 799).isEmpty)
+      let changed = ConsumptionInformation(customerConsented: false)
+      let record = try await ledger.say(changed, of: "7", in: .production, at: at(300))
+      #expect(record.said == changed && record.request?.attempts == 1 && record.request?.problem == "away")
+      #expect(try await Self.claim(ledger, 300).map(\.said) == [changed])
+    }
+  }
+
+  @Test func `a request is settled once, and a later one about the transaction takes its place`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await Self.take(Self.request(), "n1", ledger)
+      try await ledger.settle(Self.request(), .closed(.answered), at: at(210))
+      try await ledger.settle(Self.request(), .closed(.missed, problem: "late"), at: at(220))
+      #expect(try await Self.record(ledger)?.request?.state == .answered)
+      #expect(try await Self.record(ledger)?.request?.closedAt == at(210))
+      try await Self.take(Self.request(asked: 90), "n0", ledger)
+      #expect(try await Self.claim(ledger, 900).isEmpty, "an earlier request is over")
+      try await Self.take(Self.request(asked: 300), "n2", ledger)
+      try await ledger.settle(Self.request(), .closed(.refused), at: at(310))
+      #expect(try await Self.claim(ledger, 900, until: 950).map(\.request.askedAt) == [at(300)])
+      try await ledger.settle(Self.request(asked: 300), .closed(.missed, problem: "late"), at: at(1_000))
+      let backlog = try await ledger.backlog(at: at(1_000))
+      #expect(backlog.consumptionRequests == 0 && backlog.missedConsumptionRequests == 1)
+      #expect(try await ledger.backlog(at: at(1_000 + 8 * 86_400)).missedConsumptionRequests == 0)
+    }
+  }
+
+  @Test func `an erased customer's consent and requests are gone, and old ones are removed`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      _ = try await ledger.record(posted("anna", [part("7", "7")]))
+      _ = try await ledger.record(posted("ben", [part("8", "8")]))
+      for id in ["7", "8"] {
+        _ = try await ledger.say(
+          ConsumptionInformation(customerConsented: true), of: TransactionID(id), in: .production, at: at(50))
+      }
+      try await Self.take(Self.request(), "n1", ledger)
+      try await Self.take(Self.request("9"), "n2", ledger)
+      let exported = try await ledger.exportedPurchases(ofKey: "anna", from: 0, limit: 1).first?.consumption
+      #expect(exported?["7"]?.said?.customerConsented == true && exported?["7"]?.request?.state == .due)
+      _ = try await ledger.erase(Anna.erasure("anna", hasRows: false))
+      #expect(try await Self.record(ledger) == nil)
+      #expect(try await scratch.fetch("SELECT transaction_id FROM consumption_request", as: String.self) == ["8"])
+      try await Self.take(Self.request(), "n3", ledger)
+      _ = try await ledger.pruneNotifications(before: at(9_000), limit: 10)
+      #expect(
+        try await scratch.fetch("SELECT transaction_id FROM consumption_request", as: String.self) == ["7"],
+        "one that waits stays")
+    }
+  }
+}
