@@ -21,6 +21,8 @@ public struct Readiness: Codable, Hashable, Sendable {
   /// `ok`; `behind`: Apple's history of notifications could not be asked; `gap`: Apple does not keep what was missed. Absent
   /// where Apple cannot be asked.
   public var notificationHistory: String?
+  /// Apple's requests for consumption information; absent where Apple cannot be answered.
+  public var consumptionRequests: ConsumptionRequests?
   /// The keys by which users' tokens are checked; absent where none are fetched.
   public var userKeys: String?
   /// The roles of the key that asks, of `service` and `support`; absent in the answer of `/readyz`.
@@ -29,7 +31,8 @@ public struct Readiness: Codable, Hashable, Sendable {
   public init(
     status: String, ledger: String, appStore: String, profileStore: String, outbox: Outbox? = nil,
     pendingReceipts: Int? = nil, downgradeBrake: String, withheldByRules: Int, clock: String,
-    notificationHistory: String? = nil, userKeys: String? = nil, roles: [String]? = nil
+    notificationHistory: String? = nil, consumptionRequests: ConsumptionRequests? = nil, userKeys: String? = nil,
+    roles: [String]? = nil
   ) {
     self.status = status
     self.ledger = ledger
@@ -41,6 +44,7 @@ public struct Readiness: Codable, Hashable, Sendable {
     self.withheldByRules = withheldByRules
     self.clock = clock
     self.notificationHistory = notificationHistory
+    self.consumptionRequests = consumptionRequests
     self.userKeys = userKeys
     self.roles = roles
   }
@@ -55,6 +59,7 @@ public struct Readiness: Codable, Hashable, Sendable {
     case withheldByRules = "withheld_by_rules"
     case clock
     case notificationHistory = "notification_history"
+    case consumptionRequests = "consumption_requests"
     case userKeys = "user_keys"
     case roles
   }
@@ -83,6 +88,21 @@ extension Readiness {
       case ageSeconds = "age_seconds"
       case lastError = "last_error"
       case missing
+    }
+  }
+}
+
+extension Readiness {
+  /// Apple's requests for consumption information.
+  public struct ConsumptionRequests: Codable, Hashable, Sendable {
+    /// Requests that wait for an answer.
+    public var due: Int
+    /// Requests of the last week whose time ended without an answer.
+    public var missed: Int
+
+    public init(due: Int, missed: Int) {
+      self.due = due
+      self.missed = missed
     }
   }
 }

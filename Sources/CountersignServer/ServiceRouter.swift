@@ -76,6 +76,7 @@ package struct ServiceRouter {
       OffersController(offers: useCases.offers, budgets: budgets, now: now),
       GrantsController(grants: useCases.grants, catalog: rules.catalog, budget: budgets.support, now: now),
       NotificationHistoryController(history: useCases.history, budget: budgets.runs, now: now),
+      ConsumptionController(ledger: ledger, budget: budgets.runs, now: now),
       BrakeController(brake: useCases.brake, review: useCases.review),
     ]
     let unauthenticated: [(any Controller)?] = [

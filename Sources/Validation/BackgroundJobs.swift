@@ -1,6 +1,6 @@
 import Access
 import Entitlements
-import Ledger
+package import Ledger
 package import Logging
 package import ServiceLifecycle
 
@@ -13,12 +13,15 @@ extension UseCases {
   ///   - width: how many subscriptions of a run are asked about at the same time.
   ///   - eventAge: how long events are kept.
   ///   - historyAge: how long histories are kept whole; `nil`: for ever.
+  ///   - consumption: the policy for answers to Apple's requests for consumption information.
+  ///   - onConsumption: called with the last state of each request.
   ///   - onRemoved: called with the number of lines of the history that retention removed.
   ///   - isAppleAway: whether calls to Apple are useless at the moment.
   ///   - asksForMissed: whether Apple is asked for missed notifications at the start and every day.
   ///   - pause: how long a job rests if it has nothing to do.
   package func backgroundJobs(
     replica: (id: String, name: String), rate: Int, width: Int, eventAge: Duration, historyAge: Duration?,
+    consumption: ConsumptionPolicy, onConsumption: @escaping @Sendable (ConsumptionRequest.State) -> Void,
     onRemoved: @escaping @Sendable (_ lines: Int) -> Void, isAppleAway: @escaping @Sendable () -> Bool,
     asksForMissed: Bool, pause: Duration, logger: Logger
   ) -> [any Service] {
@@ -57,6 +60,10 @@ extension UseCases {
         NotificationCatchUp(
           history: history, serverAPI: serverAPI, receiver: notifications, ledger: ledger, logger: logger, now: now,
           pacer: pacer, deadline: validator.gateway.deadline, isAutomatic: asksForMissed, pause: pause, gate: gate))
+      jobs.append(
+        ConsumptionAnswerer(
+          policy: consumption, serverAPI: serverAPI, catalog: rules.catalog, ledger: ledger, logger: logger, now: now,
+          pacer: pacer, deadline: validator.gateway.deadline, pause: pause, onClosed: onConsumption))
     }
     if let historyAge {
       // The batch limits the rows examined: examining is what takes time.

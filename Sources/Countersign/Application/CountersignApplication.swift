@@ -145,7 +145,11 @@ private func build(
     replica: (id: UUID().uuidString, name: ProcessInfo.processInfo.hostName), rate: configuration.revalidation.rate,
     // Callers come first: half of the calls are theirs however slow Apple gets.
     width: max(1, configuration.appStore.concurrency / 2), eventAge: configuration.events.age,
-    historyAge: configuration.retention.history, onRemoved: ledgerMetrics.noteRemoved,
+    historyAge: configuration.retention.history, consumption: configuration.appStore.consumption,
+    onConsumption: { [counter = LabelledCounter(.consumptionRequests, in: environment.metrics)] state in
+      counter.increment(state.rawValue)
+    },
+    onRemoved: ledgerMetrics.noteRemoved,
     isAppleAway: {
       appStore.recheckBreaker?.state == .open || appStore.serverAPI?.isClosed(.production) == true
     }, asksForMissed: environment.asksForMissed, pause: environment.jobPause, logger: logger)

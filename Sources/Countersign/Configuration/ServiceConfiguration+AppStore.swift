@@ -3,6 +3,7 @@ import CountersignServer
 import Cryptography
 import Entitlements
 import HTTPTransport
+import Validation
 
 /// Apple's own endpoints.
 ///
@@ -48,6 +49,7 @@ extension ServiceConfiguration {
     let serverAPI: ServerAPI?
     /// The key that signs offers, where it is not the Server API's.
     let offers: OfferKey?
+    let consumption: ConsumptionPolicy
 
     var bundleIDs: Set<BundleID> { Set(orderedBundleIDs) }
 
@@ -85,6 +87,12 @@ extension ServiceConfiguration {
             + "answer of the Server API that names another is refused. Empty: the bundle ID alone decides"))
       serverAPI = ServerAPI(&reader)
       offers = OfferKey(&reader, issuerID: serverAPI?.issuerID)
+      consumption = ConsumptionPolicy(&reader)
+      if serverAPI == nil, consumption.information.customerConsented == true {
+        reader.warning(
+          "app_store.consumption.customer_consented",
+          "has no effect without app_store.server_api, by which Apple is answered")
+      }
 
       if clock == .store {
         let urls = [productionURL, sandboxURL] + (serverAPI.map { [$0.productionURL, $0.sandboxURL] } ?? [])
@@ -211,6 +219,27 @@ extension ServiceConfiguration.AppStore {
   func offerKey() throws(ServerAPIKey.Unusable) -> ServerAPIKey? {
     if let offers { return try offers.checkedKey() }
     return try serverAPI?.checkedKey()
+  }
+}
+
+extension ConsumptionPolicy {
+  fileprivate init(_ reader: inout ConfigurationReader) {
+    let consented = reader.read(
+      "app_store.consumption.customer_consented", .flag, default: false,
+      "Whether each customer has consented that Apple gets consumption information; `false`: only those of whom your backend says "
+        + "so. Without consent nothing is sent")
+    let preference = reader.read(
+      "app_store.consumption.refund_preference", ValueForm<ConsumptionInformation.RefundPreference>.choice,
+      "Your preference for Apple's decision on a refund")
+    let sample = reader.read(
+      "app_store.consumption.sample_content_provided", .flag, default: false,
+      "Whether customers have a sample or a trial before they buy")
+    let wait = reader.read(
+      "app_store.consumption.wait", .duration(.zero ... .minutes(11 * 60)), default: .zero,
+      "How long your backend may say more about a transaction before the policy answers")
+    self.init(
+      information: ConsumptionInformation(
+        customerConsented: consented, refundPreference: preference, sampleContentProvided: sample), wait: wait)
   }
 }
 

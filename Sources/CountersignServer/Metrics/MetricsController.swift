@@ -96,6 +96,7 @@ struct MetricsController: Sendable {
     page.add(.pendingReceiptsAge, Self.age(backlog.oldestPendingReceipt, now))
     page.add(.rechecksDue, Double(backlog.rechecksDue))
     page.add(.rechecksAge, Self.age(backlog.oldestRecheck, now))
+    page.add(.consumptionRequestsDue, Double(backlog.consumptionRequests))
     guard status.profileStore != nil else { return }
     page.add(.outboxDepth, Double(backlog.updates))
     page.add(.outboxAge, Self.age(backlog.oldestUpdate, now))

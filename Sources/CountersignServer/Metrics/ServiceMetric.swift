@@ -25,6 +25,8 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
   case notifications = "countersign_notifications_total"
   case notificationHistoryAge = "countersign_notification_history_age_seconds"
   case notificationGap = "countersign_notification_gap_seconds"
+  case consumptionRequests = "countersign_consumption_requests_total"
+  case consumptionRequestsDue = "countersign_consumption_requests_due"
   case revenueCatEvents = "countersign_revenuecat_events_total"
   case breakerOpen = "countersign_breaker_open"
   case breakerRefused = "countersign_breaker_refused_total"
@@ -100,6 +102,9 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
       )
     case .notificationGap:
       (.gauge, ["environment"], "Time of which Apple keeps no missed notifications, for thirty days")
+    case .consumptionRequests:
+      (.counter, ["outcome"], "Apple's requests for consumption information that are over, by outcome")
+    case .consumptionRequestsDue: (.gauge, [], "Apple's requests for consumption information that wait for an answer")
     case .revenueCatEvents: (.counter, ["outcome"], "RevenueCat's webhook events, by outcome")
     case .breakerOpen: (.gauge, ["upstream"], "Circuit breaker: 0 closed, 0.5 half open, 1 open")
     case .breakerRefused: (.counter, ["upstream"], "Calls refused while the circuit breaker was open")

@@ -20,6 +20,17 @@ extension ServiceRequestContext {
     }
     return OriginalTransactionID(id)
   }
+
+  /// The transaction ID in a path.
+  /// - Throws: a 400 problem.
+  func transactionIDInPath() throws(Problem) -> TransactionID {
+    guard let id = parameters["transaction_id"], (1...32).contains(id.utf8.count),
+      id.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) })
+    else {
+      throw Problem(.malformedRequest, "The path has to name the transaction ID as Apple writes it: up to 32 digits.")
+    }
+    return TransactionID(id)
+  }
 }
 
 extension String {

@@ -22,8 +22,10 @@ extension ExportDocument {
       @Nullable var price: Int64?
       @Nullable var currency: String?
       @Nullable var storefront: String?
+      /// What was said of it for a refund, and Apple's request.
+      @Nullable var consumption: ConsumptionResponse?
 
-      init(_ purchase: Purchase) {
+      init(_ purchase: Purchase, _ consumption: ConsumptionResponse?) {
         transactionID = purchase.transactionID.rawValue
         productID = purchase.productID.rawValue
         _purchasedAt = Nullable(wrappedValue: purchase.purchaseDate)
@@ -38,6 +40,7 @@ extension ExportDocument {
         _price = Nullable(wrappedValue: purchase.sale?.price)
         _currency = Nullable(wrappedValue: purchase.sale?.currency)
         _storefront = Nullable(wrappedValue: purchase.sale?.storefront)
+        _consumption = Nullable(wrappedValue: consumption)
       }
     }
 
@@ -87,7 +90,14 @@ extension ExportDocument.KeptPurchase {
       originalTransactionID: evidence.key.originalTransactionID.rawValue,
       environment: evidence.key.environment.rawValue, source: evidence.source.rawValue,
       evidenceAt: evidence.evidenceTime, claim: purchase.isPresented ? "proof" : "name",
-      nextCheckAt: purchase.scheduledAt, transactions: evidence.purchases.map(Transaction.init),
+      nextCheckAt: purchase.scheduledAt,
+      transactions: evidence.purchases.map { one in
+        Transaction(
+          one,
+          purchase.consumption[one.transactionID].map {
+            ConsumptionResponse(one.transactionID, evidence.key.environment, $0)
+          })
+      },
       renewals: evidence.renewals.map { renewal in
         Renewal(
           autoRenews: renewal.autoRenews, autoRenewProductID: renewal.autoRenewProductID?.rawValue,

@@ -74,7 +74,11 @@ struct HealthController: Sendable {
       outbox: operations.profileStore == nil ? nil : outbox, pendingReceipts: backlog?.pendingReceipts,
       downgradeBrake: operations.brake.isEngaged ? "engaged" : "released", withheldByRules: operations.review.withheld,
       clock: operations.clock.skew == nil ? "ok" : "off",
-      notificationHistory: history == .none ? nil : history.rawValue, userKeys: operations.userKeys?.health.text)
+      notificationHistory: history == .none ? nil : history.rawValue,
+      consumptionRequests: history == .none
+        ? nil
+        : backlog.map { .init(due: $0.consumptionRequests, missed: $0.missedConsumptionRequests) },
+      userKeys: operations.userKeys?.health.text)
   }
 }
 

@@ -223,7 +223,7 @@ final class NotificationGate: Sendable {
 
 extension AppStoreError {
   /// A few constant words.
-  fileprivate var words: String {
+  var words: String {
     switch self {
     case .keyRejected: "Apple refuses the key"
     case .unavailable(_, _, .rateLimited): "Apple limits the rate"

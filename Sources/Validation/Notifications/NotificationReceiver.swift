@@ -173,8 +173,23 @@ package struct NotificationReceiver: Sendable {
       nextCheck: verdicts.nextCheck,
       rowsClaimedUntil: verdicts.rowsClaim)
     if EventType(ofNotification: notification.type) != nil { entry.notice = notice(of: verified, uuid) }
+    entry.consumption = consumption(of: verified, isMissed: isMissed, at: now)
     entry.isForwarded = forwards
     return entry
+  }
+
+  /// What Apple asks for a decision on a refund. It counts the time for the answer from the arrival, which of one out of its
+  /// history is not known.
+  private func consumption(of verified: VerifiedNotification, isMissed: Bool, at now: Date) -> ConsumptionRequest? {
+    guard verified.notification.type == "CONSUMPTION_REQUEST", gateway.serverAPI != nil,
+      let transaction = verified.transaction?.transaction, let environment = verified.environment
+    else { return nil }
+    let answerBy = (isMissed ? verified.signedDate : now).advanced(by: ConsumptionAnswerer.time)
+    guard answerBy.advanced(by: ConsumptionAnswerer.told) > now else { return nil }
+    return ConsumptionRequest(
+      environment: environment, transactionID: transaction.purchase.transactionID,
+      originalTransactionID: transaction.purchase.originalTransactionID, bundleID: transaction.bundleID,
+      isAutoRenewable: transaction.isAutoRenewable, askedAt: verified.signedDate, answerBy: answerBy)
   }
 
   private func notice(of verified: VerifiedNotification, _ uuid: String) -> StoreNotice {

@@ -127,7 +127,8 @@ struct ConfigurationKeyTests {
     // `RevenueCatConfigurationTests` and `AccessTokenTests`.
     let together = allKeys.filter {
       $0.hasPrefix("profile_store.") || $0.hasPrefix("auth.jwt.") || $0.hasPrefix("auth.signing_")
-        || $0.hasPrefix("app_store.server_api.") || $0.hasPrefix("app_store.offers.") || $0.hasPrefix("device_check.")
+        || $0.hasPrefix("app_store.server_api.") || $0.hasPrefix("app_store.offers.")
+        || $0.hasPrefix("app_store.consumption.") || $0.hasPrefix("device_check.")
         || $0.hasPrefix("revenuecat.")
     }
     #expect(Set(Self.rows.map(\.key)) == Set(allKeys).subtracting(apart).subtracting(together))

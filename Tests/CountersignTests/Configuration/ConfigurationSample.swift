@@ -129,6 +129,13 @@ extension ServiceConfiguration {
     case "app_store.shared_secret": appStore.sharedSecret?.exposed ?? "none"
     case "app_store.production_url": appStore.productionURL
     case "app_store.sandbox_url": appStore.sandboxURL
+    case "app_store.consumption.customer_consented":
+      "\(appStore.consumption.information.customerConsented ?? false)"
+    case "app_store.consumption.refund_preference":
+      appStore.consumption.information.refundPreference?.rawValue ?? "none"
+    case "app_store.consumption.sample_content_provided":
+      "\(appStore.consumption.information.sampleContentProvided ?? false)"
+    case "app_store.consumption.wait": "\(appStore.consumption.wait)"
     case "app_store.clock": appStore.clock.rawValue
     case "app_store.ca_file": appStore.caFile ?? "none"
     case "app_store.roots": appStore.roots.joined(separator: " ")

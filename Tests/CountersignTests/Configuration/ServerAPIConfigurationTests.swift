@@ -1,9 +1,11 @@
 import AppStore
 import Crypto
+import Entitlements
 import HTTPTransport
 import Testing
 
 @testable import Countersign
+@testable import Validation
 
 @Suite("The Server API's key in the configuration")
 struct ServerAPIConfigurationTests {
@@ -40,6 +42,28 @@ struct ServerAPIConfigurationTests {
     #expect(try sample(["key": nil]).load(environment: variables).appStore.serverAPI != nil)
     let files = ["COUNTERSIGN_APP_STORE_SERVER_API_KEY_FILE": path]
     #expect(try sample(["key": nil]).load(environment: files).appStore.serverAPI != nil)
+  }
+
+  @Test func `consumption information has a policy, which sends nothing without consent`() throws {
+    func load(_ text: String?) throws -> ServiceConfiguration.AppStore {
+      try sample().setting("app_store.consumption", text).load().appStore
+    }
+    let plain = ConsumptionInformation(customerConsented: false, sampleContentProvided: false)
+    #expect(try load(nil).consumption == ConsumptionPolicy(information: plain))
+    let all = "{customer_consented: true, refund_preference: DECLINE, sample_content_provided: true, wait: 11h}"
+    let full = ConsumptionInformation(
+      customerConsented: true, refundPreference: .decline, sampleContentProvided: true)
+    #expect(try load(all).consumption == ConsumptionPolicy(information: full, wait: .seconds(11 * 3_600)))
+    for (text, says) in [
+      ("{wait: 12h}", "must be from 0 to 11h"),
+      ("{refund_preference: decline}", "must be DECLINE, GRANT_FULL or GRANT_PRORATED"),
+      ("{customer_consented: perhaps}", "must be true or false"),
+    ] {
+      let problems = try sample().setting("app_store.consumption", text).problems()
+      #expect(problems.count == 1 && problems[0].contains(says), "\(problems)")
+    }
+    let mute = try SampleConfiguration().setting("app_store.consumption", "{customer_consented: true}").load()
+    #expect(mute.warnings.map(\.sentence).contains { $0.contains("has no effect without app_store.server_api") })
   }
 
   @Test func `the key is never printed`() throws {

@@ -177,6 +177,12 @@ import TestSupport
       method: "POST", route: "/v1/notifications/history", body: #"{"since":"2020-01-01T00:00:00Z"}"#, own: 403,
       other: 403, service: 202, support: 202),
     Row(method: "GET", route: "/v1/notifications/refused", own: 403, other: 403, service: 200, support: 200),
+    Row(
+      method: "GET", route: "/v1/purchases/{transaction_id}/consumption", path: "/v1/purchases/7/consumption", own: 403,
+      other: 403, service: 404, support: 404),
+    Row(
+      method: "PUT", route: "/v1/purchases/{transaction_id}/consumption", path: "/v1/purchases/8/consumption",
+      body: #"{"customer_consented":true}"#, own: 403, other: 403, service: 200, support: 403),
     Row(method: "GET", route: "/v1/brake", own: 403, other: 403, service: 200, support: 200),
     Row(method: "DELETE", route: "/v1/brake", own: 403, other: 403, service: 200, support: 200),
   ]

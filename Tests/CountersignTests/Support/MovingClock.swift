@@ -18,10 +18,11 @@ final class MovingClock: Sendable {
 /// - Parameters:
 ///   - clock: goes on by `step` seconds after each look, so that whatever waits becomes due.
 func eventually(
-  _ clock: MovingClock? = nil, step: TimeInterval = 60, sourceLocation: SourceLocation = #_sourceLocation,
+  _ clock: MovingClock? = nil, step: TimeInterval = 60, looks: Int = 1_000,
+  sourceLocation: SourceLocation = #_sourceLocation,
   _ condition: () async throws -> Bool
 ) async throws {
-  for _ in 0..<1000 {
+  for _ in 0..<looks {
     if try await condition() { return }
     clock?.advance(by: step)
     try await Task.sleep(for: .milliseconds(20))

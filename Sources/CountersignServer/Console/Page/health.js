@@ -56,6 +56,12 @@ const histories = {
   gap: ['bad', 'lost', 'What was missed is older than Apple keeps: see countersign notifications.'],
 }
 
+function consumption({due, missed}) {
+  if (missed > 0) return ['bad', `${missed} missed this week`, 'Apple decided without an answer: see the log.']
+  return due > 0 ? ['', `${several(due, 'request')} ${due === 1 ? 'waits' : 'wait'}`,
+    'For consent or a word of your backend, or for Apple.'] : ['good', 'nothing waits']
+}
+
 function brake(state) {
   if (state.downgrade_brake === 'engaged') return ['bad', 'engaged', 'The banner above says why, and releases it.']
   if (state.withheld_by_rules > 0) {
@@ -78,6 +84,7 @@ function rows(state) {
     row('Clock', ...(state.clock === 'ok' ? ['good', 'right']
       : ['bad', 'off', 'It differs from Apple’s: set the machine’s clock by NTP.'])),
     state.notification_history ? row('Missed notifications', ...(histories[state.notification_history] || [''])) : null,
+    state.consumption_requests ? row('Refund requests', ...consumption(state.consumption_requests)) : null,
     state.user_keys ? row('Keys of users’ tokens', ...userKeys(state.user_keys)) : null,
   ].filter(Boolean)
 }

@@ -1,0 +1,226 @@
+import AppStore
+import Entitlements
+import Ledger
+import Logging
+import Resilience
+import ServiceLifecycle
+
+import struct FoundationEssentials.Date
+
+/// The job that answers Apple's requests for consumption information, each once, within twelve hours.
+///
+///     request ─► claimed ─► the customer's consent? delivered? ─► sent ─► answered, or refused
+///                   ▲              │ not known                      │ Apple is away
+///                   └── a look later, or at once after a word of the app's backend ◄──┘   … ─► unconsented, or missed
+///
+/// Without consent nothing is sent: Apple forbids it. While Apple is away one request at a time is tried, ever more rarely. An
+/// answer that was sent and not recorded, as the process ended, is sent again; Apple takes the same answer twice.
+///
+/// https://developer.apple.com/documentation/appstoreserverapi/send-consumption-information
+struct ConsumptionAnswerer: Service {
+  /// Apple: "Respond within 12 hours of receiving the CONSUMPTION_REQUEST notification."
+  static let time: Duration = .seconds(12 * 3_600)
+  /// The time for which a missed request is told.
+  static let told: Duration = .seconds(7 * 86_400)
+  /// The pause between two looks at a request that lacks something.
+  static let look: Duration = .seconds(600)
+  /// The pauses between attempts at one request.
+  static let retry = Backoff(base: .seconds(30), cap: .seconds(600))
+  static let longestPause: Duration = .seconds(10)
+  /// Requests that are claimed and answered at the same time.
+  static let width = 8
+
+  var policy: ConsumptionPolicy
+  var serverAPI: ServerAPIClient
+  var catalog: Catalog
+  var ledger: Ledger
+  var logger: Logger
+  var now: @Sendable () -> Date
+  var pacer: Pacer
+  var deadline: Duration
+  var pause: Duration
+  /// Called with the last state of each request.
+  var onClosed: @Sendable (ConsumptionRequest.State) -> Void
+
+  private enum Outcome: Hashable {
+    case followed
+    /// Apple or the ledger is unavailable.
+    case away
+  }
+
+  /// What is sent, or the reason why nothing can be.
+  private enum Answer {
+    case ready(ConsumptionInformation)
+    /// - Parameter until: when there may be more to say; `nil`: nobody knows.
+    case lacks(Lack, until: Date? = nil)
+  }
+
+  private enum Lack: String {
+    case consent = "the customer's consent is not known"
+    case erased = "the customer was erased"
+    case delivery = "nothing here proves that the purchase was delivered"
+    case word = "the app's backend may still say something"
+  }
+
+  func run() async throws {
+    await cancelWhenGracefulShutdown {
+      var failures = 0
+      await repeatUntilCancelled {
+        let claimed = await sweep(limit: failures > 0 ? 1 : Self.width)
+        guard claimed != Self.width else { return nil }
+        if failures > 0, claimed == 1 {
+          // Apple is back: the others follow without a pause.
+          failures = 0
+          return nil
+        }
+        failures = claimed == nil ? failures + 1 : 0
+        return Backoff(base: pause, cap: Self.longestPause).ceiling(after: failures)
+      }
+    }
+  }
+
+  /// - Returns: the number of claimed requests; `nil` if Apple or the ledger is unavailable.
+  func sweep(limit: Int) async -> Int? {
+    // Twice the time of a call, as each waits for its turn.
+    let lease = now().advanced(by: deadline * 2 + .seconds(30))
+    do throws(LedgerError) {
+      let due = try await ledger.claimConsumptionRequests(dueAt: now(), until: lease, limit: limit)
+      let outcomes = await mapConcurrently(due, width: Self.width, while: { $0 == .followed }) { one -> Outcome in
+        do throws(LedgerError) { return try await follow(one, claimedUntil: lease) } catch {
+          log(error)
+          return .away
+        }
+      }
+      guard outcomes.contains(.away) || outcomes.count < due.count else { return due.count }
+      try await ledger.returnConsumptionRequests(due.map(\.request), claimedUntil: lease)
+    } catch { log(error) }
+    return nil
+  }
+
+  private func log(_ error: LedgerError) {
+    logger.warning("requests for consumption information cannot be read or recorded", metadata: ["error": "\(error)"])
+  }
+
+  private func follow(
+    _ claimed: ClaimedConsumptionRequest, claimedUntil lease: Date
+  ) async throws(LedgerError) -> Outcome {
+    let request = claimed.request
+    let answer = try await answer(to: claimed)
+    guard now() < request.answerBy else {
+      switch answer {
+      case .lacks(.consent, _), .lacks(.erased, _): try await close(request, .unconsented)
+      case .lacks(let lack, _): try await close(request, .missed, lack.rawValue)
+      case .ready: try await close(request, .missed, request.problem)
+      }
+      return .followed
+    }
+    switch answer {
+    case .lacks(.erased, _):
+      try await close(request, .unconsented, Lack.erased.rawValue)
+      return .followed
+    case .lacks(let lack, let until):
+      let due = min(until ?? now().advanced(by: Self.look), request.answerBy)
+      try await ledger.settle(
+        request, .due(at: due, attempts: request.attempts, problem: lack.rawValue), at: now())
+      return .followed
+    case .ready(let information):
+      guard await pacer.turn(), now().advanced(by: deadline) < lease else { return .away }
+      return try await send(information, request)
+    }
+  }
+
+  private func send(
+    _ information: ConsumptionInformation, _ request: ConsumptionRequest
+  ) async throws(LedgerError) -> Outcome {
+    // A stop of the service does not break it off: Apple may have taken it by then.
+    let failure = await Task { [serverAPI, deadline] () async -> AppStoreError? in
+      do throws(AppStoreError) {
+        try await serverAPI.send(
+          information, about: request.transactionID, of: request.bundleID, in: request.environment,
+          deadline: .now.advanced(by: deadline))
+        return nil
+      } catch { return error }
+    }.value
+    switch failure {
+    case nil: try await close(request, .answered)
+    // No call was made.
+    case .cancelled, .overloaded, .unavailable(_, _, .circuitOpen): return .away
+    case .notFound: try await close(request, .refused, "Apple does not know the transaction")
+    case .unexpected(let code, _): try await close(request, .refused, "Apple answered with the error \(code)")
+    case let error?:
+      let due = now().advanced(by: Self.retry.ceiling(after: request.attempts))
+      try await ledger.settle(
+        request, .due(at: min(due, request.answerBy), attempts: request.attempts + 1, problem: error.words), at: now())
+      return error.mayConcernThisReceiptOnly ? .followed : .away
+    }
+    return .followed
+  }
+
+  private func close(
+    _ request: ConsumptionRequest, _ state: ConsumptionRequest.State, _ problem: String? = nil
+  ) async throws(LedgerError) {
+    try await ledger.settle(request, .closed(state, problem: problem), at: now())
+    onClosed(state)
+    var metadata: Logger.Metadata = [
+      "transaction_id": "\(request.transactionID)", "environment": "\(request.environment.rawValue)",
+      "attempts": "\(request.attempts)",
+    ]
+    if let problem { metadata["problem"] = "\(problem)" }
+    switch state {
+    case .due: break
+    case .answered: logger.info("consumption information was sent", metadata: metadata)
+    case .unconsented:
+      logger.notice("consumption information was not sent: the customer's consent is not known", metadata: metadata)
+    case .missed: logger.error("Apple's request for consumption information was missed", metadata: metadata)
+    case .refused: logger.error("Apple refuses consumption information", metadata: metadata)
+    }
+  }
+
+  // MARK: The answer
+
+  private func answer(to claimed: ClaimedConsumptionRequest) async throws(LedgerError) -> Answer {
+    let request = claimed.request
+    var information = (claimed.said ?? ConsumptionInformation()).completed(by: policy.information)
+    guard information.customerConsented == true else { return .lacks(.consent) }
+    let purchase = try await ledger.ownedPurchases(request.originalTransactionID)
+      .first { $0.evidence.key == request.key }
+    if let owner = purchase?.owner, owner.isErased { return .lacks(.erased) }
+    if claimed.said == nil {
+      let until = request.askedAt.advanced(by: policy.wait)
+      if until > now() { return .lacks(.word, until: until) }
+    }
+    if let purchase, information.deliveryStatus == nil || information.consumptionPercentage == nil {
+      let use = try await use(of: request, purchase)
+      information.deliveryStatus = information.deliveryStatus ?? (use.isDelivered ? .delivered : nil)
+      if information.deliveryStatus == .delivered {
+        information.consumptionPercentage = information.consumptionPercentage ?? use.percentage
+      }
+    }
+    guard information.deliveryStatus != nil else { return .lacks(.delivery) }
+    return .ready(information.fit(isAutoRenewable: request.isAutoRenewable))
+  }
+
+  /// What the ledger proves about the use of a transaction.
+  ///
+  /// It was delivered if it gives a tier, and its first owner here came before its end and before Apple asked: each answer since
+  /// has given that tier. A consumable is delivered by the app. The time of a non-renewing subscription is used up evenly; a usage
+  /// counter belongs to a user, and not to a purchase.
+  private func use(
+    of request: ConsumptionRequest, _ owned: OwnedPurchase
+  ) async throws(LedgerError) -> (isDelivered: Bool, percentage: Int?) {
+    guard let purchase = owned.evidence.purchases.first(where: { $0.transactionID == request.transactionID }),
+      let product = catalog.products[purchase.productID], product.kind != .consumable,
+      let gainedAt = owned.changes.last?.recordedAt, gainedAt < request.askedAt
+    else { return (false, nil) }
+    guard product.kind == .nonRenewing else { return (purchase.expiresDate.map { gainedAt < $0 } ?? true, nil) }
+    let evidence = try await ledger.profile(of: owned.owner)?.evidence ?? [owned.evidence]
+    let periods = NonRenewingPeriods(of: evidence, catalog: catalog)
+    guard let begin = purchase.purchaseDate, let end = periods.end(of: purchase, in: request.environment) else {
+      return (false, nil)
+    }
+    // One that was bought in advance begins later than it was bought.
+    guard product.period?.end(from: begin) == end else { return (gainedAt < end, nil) }
+    let share = request.askedAt.timeIntervalSince(begin) / end.timeIntervalSince(begin)
+    return (gainedAt < end, Int((min(max(share, 0), 1) * Double(ConsumptionInformation.whole)).rounded()))
+  }
+}
