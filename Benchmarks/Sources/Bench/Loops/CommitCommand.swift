@@ -170,11 +170,11 @@ enum BenchEntry {
     return LedgerEntry(
       user: UserID("user-\(number)"), evidence: evidence, contestedKeys: Set(evidence.map(\.key)),
       receipt: KeptReceipt(base64: receipt, environment: .production, bundleID: BundleID(AnswerTemplate.bundleID)),
-      ownership: .keep, evaluatedAt: bought, recordedAt: bought, requestID: "seed-\(number)",
+      origin: .presented(.keep), evaluatedAt: bought, recordedAt: bought, requestID: "seed-\(number)",
       evaluate: { _, _, _, now in
         .none(
           tier: "free", reason: .noPurchases,
-          explanation: Explanation(line: nil, decidedBy: nil, passedOver: [], evaluatedAt: now))
+          explanation: Explanation(decidedBy: nil, passedOver: [], evaluatedAt: now))
       },
       nextCheck: { _, _ in nextCheck })
   }
@@ -208,7 +208,7 @@ enum BenchEntry {
       receipt: KeptReceipt(
         base64: String(5_000_000 + number) + filler, environment: .production,
         bundleID: BundleID(AnswerTemplate.bundleID)),
-      ownership: .keep, evaluatedAt: now, recordedAt: now, requestID: "9f8c6a6e-45ee-4a44-9d4d-\(number)",
+      origin: .presented(.keep), evaluatedAt: now, recordedAt: now, requestID: "9f8c6a6e-45ee-4a44-9d4d-\(number)",
       evaluate: { _, evidence, _, now in
         guard let catalog else { preconditionFailure("the catalog is wrong") }
         return Entitlement.evaluate(evidence, at: now, catalog: catalog, policy: policy)
