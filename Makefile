@@ -86,7 +86,7 @@ site-deps:
 	  && .build/mkdocs/bin/pip install --quiet --disable-pip-version-check mkdocs==1.6.1 mkdocs-material==9.8.1; }
 
 cases: build-tests ## Run the tests of random cases with all of them; `make test` tries a fifth
-	@SWIFT=$(SWIFT) COUNTERSIGN_CASES=full scripts/run-tests --filter '^(EntitlementsTests|FiguresTests|ProfilesTests)\.|CircuitTests|MutationTests|VerifyReceiptPlainTests'
+	@SWIFT=$(SWIFT) COUNTERSIGN_CASES=full scripts/run-tests --filter '^(EntitlementsTests|FiguresTests|ProfilesTests)\.|FigureOrderTests|CircuitTests|MutationTests|VerifyReceiptPlainTests'
 
 fuzz: deps ## Play the running service against openapi.yaml: a generated client, and requests that nobody thought of
 	@scripts/install-packages $(FUZZ_PACKAGES)

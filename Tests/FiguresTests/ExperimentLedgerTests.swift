@@ -268,6 +268,7 @@ import Testing
           productID: pro, transactionID: TransactionID("\(id)-\(payment.at)"),
           originalTransactionID: OriginalTransactionID(id), purchaseDate: at(payment.at),
           expiresDate: at(payment.at + 90_000), cancellationDate: payment.refundedAt.map(at), isTrial: payment.isTrial,
+          isFirst: payment.at == bought.payments.first?.at,
           sale: .init(price: payment.price, currency: id == "1" ? "EUR" : "USD"))
       }
       #expect(try await ledger.record(entry(bought.owner, [evidence])).recorded != nil)

@@ -197,6 +197,7 @@ import Testing
         one.source = .serverAPI
         one.purchases[0].purchaseDate = at(Double(number) * 10 * 86_400)
         one.purchases[0].transactionID = id
+        one.purchases[0].isFirst = number == 0
         one.purchases[0].appAccountToken = account
         return one
       }
@@ -253,6 +254,7 @@ import Testing
         var row = FigureLedgerTests.paid("1", days: Double(number + 1) * 30).purchases[0]
         row.purchaseDate = at(Double(number) * 30 * 86_400)
         row.transactionID = number == 0 ? "1" : TransactionID("1\(number)")
+        row.isFirst = number == 0
         return row
       }
       let (rows, source, seconds): ([Purchase], EvidenceSource, Double) =

@@ -23,10 +23,13 @@ import Testing
       purchaseDate: date(from), expiresDate: date(to), sale: price.flatMap { .init(price: $0, currency: "USD") })
   }
 
+  /// The first of the purchases is the subscription's.
   private static func evidence(
     _ purchases: [Purchase], _ renewals: [RenewalInfo] = [], _ environment: StoreEnvironment = .production
   ) -> SubscriptionEvidence {
-    SubscriptionEvidence(
+    var purchases = purchases
+    if !purchases.isEmpty { purchases[0].isFirst = true }
+    return SubscriptionEvidence(
       key: SubscriptionKey(environment: environment, originalTransactionID: "1"), source: .verifyReceipt,
       evidenceTime: date(0), evaluatedAt: date(0), purchases: purchases, renewals: renewals)
   }
@@ -86,6 +89,15 @@ import Testing
     #expect(recurring([Self.period(0, 121)]) == 3_330)
     #expect(recurring([Self.period(0, 121), Self.period(121, 152)]) == 9_990)
     #expect(recurring([Self.period(20, 365)], on: 20) == 830)
+    // Half of the month is over, as the dates alone tell by the period before; another product's will do.
+    let late = [Self.period(0, 31), Self.period(46, 59)]
+    #expect(recurring(late, on: 46) == 9_990)
+    #expect(recurring([Self.period(0, 31, "max"), Self.period(46, 59)], on: 46) == 9_990)
+    let series = Self.series(Self.evidence(late))
+    #expect(Set(Self.days(.active, series).keys) == Set(0..<59))
+    #expect(Set(Self.days(.grace, series).keys) == Set(31..<46))
+    #expect(Self.days(.ended, series) == [59: 1] && Self.days(.resubscribed, series).isEmpty)
+    #expect(recurring([Self.period(0, 31), Self.period(46, 53)], on: 46) == 39_960)
     // A year that is billed by the month.
     #expect(recurring([Self.period(0, 31)], year) == 9_990)
     // A quarter that is paid for at once, as an offer.
@@ -138,6 +150,13 @@ import Testing
     #expect(Set(Self.days(.active, Self.series(grace)).keys) == Set(0..<47))
     #expect(Set(Self.days(.grace, Self.series(grace)).keys) == Set(31..<47))
 
+    // Over, and no answer names it any more.
+    var over = Self.evidence([Self.period(0, 31)])
+    over.grace = KnownGrace(until: Self.date(47), overAt: Self.date(40))
+    #expect(Set(Self.days(.active, Self.series(over)).keys) == Set(0..<40))
+    over.grace = KnownGrace(until: Self.date(31))
+    #expect(Self.days(.grace, Self.series(over)).isEmpty)
+
     let gap = Self.series(Self.evidence([Self.period(0, 31), Self.period(40, 71)]))
     #expect(Self.days(.ended, gap) == [31: 1, 71: 1])
     #expect(Self.days(.resubscribed, gap) == [40: 1])
@@ -185,12 +204,13 @@ import Testing
     #expect(counts([refunded], isRunning: true) == [.trials: [3: 1, 5: -1], .trialStarts: [3: 1]])
   }
 
-  /// Apple signs single transactions, and answers the last one of a subscription.
-  @Test(arguments: [EvidenceSource.serverAPI, .signature, .notification])
+  /// Apple signs single transactions, and answers the last one of a subscription; so does a receipt of iOS 6's style.
+  @Test(arguments: [EvidenceSource.serverAPI, .signature, .notification, .verifyReceipt])
   func `a subscription that is first seen at a renewal is not new`(source: EvidenceSource) {
     func told(_ purchases: [Purchase]) -> SubscriptionEvidence {
       var evidence = Self.evidence(purchases)
       evidence.source = source
+      evidence.purchases = purchases
       return evidence
     }
     let renewal = told([Self.period(31, 62), Self.period(62, 92)])
@@ -207,14 +227,16 @@ import Testing
     trial.isTrial = true
     var offer = Self.period(0, 31)
     offer.isIntroductoryOffer = true
-    for (start, day) in [(first, 0), (trial, 31), (offer, 0)] {
+    var dated = Self.period(0, 31)
+    dated.isFirst = true
+    for (start, day) in [(first, 0), (trial, 31), (offer, 0), (dated, 0)] {
       let evidence = told([Self.period(31, 62), start])
       #expect(Self.days(.new, Self.series(evidence)) == [day: 1])
       #expect(Self.series(evidence).flow(.existing) == 0)
       #expect(!evidence.figures([:]).cohort.isEmpty)
     }
     // A renewal that came back after a gap is no first payment either.
-    let gap = Self.series(told([Self.period(31, 62), Self.period(70, 92)]))
+    let gap = Self.series(told([Self.period(31, 62), Self.period(70, 101)]))
     #expect(Self.days(.resubscribed, gap) == [70: 1] && Self.days(.existing, gap) == [31: 1])
   }
 
@@ -226,6 +248,16 @@ import Testing
     var (first, restored) = (Self.period(0, 31), Self.period(31, 62))
     (first.transactionID, restored.transactionID, restored.webOrderLineItemID) = ("1", "99", "7")
     #expect(evidence.including(past: [restored]).purchases.count == 1)
+    // The price that one report tells is that of both, and what Apple said last of them stands.
+    var refunded = restored
+    (evidence.purchases[0].sale, refunded.cancellationDate, refunded.reportedAt) = (nil, Self.date(40), Self.date(41))
+    let known = Self.evidence(evidence.purchases + [refunded]).including(past: [])
+    evidence.coverage = .partial(since: Self.date(0))
+    evidence.purchases.append(refunded)
+    #expect(known.purchases.map(\.sale?.price) == [9_990])
+    #expect(evidence.including(past: [restored]).purchases.map(\.cancellationDate) == [Self.date(40)])
+    evidence.purchases.removeLast()
+    evidence.purchases[0].sale = restored.sale
     let series = Self.series(evidence.including(past: [first, Self.period(31, 62)]))
     #expect(Self.days(.payments, series) == [0: 1, 31: 1])
     #expect(Self.days(.new, series) == [0: 1])
@@ -391,7 +423,8 @@ private struct Subscription {
       if Bool.random(using: &random) { return }
     }
     while day < days {
-      let length = isAnnual ? 365 : 30
+      let first = Date(timeIntervalSince1970: Double(20_454 + day) * 86_400)
+      let length = BillingPeriod(count: 1, unit: isAnnual ? .year : .month).end(from: first).utcDay - first.utcDay
       var span = Span(
         start: day, expires: day + length, end: day + length, product: isAnnual ? "y" : "m",
         price: isAnnual ? 79_990 : 9_990, isAnnual: isAnnual)

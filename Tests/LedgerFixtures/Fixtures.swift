@@ -20,7 +20,8 @@ package func evidence(
 ) -> SubscriptionEvidence {
   var purchase = Purchase(
     productID: product, transactionID: TransactionID("t-\(id)-\(expires)"),
-    originalTransactionID: OriginalTransactionID(id), purchaseDate: at(-100), expiresDate: at(expires))
+    originalTransactionID: OriginalTransactionID(id), purchaseDate: at(-100), expiresDate: at(expires),
+    isFirst: true)
   purchase.webOrderLineItemID = order.map { "\($0)" }
   return SubscriptionEvidence(
     key: key(id, environment), source: .verifyReceipt, evidenceTime: at(time), evaluatedAt: at(evaluatedAt ?? time),

@@ -205,7 +205,7 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
     let verdict: String? = try file.first("SELECT entitlement FROM event WHERE kind = 'verdict' AND user_id = 'anna'")
     #expect(
       rows == """
-        {"names":["com.example.app.pro.monthly"],"purchases":[[0,"t-1-1000.0",1749999900000,1750001000000,0]],\
+        {"names":["com.example.app.pro.monthly"],"purchases":[[0,"t-1-1000.0",1749999900000,1750001000000,16]],\
         "renewals":[{"autoRenews":true,"originalTransactionID":"1"}]}
         """)
     #expect(
@@ -225,7 +225,7 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
         try await scratch.fetch("SELECT evidence FROM purchase") == [
           """
           {"names":["com.example.app.pro.monthly"],"parts":{"answeredAt":1750000101000,"since":1750000100000},\
-          "purchases":[[0,"t-1-1000.0",1749999900000,1750001000000,0,null,null,null,null,null,null,1750000100000],\
+          "purchases":[[0,"t-1-1000.0",1749999900000,1750001000000,16,null,null,null,null,null,null,1750000100000],\
           [0,"t1",1749999900000,1750001000000,0,null,null,null,null,null,null,1750000200000]],\
           "renewals":[{"autoRenews":false,"originalTransactionID":"1","periodEnd":1750001000000,"toldAt":1750000200000}]}
           """

@@ -49,7 +49,7 @@ import Testing
     #expect(
       try StoredForm.text(one) == """
         {"names":["com.example.app.pro.monthly","0"],\
-        "purchases":[[0,"t-1-1000.0",1749999900000,1750001000000,0],[0,"t2",null,null,3,null,null,null,null,1]],\
+        "purchases":[[0,"t-1-1000.0",1749999900000,1750001000000,16],[0,"t2",null,null,3,null,null,null,null,1]],\
         "renewals":[]}
         """)
   }
@@ -58,7 +58,7 @@ import Testing
   @Test func `every property is known`() throws {
     let explanation = Explanation(decidedBy: nil, passedOver: [], evaluatedAt: nil)
     let values: [(Any, Int)] = [
-      (Purchase(productID: pro, transactionID: "1", originalTransactionID: "1"), 17),
+      (Purchase(productID: pro, transactionID: "1", originalTransactionID: "1"), 18),
       (try #require(Purchase.Sale(price: 1)), 7), (RenewalInfo(), 12),
       (Entitlement.none(tier: "free", reason: .unknown, explanation: explanation), 17), (explanation, 7),
       (Explanation.PassedOver(transactionID: "1", productID: pro, cause: .upgraded), 3),
@@ -119,7 +119,7 @@ import Testing
     #"{"names":["p"],"purchases":[["p","1",null,null,0]],"renewals":[]}"#,
     #"{"names":["p"],"purchases":[[0,1,null,null,0]],"renewals":[]}"#,
     #"{"names":["p"],"purchases":[[0,null,null,null,0]],"renewals":[]}"#,
-    #"{"names":["p"],"purchases":[[0,"1",null,null,16]],"renewals":[]}"#,
+    #"{"names":["p"],"purchases":[[0,"1",null,null,32]],"renewals":[]}"#,
     #"{"names":["p"],"purchases":[[0,"1",null,null,-1]],"renewals":[]}"#,
     #"{"names":["p"],"purchases":[[0,"1",null,null,null]],"renewals":[]}"#,
     #"{"names":["p"],"purchases":[[0,"1",null,null]],"renewals":[]}"#,
@@ -229,7 +229,7 @@ extension SeededRandom {
       purchaseDate: maybe { $0.moment() }, expiresDate: maybe { $0.moment() }, cancellationDate: maybe { $0.moment() },
       cancellationReason: maybe { Int(Int64(bitPattern: $0.next())) }, isUpgraded: flag(),
       ownership: one(of: [Purchase.Ownership.purchased, .familyShared]), isTrial: flag(), isIntroductoryOffer: flag(),
-      appAccountToken: maybe { $0.name() }, reportedAt: maybe { $0.moment() },
+      isFirst: flag(), appAccountToken: maybe { $0.name() }, reportedAt: maybe { $0.moment() },
       sale: Purchase.Sale(
         price: maybe { Int64($0.below(1 << 40)) }, currency: maybe { $0.text() }, storefront: maybe { $0.text() },
         offerType: maybe { $0.below(9) - 4 }, offerPeriod: maybe { $0.text() }, offerID: maybe { $0.name() },

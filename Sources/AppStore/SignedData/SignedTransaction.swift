@@ -47,13 +47,16 @@ package struct SignedTransaction: Hashable, Sendable {
     let offerType = try payload.code("offerType")
     let discountType = try payload.text("offerDiscountType")
     let isTrial = discountType == "FREE_TRIAL"
+    let (purchaseDate, originalDate) = (
+      try payload.moment("purchaseDate"), try payload.moment("originalPurchaseDate")
+    )
     purchase = Purchase(
       productID: ProductID(try payload.required("productId")),
       transactionID: TransactionID(try payload.required("transactionId")),
       originalTransactionID: OriginalTransactionID(try payload.required("originalTransactionId")),
       webOrderLineItemID: try payload.text("webOrderLineItemId"),
       subscriptionGroupID: try payload.text("subscriptionGroupIdentifier").map { SubscriptionGroupID($0) },
-      purchaseDate: try payload.moment("purchaseDate"),
+      purchaseDate: purchaseDate,
       expiresDate: try payload.moment("expiresDate"),
       cancellationDate: revocationDate,
       cancellationReason: revocationReason,
@@ -63,6 +66,7 @@ package struct SignedTransaction: Hashable, Sendable {
       isTrial: isTrial,
       // As in verifyReceipt, a free trial is not also an introductory offer.
       isIntroductoryOffer: offerType == 1 && !isTrial,
+      isFirst: Purchase.isFirst(purchaseDate, originally: originalDate),
       appAccountToken: try payload.text("appAccountToken")?.lowercased(),
       reportedAt: signedDate,
       sale: Self.sale(payload, offerType: offerType, revocationType: revocationType))
@@ -72,7 +76,7 @@ package struct SignedTransaction: Hashable, Sendable {
     self.signedDate = signedDate
     productType = try payload.text("type")
     quantity = try payload.number("quantity")
-    originalPurchaseDate = try payload.moment("originalPurchaseDate")
+    originalPurchaseDate = originalDate
     self.offerType = offerType
     offerID = try payload.text("offerIdentifier")
     offerDiscountType = discountType

@@ -3,6 +3,7 @@ import JSON
 
 extension Purchase {
   private static let purchaseDateNames: AppleDateNames = "purchase_date"
+  private static let originalDateNames: AppleDateNames = "original_purchase_date"
   private static let expiryDateNames: AppleDateNames = "expires_date"
   private static let cancellationDateNames: AppleDateNames = "cancellation_date"
 
@@ -22,13 +23,16 @@ extension Purchase {
     // Only a refund has a reason: without its date the row would read as still running.
     if cancellationReason != nil, cancellationDate == nil { throw row.missing("cancellation_date") }
 
+    let purchaseDate = try row.date(Self.purchaseDateNames)
+    // Only the figures need it: no purchase is refused for it.
+    let originalDate = (try? row.date(Self.originalDateNames)) ?? nil
     self.init(
       productID: ProductID(product),
       transactionID: TransactionID(transactionID),
       originalTransactionID: OriginalTransactionID(originalID),
       webOrderLineItemID: try row.text("web_order_line_item_id"),
       subscriptionGroupID: try row.text("subscription_group_identifier").map { SubscriptionGroupID($0) },
-      purchaseDate: try row.date(Self.purchaseDateNames),
+      purchaseDate: purchaseDate,
       expiresDate: try row.date(Self.expiryDateNames),
       cancellationDate: cancellationDate,
       cancellationReason: cancellationReason,
@@ -37,6 +41,7 @@ extension Purchase {
       ownership: try row.text("in_app_ownership_type")?.uppercased() == "FAMILY_SHARED" ? .familyShared : .purchased,
       isTrial: try row.flag("is_trial_period") ?? false,
       isIntroductoryOffer: try row.flag("is_in_intro_offer_period") ?? false,
+      isFirst: Purchase.isFirst(purchaseDate, originally: originalDate),
       appAccountToken: try row.text("app_account_token")?.lowercased())
   }
 }

@@ -29,7 +29,7 @@ package struct KnownGrace: Hashable, Sendable {
   }
 
   /// The grace period of the period that ended then; `nil` if there was none.
-  func granted(after end: Date) -> KnownGrace? {
+  package func granted(after end: Date) -> KnownGrace? {
     let granted = KnownGrace(
       until: until.flatMap { end.isBefore($0) ? $0 : nil },
       runningAt: runningAt.flatMap { $0.isBefore(end) ? nil : $0 },
@@ -39,7 +39,7 @@ package struct KnownGrace: Hashable, Sendable {
 
   /// The end of the grace period after a period that ended then: until Apple says that it is over. Without a date it
   /// lasts a day after Apple's last report, and no longer than Apple's longest.
-  func lastEnd(after end: Date) -> Date? {
+  package func lastEnd(after end: Date) -> Date? {
     let named = until.map { min($0, overAt ?? $0) }
     guard let runningAt, overAt.map({ $0.isBefore(runningAt) }) ?? true else { return named }
     let undated = min(
@@ -50,7 +50,7 @@ package struct KnownGrace: Hashable, Sendable {
 
 extension SubscriptionEvidence {
   /// The known grace periods, from earlier reports and from the renewal infos at hand.
-  var knownGrace: KnownGrace? { KnownGrace.latest(grace, graceOfRenewals) }
+  package var knownGrace: KnownGrace? { KnownGrace.latest(grace, graceOfRenewals) }
 
   /// The grace periods in the renewal infos at hand.
   var graceOfRenewals: KnownGrace? { renewals.lazy.map(grace).reduce(nil) { KnownGrace.latest($0, $1) } }

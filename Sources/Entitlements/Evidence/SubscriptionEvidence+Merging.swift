@@ -1,4 +1,4 @@
-import struct FoundationEssentials.Date
+package import struct FoundationEssentials.Date
 
 /// The merging of reports on one subscription.
 ///
@@ -72,7 +72,7 @@ extension SubscriptionEvidence {
   }
 
   /// When Apple reported a row of this evidence.
-  func reportedAt(_ purchase: Purchase) -> Date {
+  package func reportedAt(_ purchase: Purchase) -> Date {
     coverage == .snapshot ? evidenceTime : purchase.reportedAt ?? evidenceTime
   }
 

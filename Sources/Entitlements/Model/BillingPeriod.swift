@@ -78,6 +78,17 @@ extension BillingPeriod {
       }
   }
 
+  /// The lengths that subscriptions of the App Store have.
+  private static let apples = [
+    BillingPeriod(count: 1, unit: .week), BillingPeriod(count: 1, unit: .month), BillingPeriod(count: 2, unit: .month),
+    BillingPeriod(count: 3, unit: .month), BillingPeriod(count: 6, unit: .month), BillingPeriod(count: 1, unit: .year),
+  ]
+
+  /// The seconds between an end and the nearest one that a period of Apple's has from a start.
+  package static func distance(of end: Date, from start: Date) -> Double {
+    apples.map { abs($0.end(from: start).timeIntervalSince(end)) }.min() ?? .infinity
+  }
+
   /// The length in days; that of months and years by their mean.
   package var days: Int {
     switch unit {

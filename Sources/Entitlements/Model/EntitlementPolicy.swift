@@ -14,7 +14,7 @@ package struct EntitlementPolicy: Hashable, Sendable {
   /// Apple's longest grace period.
   ///
   /// https://developer.apple.com/help/app-store-connect/manage-subscriptions/enable-billing-grace-period-for-auto-renewable-subscriptions
-  static let longestGrace: Duration = .seconds(28 * 86_400)
+  package static let longestGrace: Duration = .seconds(28 * 86_400)
   /// The longest period of Apple's own billing retries.
   package static let appleBillingRetryWindow: Duration = .seconds(60 * 86_400)
 

@@ -63,7 +63,7 @@ package struct Purchase: Hashable, Codable, Sendable {
     }
 
     /// Adds members from another report of the same transaction. A price belongs to its currency.
-    func completed(by other: Sale) -> Sale {
+    package func completed(by other: Sale) -> Sale {
       var sale = self
       if price == nil { (sale.price, sale.currency) = (other.price, other.currency) }
       sale.storefront = storefront ?? other.storefront
@@ -92,6 +92,8 @@ package struct Purchase: Hashable, Codable, Sendable {
   package var ownership: Ownership
   package var isTrial: Bool
   package var isIntroductoryOffer: Bool
+  /// Bought at the date of the original purchase: the first transaction of its subscription.
+  package var isFirst: Bool
   /// The account UUID that the app gave at the purchase, in lower case.
   package var appAccountToken: String?
   /// The report time of this row, in merged evidence; `nil` means the evidence time.
@@ -104,7 +106,7 @@ package struct Purchase: Hashable, Codable, Sendable {
   private enum CodingKeys: String, CodingKey {
     case productID, transactionID, originalTransactionID, webOrderLineItemID, subscriptionGroupID, purchaseDate,
       expiresDate, cancellationDate, cancellationReason, isUpgraded, ownership, isTrial, isIntroductoryOffer,
-      appAccountToken, sale, appVersion
+      isFirst, appAccountToken, sale, appVersion
     case reportedAt = "toldAt"
   }
 
@@ -113,7 +115,8 @@ package struct Purchase: Hashable, Codable, Sendable {
     webOrderLineItemID: String? = nil, subscriptionGroupID: SubscriptionGroupID? = nil, purchaseDate: Date? = nil,
     expiresDate: Date? = nil, cancellationDate: Date? = nil, cancellationReason: Int? = nil, isUpgraded: Bool = false,
     ownership: Ownership = .purchased, isTrial: Bool = false, isIntroductoryOffer: Bool = false,
-    appAccountToken: String? = nil, reportedAt: Date? = nil, sale: Sale? = nil, appVersion: String? = nil
+    isFirst: Bool = false, appAccountToken: String? = nil, reportedAt: Date? = nil, sale: Sale? = nil,
+    appVersion: String? = nil
   ) {
     self.productID = productID
     self.transactionID = transactionID
@@ -128,10 +131,17 @@ package struct Purchase: Hashable, Codable, Sendable {
     self.ownership = ownership
     self.isTrial = isTrial
     self.isIntroductoryOffer = isIntroductoryOffer
+    self.isFirst = isFirst
     self.appAccountToken = appAccountToken
     self.reportedAt = reportedAt
     self.sale = sale
     self.appVersion = appVersion
+  }
+
+  /// Whether a transaction of a date is the original one. Apple writes its two dates up to a few seconds apart.
+  package static func isFirst(_ date: Date?, originally: Date?) -> Bool {
+    guard let date, let originally else { return false }
+    return abs(date.timeIntervalSince(originally)) < 60
   }
 }
 

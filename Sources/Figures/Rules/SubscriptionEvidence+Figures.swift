@@ -6,8 +6,9 @@ extension SubscriptionEvidence {
   /// The counts of one subscription, by day, product and currency.
   ///
   /// Left out are the sandbox, family sharing, RevenueCat's promotions, purchases that Apple has not confirmed, and periods
-  /// that end where they begin. A period ends with its refund, and where the next one begins. A grace period extends the
-  /// last one, and so does `hold` where nobody was asked since. A day counts in UTC.
+  /// that end where they begin. A period ends with its refund, and where the next one begins. A grace period extends its
+  /// own, up to the late payment if there is one, and so does `hold` the last one where nobody was asked since. A day counts
+  /// in UTC.
   package func figures(_ terms: [ProductID: Plans.Terms]) -> [FigureKey: FigureCounts] {
     let bought = counted
     var tally = FigureTally()
@@ -47,15 +48,15 @@ extension SubscriptionEvidence {
   /// Whether the first transaction of the purchase is known.
   ///
   /// Apple signs single transactions, and the Server API answers the last one of a subscription: the first that is known may be
-  /// a renewal, for years after the start. A receipt lists its transactions from the first, and
-  /// other stores tell their events from the first.
+  /// a renewal, for years after the start, and so may a receipt of iOS 6's style. Other stores tell their events from the
+  /// first.
   package var isKnownFromStart: Bool {
-    guard !key.isOfAnotherStore, source != .verifyReceipt else { return true }
+    guard !key.isOfAnotherStore else { return true }
     let bought = counted
     guard let start = bought.compactMap(\.purchaseDate).min() else { return true }
     return bought.contains { purchase in
       purchase.purchaseDate == start
-        && (purchase.isTrial || purchase.isIntroductoryOffer
+        && (purchase.isTrial || purchase.isIntroductoryOffer || purchase.isFirst
           || purchase.transactionID.rawValue == key.originalTransactionID.rawValue)
     }
   }
@@ -75,10 +76,15 @@ extension SubscriptionEvidence {
     }
     for index in periods.indices.dropLast() {
       periods[index].end = min(periods[index].end, periods[index + 1].start)
+      if periods[index + 1].isLate(after: periods[index]) {
+        periods[index + 1].begin(with: periods[index].end)
+        if !periods[index].purchase.isTrial { periods[index].graceEnd = periods[index + 1].start }
+      }
     }
     if let last = periods.indices.last, periods[last].purchase.cancellationDate == nil, !periods[last].purchase.isTrial
     {
-      periods[last].graceEnd = renewals.compactMap(\.gracePeriodExpiresDate).max().flatMap {
+      periods[last].graceEnd = knownGrace?.granted(after: periods[last].end)?.lastEnd(after: periods[last].end).flatMap
+      {
         $0 > periods[last].end ? $0 : nil
       }
       let end = periods[last].graceEnd ?? periods[last].end
@@ -98,7 +104,7 @@ private struct FigurePeriod {
   var graceEnd: Date?
   var heldUntil: Date?
   /// The length that was bought, in days.
-  let days: Int
+  var days: Int
   /// Whether it was sold by the App Store at no offer.
   var isRegular: Bool {
     !purchase.isTrial && !purchase.isIntroductoryOffer && purchase.sale?.offerType == nil
@@ -110,7 +116,29 @@ private struct FigurePeriod {
     self.purchase = purchase
     self.start = start
     end = purchase.cancellationDate.map { max(start, min($0, expires)) } ?? expires
-    days = max(1, Int((expires.timeIntervalSince(start) / 86_400).rounded()))
+    days = Self.days(from: start, to: expires)
+  }
+
+  private static func days(from start: Date, to end: Date) -> Int {
+    max(1, Int((end.timeIntervalSince(start) / 86_400).rounded()))
+  }
+
+  /// Whether it was paid for in the grace period of the one before: it ends as if it had begun with the end of that. What is
+  /// bought after a gap has its whole length.
+  func isLate(after former: FigurePeriod) -> Bool {
+    guard isRegular, former.purchase.cancellationDate == nil, former.end < start,
+      start <= former.end.advanced(by: EntitlementPolicy.longestGrace), let expires = purchase.expiresDate
+    else { return false }
+    let distance = BillingPeriod.distance(of: expires, from: former.end)
+    return distance <= Self.tolerance && distance < BillingPeriod.distance(of: expires, from: start)
+  }
+
+  /// Apple counts months from the first one, so that those from the end of February are up to three days longer.
+  private static let tolerance = 3 * 86_400.0
+
+  /// Counts the length from an earlier day.
+  mutating func begin(with day: Date) {
+    if let expires = purchase.expiresDate { days = Self.days(from: day, to: expires) }
   }
 }
 

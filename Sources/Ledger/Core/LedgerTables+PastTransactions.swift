@@ -27,6 +27,17 @@ extension LedgerTables {
   }
 }
 
+extension Purchase {
+  /// Adds what another report of the same purchase says of its sale. A restored purchase without an end is as old as it was
+  /// first.
+  fileprivate func completed(by other: Purchase) -> Purchase {
+    var one = self
+    if let sale = other.sale { one.sale = one.sale?.completed(by: sale) ?? sale }
+    if expiresDate == nil { one.purchaseDate = [self, other].compactMap(\.purchaseDate).min() }
+    return one
+  }
+}
+
 extension SubscriptionEvidence {
   /// The transactions of some reports that this evidence leaves out; `nil` if there is none.
   func leftOut(of reports: [SubscriptionEvidence]) -> SubscriptionEvidence? {
@@ -37,15 +48,29 @@ extension SubscriptionEvidence {
       .reduce(nil) { $0?.merging($1) ?? $1 }
   }
 
-  /// The evidence with earlier transactions that the last answer left out, for the figures.
+  /// The evidence with earlier transactions that the last answer left out, for the figures: each once, as it was reported
+  /// last, with the price that any report told.
   func including(past: [Purchase]) -> SubscriptionEvidence {
-    let known = Set(purchases.map(\.transactionID))
-    // Equal on all devices, where verifyReceipt numbers a restored transaction anew:
-    // https://developer.apple.com/documentation/appstorereceipts/web_order_line_item_id
-    let orders = Set(purchases.compactMap(\.webOrderLineItemID))
+    guard purchases.count + past.count > 1 else { return self }
     var whole = self
-    whole.purchases += past.filter { one in
-      !known.contains(one.transactionID) && !(one.webOrderLineItemID.map(orders.contains) ?? false)
+    whole.purchases = []
+    var times: [Date] = []
+    var (transactions, items): ([TransactionID: Int], [String: Int]) = ([:], [:])
+    for (row, time) in purchases.map({ ($0, reportedAt($0)) }) + past.map({ ($0, Date.distantPast) }) {
+      // A restored transaction has a new ID. Its line item is the same on all devices, and what has no end was bought once:
+      // https://developer.apple.com/documentation/appstorereceipts/web_order_line_item_id
+      let item = row.expiresDate == nil ? "" : row.webOrderLineItemID.flatMap { $0.isEmpty ? nil : $0 }
+      let place = transactions[row.transactionID] ?? item.flatMap { items[$0] } ?? times.count
+      transactions[row.transactionID] = place
+      if let item { items[item] = place }
+      guard place < times.count else {
+        whole.purchases.append(row)
+        times.append(time)
+        continue
+      }
+      let (last, other) = times[place] < time ? (row, whole.purchases[place]) : (whole.purchases[place], row)
+      whole.purchases[place] = last.completed(by: other)
+      times[place] = max(times[place], time)
     }
     return whole
   }

@@ -17,7 +17,7 @@ extension StoredForm {
   ///     12 price   13 currency*   14 storefront*   15 offer type   16 offer period*   17 app version*
   ///     18 offer ID*   19 revocation percentage   (* a name)
   ///
-  /// Flags: 1 upgraded, 2 family-shared, 4 trial, 8 introductory offer.
+  /// Flags: 1 upgraded, 2 family-shared, 4 trial, 8 introductory offer, 16 first of the subscription.
   struct Rows {
     /// Present where earlier reports told of a grace period.
     struct Grace: Codable {
@@ -139,7 +139,7 @@ extension StoredForm {
       ends = try purchase.expiresDate.map(milliseconds)
       flags =
         (purchase.isUpgraded ? 1 : 0) | (purchase.ownership == .familyShared ? 2 : 0) | (purchase.isTrial ? 4 : 0)
-        | (purchase.isIntroductoryOffer ? 8 : 0)
+        | (purchase.isIntroductoryOffer ? 8 : 0) | (purchase.isFirst ? 16 : 0)
       group = purchase.subscriptionGroupID.map { place(of: $0.rawValue, in: &names) }
       order = purchase.webOrderLineItemID
       cancelled = try purchase.cancellationDate.map(milliseconds)
@@ -225,7 +225,7 @@ extension StoredForm {
         guard names.indices.contains(Int(place)) else { throw StoredTextReader.Unfamiliar() }
         return names[Int(place)]
       }
-      guard (0..<16).contains(flags) else { throw StoredTextReader.Unfamiliar() }
+      guard (0..<32).contains(flags) else { throw StoredTextReader.Unfamiliar() }
       return Purchase(
         productID: ProductID(try name(product)), transactionID: TransactionID(transaction),
         originalTransactionID: try original.map { place throws(StoredTextReader.Unfamiliar) in
@@ -238,7 +238,8 @@ extension StoredForm {
         purchaseDate: bought.map(date), expiresDate: ends.map(date), cancellationDate: cancelled.map(date),
         cancellationReason: reason.map(Int.init), isUpgraded: flags & 1 != 0,
         ownership: flags & 2 != 0 ? .familyShared : .purchased, isTrial: flags & 4 != 0,
-        isIntroductoryOffer: flags & 8 != 0, appAccountToken: try account.map(name), reportedAt: reported.map(date),
+        isIntroductoryOffer: flags & 8 != 0, isFirst: flags & 16 != 0,
+        appAccountToken: try account.map(name), reportedAt: reported.map(date),
         sale: try sale(name), appVersion: try appVersion.map(name))
     }
   }

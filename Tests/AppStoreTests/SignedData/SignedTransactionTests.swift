@@ -126,6 +126,15 @@ struct SignedTransactionTests {
     #expect(purchase.isIntroductoryOffer == isIntroductory)
   }
 
+  @Test func `a transaction of the original purchase's date is the first one`() throws {
+    for (original, isFirst) in [
+      (1_697_679_936_049 as Any, true), (1_697_679_935_000, true), (1_695_087_936_049, false), (NSNull(), false),
+    ] {
+      let purchase = try transaction(["purchaseDate": 1_697_679_936_049, "originalPurchaseDate": original]).purchase
+      #expect(purchase.isFirst == isFirst)
+    }
+  }
+
   @Test func `members that Apple adds are kept as they were sent`() throws {
     let transaction = try transaction([
       "type": "Rental", "inAppOwnershipType": "BORROWED", "transactionReason": "GIFT", "newMember": ["a": [1, 2]],

@@ -121,6 +121,13 @@ import Testing
       Spelling("an introductory offer", ["is_trial_period": #""false""#, "is_in_intro_offer_period": "1"]) {
         !$0.isTrial && $0.isIntroductoryOffer
       },
+      Spelling(
+        "the first purchase",
+        ["purchase_date_ms": #""1717977600000""#, "original_purchase_date_ms": #""1717977601000""#]
+      ) { $0.isFirst },
+      Spelling(
+        "a renewal", ["purchase_date_ms": #""1720569600000""#, "original_purchase_date_ms": #""1717977601000""#]
+      ) { !$0.isFirst },
       Spelling("family sharing", ["in_app_ownership_type": #""FAMILY_SHARED""#]) {
         $0.ownership == .familyShared
       },

@@ -26,8 +26,20 @@ struct EvidenceReporter {
   }
 
   var customer: MadeUpCustomer
+  /// The ID of the customer's first transaction.
+  var firstID = 1_000
+  /// The prices that Apple signs, in thousandths of a dollar. verifyReceipt has none.
+  var prices: [Product: Int64] = [:]
+  /// verifyReceipt has the transactions of a device to which they were restored, each with an ID of its own.
+  var isRestored = false
 
-  static func transactionID(_ slot: Int, _ number: Int) -> String { String(1_000 + slot * 200 + number) }
+  private func transactionID(_ slot: Int, _ number: Int) -> String { String(firstID + slot * 200 + number) }
+
+  /// The transactions of a subscription are numbered from its first.
+  private func originalID(_ slot: Int) -> OriginalTransactionID {
+    let first = customer.timeline.subscriptions.first { $0.slot == slot }?.firstNumber ?? 0
+    return OriginalTransactionID(transactionID(slot, first))
+  }
 
   func snapshot(_ answer: Answer, at now: Timestamp) -> Report {
     let state = customer.state(at: now)
@@ -47,8 +59,14 @@ struct EvidenceReporter {
   func transaction(at now: Timestamp, _ chance: inout SeededRandom) -> Report? {
     let state = customer.state(at: now)
     guard !state.rows.isEmpty else { return nil }
-    let row = chance.pick(Array(state.rows.suffix(4)))
-    return Report(at: now, evidence: part(row, nil, state, at: now), name: "transaction \(row.slot)/\(row.number)")
+    return transaction(chance.pick(Array(state.rows.suffix(4))), at: now)
+  }
+
+  /// A transaction as it is signed then.
+  func transaction(_ row: CustomerState.Row, at now: Timestamp) -> Report {
+    Report(
+      at: now, evidence: part(row, nil, customer.state(at: now), at: now),
+      name: "transaction \(row.slot)/\(row.number)")
   }
 
   func notifications(through now: Timestamp) -> [Report] {
@@ -77,15 +95,26 @@ struct EvidenceReporter {
   }
 
   private func purchase(_ row: CustomerState.Row, reportedAt: Timestamp?) -> Purchase {
-    let id = Self.transactionID(row.slot, row.number)
+    let id = transactionID(row.slot, row.number)
+    let isSigned = reportedAt != nil
     return Purchase(
-      productID: ProductID(row.product.id), transactionID: TransactionID(id),
-      originalTransactionID: OriginalTransactionID(Self.transactionID(row.slot, 0)),
+      productID: ProductID(row.product.id), transactionID: TransactionID(isRestored && !isSigned ? "9\(id)" : id),
+      originalTransactionID: originalID(row.slot),
       webOrderLineItemID: row.product.isSubscription ? "period-\(id)" : nil,
       subscriptionGroupID: row.group.map { SubscriptionGroupID($0) }, purchaseDate: row.purchasedAt.date,
       expiresDate: row.expiresAt?.date, cancellationDate: row.cancelledAt?.date,
       cancellationReason: row.cancelledAt.map { _ in row.cancellationReason }, isUpgraded: row.isUpgraded,
-      ownership: row.isFamilyShared ? .familyShared : .purchased, isTrial: row.isTrial, reportedAt: reportedAt?.date)
+      ownership: row.isFamilyShared ? .familyShared : .purchased, isTrial: row.isTrial,
+      isFirst: row.purchasedAt == row.originallyPurchasedAt, reportedAt: reportedAt?.date,
+      sale: isSigned ? sale(of: row) : nil)
+  }
+
+  private func sale(of row: CustomerState.Row) -> Purchase.Sale? {
+    prices[row.product].flatMap {
+      .init(
+        price: row.isTrial ? 0 : $0, currency: "USD",
+        revocationPercentage: row.cancelledAt == nil ? nil : row.cancellationPercentage.map(Int64.init))
+    }
   }
 
   /// What is signed says more of a renewal than verifyReceipt does.
@@ -95,7 +124,7 @@ struct EvidenceReporter {
     let isSigned = signedAt != nil
     let end = state.rows.last { $0.slot == renewal.slot }?.expiresAt?.date
     return RenewalInfo(
-      originalTransactionID: OriginalTransactionID(Self.transactionID(renewal.slot, 0)),
+      originalTransactionID: originalID(renewal.slot),
       productID: ProductID(renewal.product.id), autoRenewProductID: ProductID(renewal.nextProduct.id),
       autoRenews: renewal.isOn, expirationIntent: renewal.intent,
       isInBillingRetry: isSigned || renewal.intent != nil ? renewal.isInRetry : nil,
