@@ -21,7 +21,7 @@ import Testing
   }
 
   private static func count(_ ledger: Ledger) async throws {
-    while try await ledger.run(CountPurchases([:], limit: 3)) > 0 {}
+    while try await ledger.countPurchases([:], limit: 3) > 0 {}
     while try await ledger.countExposures([:], limit: 3) > 0 {}
   }
 
@@ -230,7 +230,7 @@ import Testing
       case 9: try await beginTrial()
       case 10: try await join()
       default:
-        _ = try await ledger.run(CountPurchases([:], limit: Int.random(in: 1...3, using: &random)))
+        _ = try await ledger.countPurchases([:], limit: Int.random(in: 1...3, using: &random))
         _ = try await ledger.countExposures([:], limit: Int.random(in: 1...3, using: &random))
       }
     }

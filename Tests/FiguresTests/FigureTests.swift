@@ -100,6 +100,8 @@ import Testing
     #expect(recurring([Self.period(0, 31), Self.period(46, 53)], on: 46) == 39_960)
     // A year that is billed by the month.
     #expect(recurring([Self.period(0, 31)], year) == 9_990)
+    // A year that was billed by the month, and then is paid for at once.
+    #expect(recurring([Self.period(0, 31), Self.period(31, 396)], on: 31) == 830)
     // A quarter that is paid for at once, as an offer.
     var offer = Self.period(0, 90)
     offer.isIntroductoryOffer = true

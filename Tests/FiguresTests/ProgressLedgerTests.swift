@@ -29,7 +29,7 @@ import Testing
 
   private static func report(_ ledger: Ledger, days: Int = 40) async throws -> FigureReport {
     while try await ledger.countLimits([children], limit: 1) > 0 {}
-    while try await ledger.run(CountPurchases([:], limit: 50)) > 0 {}
+    while try await ledger.countPurchases([:], limit: 50) > 0 {}
     return try await ledger.readLong(ReadFigures(over: FigureSpan(days: day..<day + days, grain: .day)))
   }
 

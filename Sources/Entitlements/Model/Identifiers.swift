@@ -36,7 +36,7 @@ extension OriginalTransactionID {
   package var isOfAnotherStore: Bool { rawValue.utf8.contains(UInt8(ascii: ":")) }
 
   /// The other store, in RevenueCat's word: `play_store`. `nil` for Apple's.
-  package var store: String? { rawValue.firstIndex(of: ":").map { String(rawValue[..<$0]) } }
+  package var store: String? { rawValue.utf8.firstIndex(of: UInt8(ascii: ":")).map { String(rawValue[..<$0]) } }
 }
 
 /// Apple's ID of a subscription group (`subscription_group_identifier`).

@@ -45,9 +45,7 @@ package struct FigureCounter: Service {
 
   /// - Returns: the number of purchases.
   func count() async -> Int {
-    await attempt { () async throws(LedgerError) in
-      try await ledger.run(CountPurchases(terms, limit: Self.batch))
-    } ?? 0
+    await attempt { () async throws(LedgerError) in try await ledger.countPurchases(terms, limit: Self.batch) } ?? 0
   }
 
   /// - Returns: the number of users.

@@ -2,21 +2,18 @@ internal import Access
 internal import Entitlements
 internal import Ledger
 
-/// Begins a recount of every purchase, unless the last one began with these prices. Other rules begin from nothing.
+/// Begins a recount of every purchase, unless the last one began with these prices and rules.
 struct BeginRecount: LedgerOperation {
   let prices: PriceText
 
   func run(_ tables: LedgerTables) throws {
     let isByTheseRules = try tables.memo(LedgerTables.rulesMemo) == LedgerTables.rules
     guard try !isByTheseRules || tables.memo(LedgerTables.pricesMemo) != prices.text else { return }
-    let isFromNothing = try !isByTheseRules || tables.recount()?.isFromNothing == true
-    if isFromNothing {
-      try tables.execute("DELETE FROM figure")
-      try tables.execute("DELETE FROM figure_cohort")
+    if !isByTheseRules {
       try tables.addUpMonths()
       try tables.addUpVariants()
     }
-    try tables.keep(Recount(after: .min, isFromNothing: isFromNothing))
+    try tables.keep(.purchases(after: .min))
     try tables.keepMemo(LedgerTables.pricesMemo, prices.text)
     try tables.keepMemo(LedgerTables.rulesMemo, LedgerTables.rules)
   }
@@ -35,13 +32,142 @@ struct PriceText: Sendable {
   }
 }
 
-/// The place of a recount that is under way. Nothing is counted until its last page is marked: the sums may be empty
-/// already, and the former counts of later pages would be subtracted from them.
-struct Recount: Hashable {
-  /// The ID of the last purchase that was marked.
-  var after: Int64
-  /// Whether the former counts of purchases are forgotten.
-  var isFromNothing: Bool
+/// A recount that is under way. Nothing else is counted until it is over: it makes the sums anew from the counts of purchases,
+/// which are as they were read until then. What changed meanwhile is counted afterwards.
+///
+///     counts of purchases    a page at a time is read and counted beside the writer, which writes what differs
+///     sums                   are added up beside the writer, which writes what differs, a few rows at a time
+///
+/// Both continue after a restart, the sums from their beginning: each row is set, not changed, so that it may be written twice.
+enum Recount: Hashable {
+  /// After the last purchase that was counted.
+  case purchases(after: Int64)
+  case sums
+}
+
+/// Reads the recount that is under way.
+struct ReadRecount: LedgerOperation {
+  func run(_ tables: LedgerTables) throws -> Recount? { try tables.recount() }
+}
+
+/// Some purchases as they are to be counted, where that differs from how they were.
+struct RecountPage: Sendable {
+  struct Row: Sendable {
+    let id: Int64
+    /// `nil`: as before.
+    var text: String?
+    /// The owner, if that changes what is counted of users.
+    var owner: UserID?
+    var progress: UserProgress?
+    /// No purchase has the ID any more.
+    var isGone = false
+  }
+
+  let after: Int64
+  var rows: [Row] = []
+  var periods: [ProductID: BillingPeriod] = [:]
+  /// The last of the page; `nil`: there are no more.
+  var end: Int64?
+}
+
+/// Counts the next purchases of a recount.
+struct ReadRecountPage: LedgerOperation {
+  let after: Int64
+  let terms: [ProductID: Plans.Terms]
+  let limit: Int
+
+  func run(_ tables: LedgerTables) throws -> RecountPage {
+    let ids = try tables.countedIDs(after: after, limit: limit)
+    var page = RecountPage(
+      after: after, end: ids.last ?? (after < LedgerTables.lastTrial ? LedgerTables.lastTrial : nil))
+    var former = try tables.counts(after: after, through: page.end ?? .max)
+    for id in ids {
+      let counted = try tables.counted(id, terms)
+      for (product, period) in counted?.periods ?? [] { page.periods[product] = period }
+      let text = StoredFigures.text(counted?.figures ?? [:])
+      var row = RecountPage.Row(id: id, text: former.removeValue(forKey: id) == text ? nil : text)
+      if let owner = counted?.owner {
+        row.progress = try tables.progress(of: owner, by: counted)
+        if try row.progress != nil || tables.hasExposures(owner) { row.owner = owner }
+      }
+      page.rows.append(row)
+    }
+    page.rows += former.keys.map { RecountPage.Row(id: $0, isGone: true) }
+    page.rows.sort { $0.id < $1.id }
+    return page
+  }
+}
+
+/// Writes what differs in a page of a recount, as much as it can in some time.
+///
+/// The outcome is the recount's place; `nil` where it is at another page.
+struct KeepRecountPage: LedgerOperation {
+  let page: RecountPage
+  let prices: PriceText
+  let time: Duration
+
+  func run(_ tables: LedgerTables) throws -> Recount? {
+    guard try tables.areFigures(by: prices), try tables.take(.purchases),
+      try tables.recount() == .purchases(after: page.after)
+    else { return nil }
+    let start = ContinuousClock.now
+    for (product, period) in page.periods { try tables.keep(period.text, of: product) }
+    for row in page.rows {
+      if row.isGone { try tables.forgetCounts(of: row.id) }
+      if let text = row.text { try tables.keepCounts(text, of: row.id) }
+      if let owner = row.owner { try tables.noteExposures(of: owner.key) }
+      if let owner = row.owner, let progress = row.progress { try tables.record(progress, of: owner) }
+      if ContinuousClock.now - start >= time, row.id != page.end {
+        return try tables.keep(.purchases(after: row.id))
+      }
+    }
+    return try tables.keep(page.end.map { .purchases(after: $0) } ?? .sums)
+  }
+}
+
+/// Reads the sums of some purchases' counts.
+struct ReadCountSums: LedgerOperation {
+  let after: Int64
+  let limit: Int
+
+  func run(_ tables: LedgerTables) throws -> (sums: CountSums, last: Int64?) {
+    let rows = try tables.all(
+      "SELECT purchase_id, counts FROM counted_purchase WHERE purchase_id > ? ORDER BY purchase_id LIMIT ?", after,
+      limit,
+      as: (Int64, String).self)
+    var sums = CountSums()
+    for (_, text) in rows { try sums.add(StoredFigures.counts(text)) }
+    return (sums, rows.last?.0)
+  }
+}
+
+/// Reads the rows by which the sums have to be replaced.
+struct ReadSumRows: LedgerOperation {
+  let sums: CountSums
+
+  func run(_ tables: LedgerTables) throws -> [SumRow] { try tables.rows(differingFrom: sums) }
+}
+
+/// Sets sums, as many as it can in some time; with the last ones the recount is over.
+///
+/// The outcome is the number of rows; `nil` where the recount is over, or another one began.
+struct KeepSums: LedgerOperation {
+  let rows: ArraySlice<SumRow>
+  let prices: PriceText
+  let time: Duration
+
+  func run(_ tables: LedgerTables) throws -> Int? {
+    guard try tables.areFigures(by: prices), try tables.take(.purchases), try tables.recount() == .sums else {
+      return nil
+    }
+    let start = ContinuousClock.now
+    for (place, row) in rows.enumerated() {
+      try tables.set(row)
+      if ContinuousClock.now - start >= time, place + 1 < rows.count { return place + 1 }
+    }
+    try tables.keep(nil)
+    return rows.count
+  }
 }
 
 extension LedgerTables {
@@ -53,37 +179,50 @@ extension LedgerTables {
   fileprivate static let rules = "1"
 
   func recount() throws -> Recount? {
-    guard let words = try memo(Self.recountMemo)?.split(separator: " "), words.count == 2, let after = Int64(words[1])
-    else { return nil }
-    return Recount(after: after, isFromNothing: words[0] == "all")
+    guard let text = try memo(Self.recountMemo) else { return nil }
+    return Int64(text).map { .purchases(after: $0) } ?? .sums
   }
 
-  fileprivate func keep(_ recount: Recount?) throws {
-    try keepMemo(Self.recountMemo, recount.map { "\($0.isFromNothing ? "all" : "prices") \($0.after)" })
+  @discardableResult
+  fileprivate func keep(_ recount: Recount?) throws -> Recount? {
+    let text: String? =
+      switch recount {
+      case .purchases(let after): "\(after)"
+      case .sums: "sums"
+      case nil: nil
+      }
+    try keepMemo(Self.recountMemo, text)
+    return recount
   }
 
-  /// Marks the next page of a recount: the app's own trials, then the purchases. Records mark their own meanwhile.
-  func mark(_ recount: Recount, page: Int) throws {
-    let isAtTrials = recount.after < Self.lastTrial
-    let place = isAtTrials ? Self.trialPlace : 0
-    let ids =
-      isAtTrials ? "SELECT id FROM trial" : "SELECT id FROM purchase UNION ALL SELECT id FROM revenuecat_purchase"
-    let after = max(recount.after, Self.trialPlace) - place
-    let last = try first(
-      SQL("SELECT max(id) FROM (SELECT id FROM (\(ids)) AS one WHERE id > ? ORDER BY id LIMIT ?) AS page"), after, page,
-      as: Int64?.self)
-    let end = last.flatMap(\.self).map { $0 + place } ?? (isAtTrials ? Self.lastTrial : nil)
-    if recount.isFromNothing {
-      try execute("DELETE FROM counted_purchase WHERE purchase_id > ? AND purchase_id <= ?", recount.after, end ?? .max)
-    }
-    guard let end else { return try keep(nil) }
-    try execute(
-      SQL(
+  /// The app's own trials, then the purchases.
+  fileprivate func countedIDs(after: Int64, limit: Int) throws -> [Int64] {
+    guard after < Self.lastTrial else {
+      return try all(
         """
-        INSERT INTO figure_due (purchase_id, changes) SELECT id + (\(place)), 1 FROM (\(ids)) AS one WHERE id > ? AND id <= ?
-        ON CONFLICT DO NOTHING
-        """), after, end - place)
-    try keep(Recount(after: end, isFromNothing: recount.isFromNothing))
+        SELECT id FROM (SELECT id FROM purchase UNION ALL SELECT id FROM revenuecat_purchase) AS one
+        WHERE id > ? ORDER BY id LIMIT ?
+        """, after, limit, as: Int64.self)
+    }
+    return try all(
+      "SELECT id FROM trial WHERE id > ? ORDER BY id LIMIT ?", max(after, Self.trialPlace) - Self.trialPlace, limit,
+      as: Int64.self
+    ).map { $0 + Self.trialPlace }
+  }
+
+  fileprivate func counts(after: Int64, through end: Int64) throws -> [Int64: String] {
+    let rows = try all(
+      "SELECT purchase_id, counts FROM counted_purchase WHERE purchase_id > ? AND purchase_id <= ?", after, end,
+      as: (Int64, String).self)
+    return Dictionary(rows) { one, _ in one }
+  }
+
+  fileprivate func hasExposures(_ user: UserID) throws -> Bool {
+    try exists("SELECT 1 FROM exposure WHERE user_id = ? LIMIT 1", user.key)
+  }
+
+  fileprivate func forgetCounts(of purchase: Int64) throws {
+    try execute("DELETE FROM counted_purchase WHERE purchase_id = ?", purchase)
   }
 
   /// Whether purchases are counted with these prices and by these rules: no replica with others began later.

@@ -41,7 +41,7 @@ extension LedgerTables {
     return Dictionary(rows) { one, _ in one }
   }
 
-  private static func figures(_ row: SQLRow) throws -> (FigureKey, FigureCounts) {
+  static func figures(_ row: SQLRow) throws -> (FigureKey, FigureCounts) {
     (FigureKey(day: try row.get(0), product: try row.get(1), currency: try row.get(2)), try row.get(3))
   }
 }

@@ -106,10 +106,7 @@ private struct FigurePeriod {
   /// The length that was bought, in days.
   var days: Int
   /// Whether it was sold by the App Store at no offer.
-  var isRegular: Bool {
-    !purchase.isTrial && !purchase.isIntroductoryOffer && purchase.sale?.offerType == nil
-      && purchase.originalTransactionID.store == nil
-  }
+  let isRegular: Bool
 
   init?(_ purchase: Purchase) {
     guard let start = purchase.purchaseDate, let expires = purchase.expiresDate, start < expires else { return nil }
@@ -117,6 +114,9 @@ private struct FigurePeriod {
     self.start = start
     end = purchase.cancellationDate.map { max(start, min($0, expires)) } ?? expires
     days = Self.days(from: start, to: expires)
+    isRegular =
+      !purchase.isTrial && !purchase.isIntroductoryOffer && purchase.sale?.offerType == nil
+      && !purchase.originalTransactionID.isOfAnotherStore
   }
 
   private static func days(from start: Date, to end: Date) -> Int {
@@ -223,6 +223,11 @@ private struct FigureTally {
     _ periods: [FigurePeriod], _ terms: [ProductID: Plans.Terms], isWhole: Bool, isPending: Bool,
     at evaluatedAt: Date
   ) {
+    /// The days of each product's shortest period.
+    var shortest: [ProductID: Int] = [:]
+    for period in periods where period.isRegular {
+      shortest[period.purchase.productID] = min(shortest[period.purchase.productID] ?? .max, period.days)
+    }
     /// The paid period before, and the day on which it ends.
     var former: (period: FigurePeriod, money: Money, end: Int)?
     for (index, period) in periods.enumerated() {
@@ -240,7 +245,8 @@ private struct FigureTally {
         }
         continue
       }
-      let monthly = money.monthly(length(of: period, among: periods, terms[purchase.productID]?.period))
+      let monthly = money.monthly(
+        length(of: period, shortest[purchase.productID], terms[purchase.productID]?.period))
       level(.active, from: start, to: end, purchase, money)
       level(.mrr, monthly, from: start, to: end, purchase, money)
       if let graceEnd = period.graceEnd {
@@ -264,15 +270,13 @@ private struct FigureTally {
   /// of Apple's lengthens them.
   ///
   /// It is the catalog's, unless less than half of it was paid for: a yearly subscription that is billed by the month. Else it
-  /// is the shortest of the product's periods without an offer, each as the length of Apple's that comes nearest; an offer
-  /// and another store have the length of their dates.
-  private func length(
-    of period: FigurePeriod, among periods: [FigurePeriod], _ regular: BillingPeriod?
-  ) -> BillingPeriod {
-    guard period.isRegular else { return BillingPeriod(days: period.days) }
+  /// is the shortest of the product's periods without an offer, as the length of Apple's that comes nearest, but for a whole
+  /// year, which may follow months of the same product; an offer and another store have the length of their dates.
+  private func length(of period: FigurePeriod, _ shortest: Int?, _ regular: BillingPeriod?) -> BillingPeriod {
+    let dates = BillingPeriod(days: period.days)
+    guard period.isRegular else { return dates }
     if let regular, period.days * 2 >= regular.days { return regular }
-    let same = periods.lazy.filter { $0.isRegular && $0.purchase.productID == period.purchase.productID }
-    return BillingPeriod(ofApples: same.map(\.days).min() ?? period.days)
+    return dates.unit == .year ? dates : BillingPeriod(ofApples: shortest ?? period.days)
   }
 
   private mutating func level(

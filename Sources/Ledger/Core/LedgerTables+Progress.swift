@@ -33,7 +33,7 @@ extension LedgerTables {
     }
   }
 
-  func progress(ofKey key: String) throws -> UserProgress? {
+  package func progress(ofKey key: String) throws -> UserProgress? {
     try first(
       "SELECT seen, viewed, paid FROM user_progress WHERE user_id = ?", key, into: UserProgress.init(seen:viewed:paid:))
   }

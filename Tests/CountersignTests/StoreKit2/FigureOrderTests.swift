@@ -151,14 +151,14 @@ import Testing
         for arrival in arrivals {
           arrived += 1
           try await Self.record(arrival, user, arrived, in: ledger)
-          if arrived.isMultiple(of: 40) { _ = try await ledger.run(CountPurchases(first, limit: 30)) }
+          if arrived.isMultiple(of: 40) { _ = try await ledger.countPurchases(first, limit: 30) }
         }
         onlooker.look(
           at: reporter.customer, Self.prices, until: Self.horizon, seesParts: order != .catalog || !reporter.isRestored,
           seenAt: arrivals.first { !$0.isNotification && !$0.report.evidence.isEmpty }?.at)
       }
       if order == .catalog { try await ledger.beginFigures(terms) }
-      while try await ledger.run(CountPurchases(terms, limit: 100)) > 0 {}
+      while try await ledger.countPurchases(terms, limit: 100) > 0 {}
       let report = try await ledger.readLong(ReadFigures(over: FigureSpan(days: Self.days, grain: .day)))
       #expect(report.series.pending == 0)
       #expect(onlooker.transactions >= Self.population.count * 2)
