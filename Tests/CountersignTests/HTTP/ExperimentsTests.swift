@@ -134,7 +134,7 @@ import TestSupport
       ) { service async throws in
         // Before the purchase, and after it.
         for (number, (user, scenario, exposedAt)) in [
-          ("anna", Scenario.renewing, "2024-04-01T00:00:00Z"), ("ben", .renewing, "2024-06-15T11:00:00Z"),
+          ("anna", Scenario.subscriber, "2024-04-01T00:00:00Z"), ("ben", .renewing, "2024-06-15T11:00:00Z"),
           ("cleo", .trial, "2024-04-01T00:00:00Z"),
         ].enumerated() {
           #expect(try await report(service, user, "control", at: exposedAt).status == 200)
@@ -175,7 +175,7 @@ import TestSupport
           #expect(try await service.send(.post, "/v1/events", body: body).status == 200)
         }
         for user in 0..<45 {
-          let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(user + 1)).receiptData
+          let receipt = try store.simulator.issueReceipt(.subscriber, subscriber: Int64(user + 1)).receiptData
           _ = try await service.validate(receipt, user: "family-\(user)")
           guard user == 8 else { continue }
           try await eventually { try await experiments(service).experiments.first?.variants.last?.paid == 9 }
