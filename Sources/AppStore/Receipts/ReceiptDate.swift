@@ -1,12 +1,12 @@
 import Entitlements
 
-import struct FoundationEssentials.Date
+package import struct FoundationEssentials.Date
 
-/// The text forms of a moment in receipts and answers, read strictly, without a time zone data base or a locale.
-enum ReceiptDate {
+/// The text forms of a moment in receipts, answers and requests, read strictly, without a time zone data base or a locale.
+package enum ReceiptDate {
   /// RFC 3339 as in app receipts: `2023-02-22T14:30:15Z`, with a fraction, or with an offset (`+01:00`; Xcode writes
   /// `+0100`).
-  static func parse(rfc3339 text: ArraySlice<UInt8>) -> Date? {
+  package static func parse(rfc3339 text: ArraySlice<UInt8>) -> Date? {
     var scanner = Scanner(text)
     guard let day = scanner.day(), scanner.skip(UInt8(ascii: "T")), let time = scanner.time() else { return nil }
     var fraction = 0.0

@@ -1,3 +1,4 @@
+import AppStore
 import FoundationEssentials
 
 /// A customer as another service knows them: one line of a file to import.
@@ -124,8 +125,7 @@ struct ImportedLine: Hashable, Sendable {
   }
 
   static func date(_ text: String) -> Date? {
-    (try? Date.ISO8601FormatStyle(includingFractionalSeconds: true).parse(text))
-      ?? (try? Date.ISO8601FormatStyle().parse(text))
+    ReceiptDate.parse(rfc3339: Array(text.utf8)[...])
   }
 
   private struct Subscriber: Decodable {
