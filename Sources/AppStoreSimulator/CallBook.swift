@@ -46,7 +46,7 @@ final class CallBook: Sendable {
   /// Consumption information about a transaction.
   struct Consumption: Hashable, Sendable {
     var at: Timestamp
-    /// As it was sent.
+    /// The JSON that was sent.
     var body: String
   }
 

@@ -155,7 +155,7 @@ struct ControlListener: Sendable {
     var appAccountToken: String?
     var late: String?
     var age: String?
-    /// Of a transaction alone.
+    /// The offer of a purchase that is posted as a transaction.
     var promotionalOffer: SignedOffer?
 
     enum CodingKeys: String, CodingKey {

@@ -206,7 +206,7 @@ final class RunningSimulator: Sendable {
   ///   - appAccountToken: the account UUID that the app gives its purchases.
   ///   - renewalsLateBy: how late the store shows renewals; nil for the scenario's own.
   ///   - age: how long before now it was signed.
-  ///   - offer: with which the newest transaction is bought.
+  ///   - offer: the offer by which the newest transaction is bought.
   func issueTransaction(
     _ scenario: Scenario = .renewing, trouble: Trouble? = nil, environment: StoreEnvironment = .production,
     subscriber: Int64 = 1, bundleID: String = Product.defaultBundleID, appAccountToken: UUID? = nil,

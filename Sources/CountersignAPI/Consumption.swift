@@ -67,7 +67,7 @@ public struct ConsumptionResponse: Codable, Hashable, Sendable {
   }
 
   public var transactionID: String
-  /// As it was put; `nil` before.
+  /// The last body that was put; `nil` before.
   @Nullable public var said: ConsumptionBody?
   /// `nil` where Apple has not asked.
   @Nullable public var request: Request?

@@ -104,7 +104,7 @@ public struct OffersResponse: Codable, Hashable, Sendable {
   public var promotional: [Promotional]
   /// The products for which the catalog decides.
   public var introductory: [Introductory]
-  /// What Apple lets the customer have, the best first.
+  /// The win-back offers that Apple grants the customer, the best first.
   public var winBack: [WinBack]
 
   public init(promotional: [Promotional], introductory: [Introductory], winBack: [WinBack]) {

@@ -269,7 +269,7 @@ export interface Offers {
   readonly promotional: ReadonlyArray<{ readonly product_id: string; readonly offer_id: string }>;
   /** The products for which the service's catalog decides. */
   readonly introductory: ReadonlyArray<{ readonly product_id: string; readonly allowed: boolean }>;
-  /** What Apple lets the customer have, the best first. */
+  /** The win-back offers that Apple grants the customer, the best first. */
   readonly win_back: ReadonlyArray<{
     readonly offer_id: string; readonly product_id: string | null; readonly original_transaction_id: string; readonly environment: string;
   }>;

@@ -47,7 +47,7 @@ package struct SignedRenewalInfo: Hashable, Sendable {
   /// The most offers that are kept, and the bytes of the longest ID.
   private static let (mostOffers, longestOffer) = (20, 64)
 
-  /// What is unreadable, or too long, is left out: no verdict hangs on it.
+  /// Unreadable and too long IDs are left out: no verdict depends on them.
   private static func winBackOfferIDs(_ payload: JSONValue) -> [String]? {
     let ids = payload["eligibleWinBackOfferIds"]?.elements.compactMap { element -> String? in
       guard case .string(let id) = element.kind, (1...longestOffer).contains(id.utf8.count) else { return nil }

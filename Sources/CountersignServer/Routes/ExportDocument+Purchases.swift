@@ -22,7 +22,7 @@ extension ExportDocument {
       @Nullable var price: Int64?
       @Nullable var currency: String?
       @Nullable var storefront: String?
-      /// What was said of it for a refund, and Apple's request.
+      /// Its consumption information for Apple's decision on a refund, and Apple's request.
       @Nullable var consumption: ConsumptionResponse?
 
       init(_ purchase: Purchase, _ consumption: ConsumptionResponse?) {

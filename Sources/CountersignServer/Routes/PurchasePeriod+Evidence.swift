@@ -7,7 +7,7 @@ extension PurchasePeriod {
   /// A customer who buys weekly for four years has no more; Apple reports the newest of each subscription only.
   static let limit = 200
 
-  /// The one that ends last first. The app itself, which every customer has, is among them where it gives a tier.
+  /// All periods, the latest end first. The app itself, which every customer has, is among them where it gives a tier.
   static func all(of evidence: [SubscriptionEvidence], rules: EntitlementRules) -> [PurchasePeriod] {
     let catalog = rules.catalog
     let nonRenewing = NonRenewingPeriods(of: evidence, catalog: catalog)

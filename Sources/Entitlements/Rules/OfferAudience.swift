@@ -1,6 +1,6 @@
 package import struct FoundationEssentials.Date
 
-/// Users, as the catalog tells them apart for offers, by what they have bought: what was given does not count.
+/// Users, as the catalog tells them apart for offers, by their purchases: grants and trials do not count.
 package enum OfferAudience: Hashable, Sendable {
   /// Nothing was ever bought that gives a tier.
   case never

@@ -71,7 +71,7 @@ package struct CountPurchases: LedgerOperation {
 /// A purchase, or a trial of the app's own, as it is counted.
 struct CountedPurchase {
   var figures: [FigureKey: FigureCounts]
-  /// Of a purchase.
+  /// The user who has the purchase; `nil` for an app's own trial.
   var owner: UserID?
   var periods: [(product: ProductID, period: BillingPeriod)] = []
   /// Whether the first transaction is known, or nothing of the purchase counts for its owner.

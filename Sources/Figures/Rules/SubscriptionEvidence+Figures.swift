@@ -123,8 +123,8 @@ private struct FigurePeriod {
     max(1, Int((end.timeIntervalSince(start) / 86_400).rounded()))
   }
 
-  /// Whether it was paid for in the grace period of the one before: it ends as if it had begun with the end of that. What is
-  /// bought after a gap has its whole length.
+  /// Whether it was paid for in the grace period of the one before: it ends as if it had begun with the end of that. A period
+  /// that is bought after a gap has its whole length.
   func isLate(after former: FigurePeriod) -> Bool {
     guard isRegular, former.purchase.cancellationDate == nil, former.end < start,
       start <= former.end.advanced(by: EntitlementPolicy.longestGrace), let expires = purchase.expiresDate

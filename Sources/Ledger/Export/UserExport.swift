@@ -56,7 +56,7 @@ package struct ExportedPurchase: Sendable {
   /// The events that RevenueCat reported of a purchase at another store.
   package var events: [StoreEvent] = []
   package var notifications: [NotificationLine]
-  /// What was said of its transactions for refunds, and Apple's requests.
+  /// The consumption information about its transactions, and Apple's requests.
   package var consumption: [TransactionID: ConsumptionRecord] = [:]
 
   /// A receipt or a signed transaction. Several purchases may have the same.

@@ -28,7 +28,7 @@ package struct NotificationEntry: Sendable {
   package var nextCheck: NextCheck
   /// What it says, for an event of its own; `nil` for one that the service acts on.
   package var notice: StoreNotice?
-  /// What Apple asks with it.
+  /// Apple's request in a `CONSUMPTION_REQUEST`.
   package var consumption: ConsumptionRequest?
   /// Whether it is forwarded as it came.
   package var isForwarded = false

@@ -178,8 +178,8 @@ package struct NotificationReceiver: Sendable {
     return entry
   }
 
-  /// What Apple asks for a decision on a refund. It counts the time for the answer from the arrival, which of one out of its
-  /// history is not known.
+  /// Apple's request for consumption information. The twelve hours begin with the arrival; of a missed one, whose arrival
+  /// is not known, with the signature.
   private func consumption(of verified: VerifiedNotification, isMissed: Bool, at now: Date) -> ConsumptionRequest? {
     guard verified.notification.type == "CONSUMPTION_REQUEST", gateway.serverAPI != nil,
       let transaction = verified.transaction?.transaction, let environment = verified.environment

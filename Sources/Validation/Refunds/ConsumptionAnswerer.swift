@@ -48,10 +48,10 @@ struct ConsumptionAnswerer: Service {
     case away
   }
 
-  /// What is sent, or the reason why nothing can be.
+  /// The information to send, or the reason why nothing can be sent.
   private enum Answer {
     case ready(ConsumptionInformation)
-    /// - Parameter until: when there may be more to say; `nil`: nobody knows.
+    /// - Parameter until: the moment when the lack may be mended; `nil` if it is not known.
     case lacks(Lack, until: Date? = nil)
   }
 
@@ -200,7 +200,7 @@ struct ConsumptionAnswerer: Service {
     return .ready(information.fit(isAutoRenewable: request.isAutoRenewable))
   }
 
-  /// What the ledger proves about the use of a transaction.
+  /// The use of a transaction, as far as the ledger proves it.
   ///
   /// It was delivered if it gives a tier, and its first owner here came before its end and before Apple asked: each answer since
   /// has given that tier. A consumable is delivered by the app. The time of a non-renewing subscription is used up evenly; a usage
@@ -218,7 +218,7 @@ struct ConsumptionAnswerer: Service {
     guard let begin = purchase.purchaseDate, let end = periods.end(of: purchase, in: request.environment) else {
       return (false, nil)
     }
-    // One that was bought in advance begins later than it was bought.
+    // A season that was bought in advance begins after its purchase.
     guard product.period?.end(from: begin) == end else { return (gainedAt < end, nil) }
     let share = request.askedAt.timeIntervalSince(begin) / end.timeIntervalSince(begin)
     return (gainedAt < end, Int((min(max(share, 0), 1) * Double(ConsumptionInformation.whole)).rounded()))
