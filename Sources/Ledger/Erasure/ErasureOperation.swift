@@ -118,7 +118,8 @@ struct ErasureOperation {
         report.receipts += 1
       }
       _ = try tables.save(purchase)
-      try tables.forgetConsumption(of: purchase.evidence)
+      let past = try purchase.id.map(tables.pastTransactions(of:)) ?? []
+      try tables.forgetConsumption(of: purchase.evidence.purchases + past, in: purchase.evidence.key.environment)
       report.notifications += try tables.eraseNotifications(
         about: purchase.evidence.key, isOwn: true, as: pseudonym, names)
     }

@@ -79,14 +79,15 @@ extension LedgerTables {
           notifications: try notifications(of: purchase.evidence.key, limit: ExportedPurchase.notificationLimit))
       }
       let purchase = try purchase(id: id)
+      let evidence = purchase.evidence.including(past: try pastTransactions(of: id))
       let proof = try proof(purchase.proof)
       return ExportedPurchase(
-        evidence: purchase.evidence.including(past: try pastTransactions(of: id)),
+        evidence: evidence,
         isPresented: purchase.claim == .proof,
         scheduledAt: purchase.schedule.map { StoredForm.date($0.scheduledAt) },
         proof: .init(sha256: hexadecimal(proof.digest.bytes), receipt: proof.receipt),
-        notifications: try notifications(of: purchase.evidence.key, limit: ExportedPurchase.notificationLimit),
-        consumption: try consumptionRecords(of: purchase.evidence))
+        notifications: try notifications(of: evidence.key, limit: ExportedPurchase.notificationLimit),
+        consumption: try consumptionRecords(of: evidence))
     }
   }
 

@@ -61,12 +61,12 @@ extension LedgerTables {
   func hasNotifications(before: Date) throws -> Bool {
     try exists("SELECT 1 FROM notification WHERE received_at < ? LIMIT 1", before)
       || exists("SELECT 1 FROM refused_notification WHERE received_at < ? LIMIT 1", before)
-      || exists("SELECT 1 FROM consumption_request WHERE changed_at < ? LIMIT 1", before)
+      || exists("SELECT 1 FROM consumption_request WHERE changed_at < ? AND due_at IS NULL LIMIT 1", before)
   }
 
   /// - Returns: how many accepted notifications were deleted.
   func pruneNotifications(before: Date, limit: Int) throws -> Int {
-    try pruneConsumption(before: before)
+    try pruneConsumption(before: before, limit: limit)
     try execute(
       """
       DELETE FROM refused_notification WHERE id IN

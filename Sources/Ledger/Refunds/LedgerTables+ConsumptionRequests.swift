@@ -123,17 +123,22 @@ extension LedgerTables {
     }
   }
 
-  /// Forgets everything that was said of the transactions of a purchase, and Apple's requests about them.
-  func forgetConsumption(of evidence: SubscriptionEvidence) throws {
-    for purchase in evidence.purchases {
+  /// Forgets the consumption information about some transactions, and Apple's requests.
+  func forgetConsumption(of transactions: [Purchase], in environment: StoreEnvironment) throws {
+    for transaction in transactions {
       try execute(
-        "DELETE FROM consumption_request WHERE environment = ? AND transaction_id = ?", evidence.key.environment,
-        purchase.transactionID.rawValue)
+        "DELETE FROM consumption_request WHERE environment = ? AND transaction_id = ?", environment,
+        transaction.transactionID.rawValue)
     }
   }
 
-  /// Requests that wait are younger.
-  func pruneConsumption(before: Date) throws {
-    try execute("DELETE FROM consumption_request WHERE changed_at < ? AND due_at IS NULL", before)
+  /// Requests that wait stay, however old they are.
+  func pruneConsumption(before: Date, limit: Int) throws {
+    try execute(
+      """
+      DELETE FROM consumption_request WHERE (environment, transaction_id) IN
+        (SELECT environment, transaction_id FROM consumption_request WHERE changed_at < ? AND due_at IS NULL
+         ORDER BY changed_at LIMIT ?)
+      """, before, max(0, limit))
   }
 }
