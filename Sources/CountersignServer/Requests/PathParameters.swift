@@ -24,9 +24,7 @@ extension ServiceRequestContext {
   /// The transaction ID in a path.
   /// - Throws: a 400 problem.
   func transactionIDInPath() throws(Problem) -> TransactionID {
-    guard let id = parameters["transaction_id"], (1...32).contains(id.utf8.count),
-      id.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) })
-    else {
+    guard let id = parameters["transaction_id"], id.isTransactionID else {
       throw Problem(.malformedRequest, "The path has to name the transaction ID as Apple writes it: up to 32 digits.")
     }
     return TransactionID(id)
@@ -34,6 +32,11 @@ extension ServiceRequestContext {
 }
 
 extension String {
+  /// Whether a text may be Apple's ID of a transaction: 1 to 32 digits.
+  var isTransactionID: Bool {
+    (1...32).contains(utf8.count) && utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
+  }
+
   /// Whether a text may be a store's ID: 1 to 64 visible ASCII characters.
   var isStoreID: Bool { (1...64).contains(utf8.count) && utf8.allSatisfy { $0 > 0x20 && $0 < 0x7f } }
 }

@@ -95,7 +95,7 @@ struct OffersController: Controller {
     try Self.check(posted.productID, "product_id")
     try posted.bundleID.map { text throws(Problem) in try Self.check(text, "bundle_id") }
     let transaction = try posted.transactionID.map { id throws(Problem) in
-      guard (1...32).contains(id.utf8.count), id.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
+      guard id.isTransactionID else {
         throw Problem(.malformedRequest, "'transaction_id' has to be the ID as Apple writes it, as a string of digits.")
       }
       return TransactionID(id)
