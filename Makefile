@@ -5,6 +5,9 @@ SWIFT ?= swift
 # What programs and tests are built with here: debug builds without debug information, nearly a third less to compile.
 # `make build-tests BUILD_FLAGS=` builds what a debugger can read.
 BUILD_FLAGS ?= -debug-info-format none
+# Sources are named from the top of the checkout, so that the bytes of a release do not depend on where it was built.
+RELEASE_FLAGS := -c release --static-swift-stdlib -Xswiftc -file-prefix-map -Xswiftc $(CURDIR)=. \
+  -Xcc -ffile-prefix-map=$(CURDIR)=. -Xcxx -ffile-prefix-map=$(CURDIR)=.
 PACKAGES := libcurl4-openssl-dev libjansson-dev libpq-dev libsqlite3-dev libssl-dev libyaml-dev pkg-config tzdata
 # Used by the tests: an independent check of signatures, a count of fsyncs, a database for the SQL in samples, a browser for
 # the support page, and what the examples of the pages use.
@@ -119,7 +122,7 @@ cost: test-deps ## Count allocations, system calls and bytes of a receipt; a ten
 # do meanwhile. BENCH='--only reads' measures less.
 bench: release ## Measure CPU, latency and memory beside what bounds them (45 minutes the first time)
 	@scripts/install-packages $(BENCH_PACKAGES)
-	$(SWIFT) build -c release --static-swift-stdlib --product app-store-simulator
+	$(SWIFT) build $(RELEASE_FLAGS) --product app-store-simulator
 	$(SWIFT) build -c release --package-path Benchmarks
 	@Benchmarks/.build/release/bench run --countersign .build/release/countersign \
 	  --simulator .build/release/app-store-simulator --work .build/bench --output .build/bench/results.md $(BENCH)
@@ -128,14 +131,14 @@ build: deps ## Build for development
 	$(SWIFT) build $(BUILD_FLAGS)
 
 release: deps ## Build the binary that is deployed, .build/release/countersign, and its symbols, countersign.debug
-	$(SWIFT) build -c release --static-swift-stdlib --product countersign
+	$(SWIFT) build $(RELEASE_FLAGS) --product countersign
 	@scripts/install-packages binutils
 	@scripts/strip-binary .build/release/countersign
 
 release-all: ## Make every file of a release in .build/release-VERSION: make release-all VERSION=0.1.0
 	@scripts/version "$(VERSION)"
 	@$(MAKE) --no-print-directory release
-	$(SWIFT) build -c release --static-swift-stdlib --product app-store-simulator
+	$(SWIFT) build $(RELEASE_FLAGS) --product app-store-simulator
 	@scripts/install-packages $(RELEASE_PACKAGES)
 	@scripts/make-release --countersign .build/release/countersign --simulator .build/release/app-store-simulator \
 	  "$(VERSION)" ".build/release-$(VERSION)"
