@@ -17,7 +17,7 @@ TEST_PACKAGES := curl openssl strace postgresql libpq-dev chromium chromium-driv
 # is written in.
 FAULT_PACKAGES := e2fsprogs mount python3 python3-venv strace
 FUZZ_PACKAGES := python3 python3-venv
-SITE_PACKAGES := python3 python3-venv
+SITE_PACKAGES := jq python3 python3-venv
 # The Debian package and its checks; what samples/ has for operators is checked by the programs that read it.
 DEB_PACKAGES := adduser binutils dpkg-dev
 # The image of a release, without a container engine.
@@ -80,8 +80,9 @@ docs: test-deps ## Run every shell example of README.md and docs, and follow eve
 	@scripts/check-docs
 
 site: VERSION ?= $(shell scripts/version)
-site: site-deps ## Build the site of the documentation, .build/site; VERSION=0.1.0 names its folder
-	@scripts/make-site $(VERSION)
+site: deps site-deps ## Build the site of the documentation, .build/site; VERSION=0.1.0 names its folder
+	$(SWIFT) build $(BUILD_FLAGS) --target CountersignClient
+	@scripts/make-site $(VERSION) $(SITE_PATH)
 
 site-deps:
 	@scripts/install-packages $(SITE_PACKAGES)

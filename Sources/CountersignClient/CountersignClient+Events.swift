@@ -9,8 +9,10 @@ extension CountersignClient {
   ///
   /// A thousand events wait at most: of more the oldest are dropped, and `diagnose()` counts them.
   ///
-  /// - Parameter properties: up to 8 KiB as JSON. An event with more, or with another kind of name, is dropped, and told to
-  ///   `options.onError`.
+  /// - Parameters:
+  ///   - name: a letter, then letters, digits and `_`; 64 at most.
+  ///   - properties: up to 8 KiB as JSON. An event with more, or with another kind of name, is dropped, and told to
+  ///     `options.onError`.
   public func track(_ name: EventName, _ properties: [String: EventValue] = [:]) {
     guard !isSignedOut else { return }
     readEvents()

@@ -11,6 +11,7 @@ extension CountersignClient {
   /// has answered.
   ///
   /// - Parameters:
+  ///   - productID: as App Store Connect has it.
   ///   - offer: with which the user buys: see `offers()`. The service signs it first, where the App Store wants that.
   ///   - verifying: called when the sheet has closed with a purchase, before that is posted.
   @discardableResult

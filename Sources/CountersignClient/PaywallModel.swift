@@ -28,8 +28,10 @@
     @ObservationIgnored private var variant: String?
 
     /// - Parameters:
+    ///   - client: that of the signed-in user.
     ///   - source: where it was opened, for the events.
     ///   - experiment: one whose variants are named after offerings.
+    ///   - words: English by default.
     public init(
       _ client: CountersignClient, source: String, experiment: String? = nil, words: PaywallWords = PaywallWords()
     ) {

@@ -14,7 +14,10 @@ public protocol Store: Sendable {
   func products(_ ids: [String]) async throws -> [StoreProduct]
   /// Shows the App Store's sheet for a product. Throws a `CountersignError`.
   ///
-  /// - Parameter offer: with which it is bought; `nil` for none but the store's own.
+  /// - Parameters:
+  ///   - productID: as App Store Connect has it.
+  ///   - appAccountToken: the user's ID, where that is a UUID. The transaction names it.
+  ///   - offer: with which it is bought; `nil` for none but the store's own.
   func purchase(productID: String, appAccountToken: UUID?, offer: StoreOffer?) async throws -> StorePurchase
 }
 
