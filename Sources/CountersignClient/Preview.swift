@@ -35,6 +35,8 @@ extension CountersignClient {
     case pro
     /// A free period at the store.
     case trial
+    /// A trial of the app's own: five days, five sessions. `startTrial` begins one in `.free` as well.
+    case appTrial
     /// A payment that failed.
     case grace
     /// A subscription that ends in two days.
@@ -85,6 +87,7 @@ private final class PreviewService: Transport, Store, Storage {
   static let user = "00000000-0000-4000-8000-000000000000"
 
   private let preview: Locked<CountersignClient.Preview>
+  private let sessionsUsed = Locked(0)
   private let features: [String: Access.Feature]
   private let plans: PlansResponse
   private let catalog: [StoreProduct]
@@ -117,7 +120,8 @@ private final class PreviewService: Transport, Store, Storage {
   }
 
   func send(_ request: TransportRequest) async throws -> TransportResponse {
-    guard preview.withLock({ $0 }) != .unknown else { throw URLError(.notConnectedToInternet) }
+    let shown = preview.withLock { $0 }
+    guard shown != .unknown else { throw URLError(.notConnectedToInternet) }
     switch request.url.path {
     case "/v1/profiles/me/token": return Self.json(["token": token])
     case "/v1/profiles/me": return Self.json(profile)
@@ -132,16 +136,35 @@ private final class PreviewService: Transport, Store, Storage {
       return Self.json(
         FeatureResponse(
           feature: request.url.lastPathComponent, tier: state.tier, state: FeatureState(kind: .meter, isAllowed: true)))
-    default:
+    case "/v1/trials":
+      if shown == .free { preview.withLock { $0 = .appTrial } }
+      return Self.json(trial)
+    case let path where path.hasPrefix("/v1/devices/"):
       return Self.json(
-        ProblemDocument(
-          type: "about:blank", title: "Preview", status: 404, detail: "A preview has none of this.", code: "not_found",
-          isRetryable: false, requestID: "preview"), status: 404)
+        DeviceResponse(deviceID: request.url.lastPathComponent, trial: shown == .appTrial ? trial : nil))
+    case let path where path.hasPrefix("/v1/trials/") && (shown == .appTrial || trial.state != .running):
+      if path.hasSuffix("/sessions") {
+        guard trial.state == .running else { return Self.problem("trial_over", status: 403) }
+        sessionsUsed.withLock { $0 += 1 }
+        if trial.state != .running { preview.withLock { $0 = .free } }
+      }
+      return Self.json(trial)
+    default: return Self.problem("not_found", status: 404)
     }
   }
 
+  private var trial: TrialResponse {
+    let used = sessionsUsed.withLock { $0 }
+    let now = Date()
+    return TrialResponse(
+      trial: "default", userID: Self.user, deviceID: Self.user, tier: paid?.tier ?? "pro", startedAt: now,
+      expiresAt: now + 5 * 86_400, sessionsTotal: 5, sessionsUsed: used, sessionsRemaining: 5 - used,
+      state: used < 5 ? .running : .usedUp)
+  }
+
+  private var paid: PlansResponse.Plan? { plans.plans.last { !$0.products.isEmpty } }
+
   private var state: EntitlementState {
-    let paid = plans.plans.last { !$0.products.isEmpty }
     let product = paid?.products.first?.productID
     let day: TimeInterval = 86_400
     func state(
@@ -162,6 +185,7 @@ private final class PreviewService: Transport, Store, Storage {
         isProvisional: false)
     case .pro: return state(.active, .renewing, for: 20, renews: true)
     case .trial: return state(.active, .renewing, for: 5, renews: true, isTrial: true)
+    case .appTrial: return state(.active, .trial, for: 5, renews: false, isTrial: true)
     case .grace: return state(.gracePeriod, .billingGrace, for: 10, renews: true)
     case .ending: return state(.cancelled, .renewalOff, for: 2, renews: false)
     case .expired: return state(.expired, .voluntary, for: -2, renews: false)
@@ -202,6 +226,13 @@ private final class PreviewService: Transport, Store, Storage {
       Data(count: 64),
     ]
     return parts.map(\.base64URL).joined(separator: ".")
+  }
+
+  private static func problem(_ code: String, status: Int) -> TransportResponse {
+    json(
+      ProblemDocument(
+        type: "about:blank", title: "Preview", status: status, detail: "A preview has none of this.", code: code,
+        isRetryable: false, requestID: "preview"), status: status)
   }
 
   private static func json(_ body: some Encodable, status: Int = 200) -> TransportResponse {

@@ -194,6 +194,7 @@ import Testing
     #expect(client.isAllowed("filters"))
     switch preview {
     case .pro, .trial: #expect(profile.nextBillingAt != nil && profile.notice == nil && profile.tierName == "Pro")
+    case .appTrial: #expect(profile.suggestion == .subscribe && profile.endsAt != nil)
     case .grace: #expect(profile.suggestion == .updatePayment)
     case .ending: #expect(profile.notice != nil && profile.suggestion == .resubscribe)
     case .expired: #expect(profile.suggestion == .resubscribe)
@@ -206,5 +207,18 @@ import Testing
     #expect(try await client.consume("questions").isAllowed)
     await client.start()
     await client.signOut()
+  }
+
+  @Test func `a preview's trial begins, counts its sessions and ends`() async throws {
+    let client = CountersignClient.preview(.free)
+    #expect(try await client.trial() == nil)
+    #expect(try await client.startTrial().sessionsRemaining == 5)
+    #expect(client.state.access?.tier == "pro")
+    for left in (0..<5).reversed() { #expect(try await client.useTrialSession().sessionsRemaining == left) }
+    #expect(client.state.access?.tier == "free")
+    #expect(try await client.trial()?.state == .usedUp)
+    await #expect(throws: CountersignError.refused(code: "trial_over", detail: "A preview has none of this.")) {
+      try await client.useTrialSession()
+    }
   }
 }

@@ -1235,7 +1235,7 @@ test("a diagnosis has versions, answers, queues, clock and keys, and no secret",
   assert.deepEqual([app.diagnose().answers.length, app.diagnose().answers[9].status], [10, 0]);
 });
 
-for (const name of ["free", "pro", "trial", "grace", "ending", "expired", "unknown"]) {
+for (const name of ["free", "pro", "trial", "appTrial", "grace", "ending", "expired", "unknown"]) {
   test(`the preview ${name} has its state, and sells, without a service`, async () => {
     const app = preview(name, { features: { filters: true } });
     await turns();
@@ -1243,7 +1243,7 @@ for (const name of ["free", "pro", "trial", "grace", "ending", "expired", "unkno
     if (name !== "unknown") {
       const { tier, suggestion, nextBillingAt } = await app.profile();
       assert.equal(tier, ["free", "expired"].includes(name) ? "free" : "pro");
-      assert.equal(suggestion, { free: "subscribe", grace: "updatePayment", ending: "resubscribe", expired: "resubscribe" }[name] ?? null);
+      assert.equal(suggestion, { free: "subscribe", appTrial: "subscribe", grace: "updatePayment", ending: "resubscribe", expired: "resubscribe" }[name] ?? null);
       assert.equal(nextBillingAt !== null, ["pro", "trial"].includes(name));
       assert.equal(app.isAllowed("filters"), true);
       assert.equal((await app.offerings()).current.packages[0].product.displayPrice, "$4.99");
@@ -1253,6 +1253,18 @@ for (const name of ["free", "pro", "trial", "grace", "ending", "expired", "unkno
     app.close();
   });
 }
+
+test("a preview's trial begins, counts its sessions and ends", async () => {
+  const app = preview("free");
+  assert.equal(await app.trial(), null);
+  assert.equal((await app.startTrial()).sessions_remaining, 5);
+  assert.equal(app.state.access.tier, "pro");
+  for (const left of [4, 3, 2, 1, 0]) assert.equal((await app.useTrialSession()).sessions_remaining, left);
+  assert.equal(app.state.access.tier, "free");
+  assert.equal((await app.trial()).state, "used_up");
+  await assert.rejects(app.useTrialSession(), { code: "trial_over" });
+  app.close();
+});
 
 // An app pays for each byte at each start of a web page. What is added takes its bytes from what is there, or raises the limit
 // here, in docs/javascript.md, and with its reason in the changelog.

@@ -1,10 +1,10 @@
 import type { Client, ClientOptions, Feature, Plans, StoreProduct } from "./countersign.js";
 
 /**
- * What the user of a preview has: nothing, a subscription that renews, a free period at the store, a payment that failed, a
- * subscription that ends in two days or has ended, or a service that was never asked.
+ * What the user of a preview has: nothing, a subscription that renews, a free period at the store, a trial of the app's own with
+ * five sessions, a payment that failed, a subscription that ends in two days or has ended, or a service that was never asked.
  */
-export type Preview = "free" | "pro" | "trial" | "grace" | "ending" | "expired" | "unknown";
+export type Preview = "free" | "pro" | "trial" | "appTrial" | "grace" | "ending" | "expired" | "unknown";
 
 export interface PreviewContent {
   /** By name. */

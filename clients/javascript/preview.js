@@ -1,6 +1,7 @@
 // @ts-self-types="./preview.d.ts"
 // A client for previews, screenshots and stories: no store, no service, no request. See docs/javascript.md.
 import { createClient } from "./countersign.js";
+import { trials } from "./trials.js";
 
 const user = "00000000-0000-4000-8000-000000000000";
 const DAY = 86_400_000;
@@ -41,6 +42,7 @@ const states = {
 	free: { status: "expired", reason: "no_purchases" },
 	pro: { status: "active", reason: "renewing", days: 20, renews: true },
 	trial: { status: "active", reason: "renewing", days: 5, renews: true, isTrial: true },
+	appTrial: { status: "active", reason: "trial", days: 5, renews: false, isTrial: true },
 	grace: { status: "grace_period", reason: "billing_grace", days: 10, renews: true },
 	ending: { status: "cancelled", reason: "renewal_off", days: 2, renews: false },
 	expired: { status: "expired", reason: "voluntary", days: -2, renews: false },
@@ -48,7 +50,7 @@ const states = {
 
 /** The settings of such a client, also for `CountersignProvider`. */
 export function previewOptions(name = "pro", { features = {}, plans = usualPlans, products = usualProducts } = {}) {
-	let shown = name;
+	let shown = name, used = 0;
 	const paid = plans.plans.findLast((each) => each.products.length);
 
 	function verdict() {
@@ -72,6 +74,12 @@ export function previewOptions(name = "pro", { features = {}, plans = usualPlans
 			.map((part) => btoa(JSON.stringify(part)).replace(/\+/g, "-").replace(/\//g, "_").replace(/=/g, "")).concat("").join(".");
 	}
 
+	const trial = () => ({
+		trial: "default", user_id: user, device_id: user, tier: paid.tier, started_at: new Date().toISOString(),
+		expires_at: new Date(Date.now() + 5 * DAY).toISOString(), sessions_total: 5, sessions_used: used, sessions_remaining: 5 - used,
+		state: used < 5 ? "running" : "used_up",
+	});
+
 	function answer(path) {
 		if (path === "/v1/profiles/me/token") return { token: token() };
 		if (path === "/v1/profiles/me") return verdict();
@@ -82,6 +90,18 @@ export function previewOptions(name = "pro", { features = {}, plans = usualPlans
 			shown = "pro";
 			return verdict();
 		}
+		if (path === "/v1/trials") {
+			if (shown === "free") shown = "appTrial";
+			return trial();
+		}
+		const hasTrial = shown === "appTrial" || used === 5;
+		if (path.startsWith("/v1/devices/")) return { device_id: user, trial: hasTrial ? trial() : null };
+		if (path.startsWith("/v1/trials/") && hasTrial) {
+			if (!path.endsWith("/sessions")) return trial();
+			if (used === 5) return null;
+			if (++used === 5) shown = "free";
+			return trial();
+		}
 		const feature = path.split("/v1/profiles/me/usage/")[1];
 		return feature && { feature, tier: verdict().tier, kind: "meter", allowed: true, limit: null, remaining: null };
 	}
@@ -91,12 +111,13 @@ export function previewOptions(name = "pro", { features = {}, plans = usualPlans
 		token: () => "preview",
 		user,
 		verify: null,
+		trials: trials(),
 		store: { products: async (ids) => products.filter(({ id }) => ids.includes(id)), currentEntitlements: async () => [] },
 		async fetch(url) {
 			if (shown === "unknown") throw new TypeError("offline");
 			const body = answer(url.replace("https://preview.invalid", ""));
 			const status = body ? 200 : 404;
-			const problem = { code: "not_found", detail: "A preview has none of this.", retryable: false };
+			const problem = { code: used === 5 ? "trial_over" : "not_found", detail: "A preview has none of this.", retryable: false };
 			return { status, headers: new Headers(), text: async () => JSON.stringify(body ?? problem) };
 		},
 	};
