@@ -165,6 +165,15 @@ import Testing
     }
   }
 
+  @Test func `a job's progress loses the name, and keeps a member of the same name`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(entry("place", [evidence("11")], evaluate: rules))
+      try await ledger.keepMemo("job", #"{"place":"place","users":["place","places"]}"#)
+      _ = try await ledger.erase(Anna.erasure("place"))
+      #expect(try await ledger.memo("job") == #"{"place":"pl","users":["pl","places"]}"#)
+    }
+  }
+
   // MARK: What stays
 
   @Test(arguments: OwnershipPolicy.allCases)

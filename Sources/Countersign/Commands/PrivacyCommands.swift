@@ -114,7 +114,8 @@ struct UserPath {
   var path: String
 
   init(_ user: String) {
-    path = "/v1/profiles/\(user.percentEncoded)"
+    // A dot may be a segment of its own, which clients resolve.
+    path = "/v1/profiles/\(user.percentEncoded.replacing(".", with: "%2E"))"
   }
 }
 

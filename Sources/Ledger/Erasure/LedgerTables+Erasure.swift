@@ -187,7 +187,12 @@ extension LedgerTables {
     where names.occurs(inJSON: kept) {
       var text = kept
       for name in names.spellings {
-        text = text.replacing("\"\(name)\"", with: "\"\(name.prefix(name.count / 2))\"")
+        let quoted = "\"\(name)\""
+        let pieces = text.split(separator: quoted, omittingEmptySubsequences: false)
+        // A member may have the same name; a colon follows it.
+        text = pieces.dropFirst().reduce(into: String(pieces.first ?? "")) { text, piece in
+          text += (piece.hasPrefix(":") ? quoted : "\"\(name.prefix(name.count / 2))\"") + piece
+        }
       }
       try keepMemo(memo, text)
     }

@@ -113,18 +113,13 @@ struct Importer: Sendable {
     // The same for the same promotion, so that a repeated import gives nothing twice.
     let key = SHA256Digest(of: "\(request.tier) \(request.endsAt ?? "") \(user)".utf8).hexadecimal
     _ = try await client.send(
-      .post, path(of: user) + "/grants", body: String(decoding: body, as: UTF8.self),
+      .post, UserPath(user).path + "/grants", body: String(decoding: body, as: UTF8.self),
       headers: [TransportHeader("Content-Type", "application/json"), TransportHeader("Idempotency-Key", key)],
       role: "service")
   }
 
   private func read(_ user: String) async throws(ServiceClient.Failure) -> EntitlementResponse {
-    try answer(await client.send(.get, path(of: user), role: "service"))
-  }
-
-  private func path(of user: String) -> String {
-    // A dot may be a segment of its own, which clients resolve.
-    "/v1/profiles/\(user.percentEncoded.replacing(".", with: "%2E"))"
+    try answer(await client.send(.get, UserPath(user).path, role: "service"))
   }
 
   private func answer(_ response: TransportResponse) throws(ServiceClient.Failure) -> EntitlementResponse {
