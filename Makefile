@@ -30,7 +30,7 @@ FAULT_LOG := .build/faults.log
 # Load, certificates and requests for the benchmarks.
 BENCH_PACKAGES := curl openssl postgresql python3 strace util-linux wrk
 
-.PHONY: help demo test test-postgresql build-tests checks app-package-check javascript-check javascript-deps docs site site-deps cases fuzz faults cost bench \
+.PHONY: help demo test test-postgresql build-tests checks app-package-check javascript-check javascript-deps docs site site-deps prometheus-deps cases fuzz faults cost bench \
   build release release-all release-check deb deb-check package-check lint format image-check deps test-deps clean
 
 help: ## Say what there is
@@ -70,6 +70,7 @@ checks: build-tests ## Check the pages, the site, samples, the package for JavaS
 	scripts/check-image .build/debug/countersign
 	scripts/check-docs
 	if $(MAKE) --no-print-directory site-deps; then scripts/make-site "$$(scripts/version)"; else echo 'left out: MkDocs cannot be installed'; fi
+	$(MAKE) --no-print-directory prometheus-deps || echo 'left out: promtool cannot be installed'
 	scripts/check-samples
 	$(MAKE) --no-print-directory javascript-deps || echo 'left out: Deno cannot be installed'
 	scripts/check-javascript
@@ -88,6 +89,12 @@ site-deps:
 	@scripts/install-packages $(SITE_PACKAGES)
 	@[ -x .build/mkdocs/bin/mkdocs ] || { python3 -m venv .build/mkdocs \
 	  && .build/mkdocs/bin/pip install --quiet --disable-pip-version-check mkdocs==1.6.1 mkdocs-material==9.8.1; }
+
+# Debian's package would start a Prometheus on this machine, so promtool is taken out of it.
+prometheus-deps:
+	@[ -x .build/prometheus/usr/bin/promtool ] || { mkdir -p .build/prometheus && cd .build/prometheus && rm -f *.deb \
+	  && { apt-get download -qq prometheus 2>/dev/null || { apt-get update -qq && apt-get download -qq prometheus; }; } \
+	  && dpkg-deb --extract prometheus_*.deb . && rm prometheus_*.deb; }
 
 cases: build-tests ## Run the tests of random cases with all of them; `make test` tries a fifth
 	@SWIFT=$(SWIFT) COUNTERSIGN_CASES=full scripts/run-tests --filter '^(EntitlementsTests|FiguresTests|ProfilesTests)\.|FigureOrderTests|CircuitTests|MutationTests|VerifyReceiptPlainTests'
@@ -156,7 +163,7 @@ deb-check: deb ## Install the package in a layer of its own, run, upgrade, remov
 	@set -e; for package in .build/countersign_*.deb; do scripts/check-deb "$$package"; done
 
 # Caddy, nginx, kubectl and Node are used where they are, and not installed for it. CI runs the script without the schemas.
-package-check: deps ## Check what samples/ has for operators: systemd, compose, Kubernetes, proxies, a route service
+package-check: deps prometheus-deps ## Check what samples/ has for operators: systemd, compose, Kubernetes, alerts, proxies, a route service
 	@scripts/install-packages $(SAMPLE_CHECK_PACKAGES)
 	$(SWIFT) build $(BUILD_FLAGS) --product countersign
 	$(SWIFT) build $(BUILD_FLAGS) --product app-store-simulator

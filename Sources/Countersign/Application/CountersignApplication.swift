@@ -103,7 +103,13 @@ private func build(
     provisional: configuration.policy.provisional,
     onVerdict: verdictMetrics.note)
   let revenueCatKeyring = configuration.revenueCat.map { RevenueCatKeyring($0.secrets) }
-  let notifications = LabelledCounter(.notifications, in: environment.metrics)
+  let notifications = LabelledCounter(
+    .notifications,
+    zeros: ["1", "2"].flatMap { version in NotificationReceiver.Outcome.allCases.map { [version, $0.rawValue] } },
+    in: environment.metrics)
+  let consumptions = LabelledCounter(
+    .consumptionRequests, zeros: ConsumptionRequest.State.allCases.filter { $0 != .due }.map { [$0.rawValue] },
+    in: environment.metrics)
   let useCases = UseCases(
     validator: validator, plans: configuration.plans, trials: trials,
     offerSigner: try configuration.appStore.offerSigner(), brake: brake, review: review,
@@ -146,9 +152,7 @@ private func build(
     // Callers come first: half of the calls are theirs however slow Apple gets.
     width: max(1, configuration.appStore.concurrency / 2), eventAge: configuration.events.age,
     historyAge: configuration.retention.history, consumption: configuration.appStore.consumption,
-    onConsumption: { [counter = LabelledCounter(.consumptionRequests, in: environment.metrics)] state in
-      counter.increment(state.rawValue)
-    },
+    onConsumption: { [consumptions] state in consumptions.increment(state.rawValue) },
     onRemoved: ledgerMetrics.noteRemoved,
     isAppleAway: {
       appStore.recheckBreaker?.state == .open || appStore.serverAPI?.isClosed(.production) == true

@@ -22,6 +22,15 @@ package final class AppStoreMetrics: Sendable {
   package init(_ factory: any MetricsFactory) {
     calls = Handles { Counter(.appStoreRequests, $0.endpoint.labels + [("status", $0.status)], in: factory) }
     durations = Handles { Timer(.appStoreRequestDuration, $0.labels, in: factory) }
+    // Those that alerts go by: see `LabelledCounter`.
+    let alerting =
+      ["21000", "21001", "21004", "unknown"].map { ("verify_receipt", $0) }
+      + ServerAPIEndpoint.allCases.map { ($0.metricName, "unknown") }
+    for environment in StoreEnvironment.allCases {
+      for (name, status) in alerting {
+        _ = calls[Call(endpoint: Endpoint(name: name, environment: environment), status: status)]
+      }
+    }
   }
 
   package func note(_ attempt: VerifyReceiptAttempt) {

@@ -32,6 +32,10 @@ final class HTTPMetrics: Sendable {
     durations = Handles { Timer(.httpRequestDuration, [("route", $0)], in: factory) }
     inFlight = Meter(label: ServiceMetric.httpRequestsInFlight.rawValue, factory: factory)
     inFlight.set(0)
+    // Those that alerts go by: see `LabelledCounter`.
+    for route in ["/v1/notifications/app-store", "/v1/notifications/revenuecat"] {
+      for code in [200, 500, 503] { _ = answers[Answer(route: route, method: .post, code: code)] }
+    }
   }
 
   func began() { inFlight.increment() }

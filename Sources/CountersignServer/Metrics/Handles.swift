@@ -20,11 +20,16 @@ final class Handles<Key: Hashable & Sendable, Handle: Sendable>: Sendable {
 }
 
 /// A counter of a metric with labels.
+///
+/// A series that an alert goes by begins at 0: one that begins with the first event does not increase by it, and the alert
+/// misses what happened first.
 package struct LabelledCounter: Sendable {
   private let handles: Handles<[String], Counter>
 
-  package init(_ metric: ServiceMetric, in factory: any MetricsFactory) {
+  /// - Parameter zeros: the labels' values of each series that is there from the start.
+  package init(_ metric: ServiceMetric, zeros: [[String]] = [], in factory: any MetricsFactory) {
     handles = Handles { values in Counter(metric, Array(zip(metric.entry.labels, values)), in: factory) }
+    for values in zeros { _ = handles[values] }
   }
 
   /// - Parameter values: the labels' values, in the order of `ServiceMetric.entry`.

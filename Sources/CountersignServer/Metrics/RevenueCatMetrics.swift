@@ -7,7 +7,7 @@ package final class RevenueCatMetrics: Sendable {
 
   package init(_ factory: any MetricsFactory) {
     events = Handles { Counter(.revenueCatEvents, [("outcome", $0.rawValue)], in: factory) }
-    // An alert goes by the increase, and a series that begins with the first event does not increase by it.
+    // Those that alerts go by, and the others with them: see `LabelledCounter`.
     for outcome in RevenueCatReceiver.Outcome.allCases { _ = events[outcome] }
   }
 

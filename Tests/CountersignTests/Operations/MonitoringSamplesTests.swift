@@ -1,5 +1,7 @@
 import Foundation
+import HTTPTransport
 import Prometheus
+import TestSupport
 import Testing
 
 @testable import Countersign
@@ -114,6 +116,28 @@ import Testing
       let section = try #require(sections.first { $0.hasPrefix("\(name)\n") }, "there is no section \(name)")
       #expect(section.hasPrefix("\(name)\n\n**\(severity).** "))
       #expect(section.contains("\n\n**Do:** "))
+    }
+  }
+
+  /// Prometheus sees no increase in a series that begins with the first event.
+  @Test func `the counters of alerts on an increase begin at zero with the service`() async throws {
+    var settings = Settings()
+    settings.revenueCat = ["authorization_file": ["header"]]
+    try await RunningService.run(apple: .unreachable, settings: settings) { service in
+      let page = try Exposition(try await service.send(.get, "/metrics", key: nil).text)
+      let increases = try Self.sample("alerts.yaml").matches(of: /increase\((countersign_[a-z_]+)\{([^{}]*)\}/)
+      #expect(increases.count == 9)
+      for increase in increases {
+        var found = page.samples.filter { $0.name == increase.1 }
+        for label in increase.2.matches(of: /([a-z_]+)=~?"([^"]*)"/) {
+          let values = try Regex("^(?:\(label.2))$")
+          found = found.filter { $0.labels[String(label.1)]?.contains(values) == true }
+          for value in label.2.split(separator: "|") where !value.contains(".") {
+            #expect(found.contains { $0.labels[String(label.1)] == String(value) }, "\(increase.0)")
+          }
+        }
+        #expect(!found.isEmpty && found.allSatisfy { $0.value == 0 }, "\(increase.0)")
+      }
     }
   }
 

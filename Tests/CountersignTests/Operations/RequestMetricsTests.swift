@@ -106,7 +106,7 @@ import Testing
       }
       for number in 0..<30 { _ = try await service.profile("user-\(number)") }
       let page = try await page(service)
-      let samples = page.samples.filter { $0.name == "countersign_http_requests_total" }
+      let samples = page.samples.filter { $0.name == "countersign_http_requests_total" && $0.value > 0 }
       #expect(samples.count <= 3)
       let read = ["route": "/v1/profiles/{user_id}", "method": "GET", "code": "200"]
       #expect(page["countersign_http_requests_total", read] == 30)
