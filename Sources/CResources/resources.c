@@ -22,6 +22,9 @@ static const unsigned char page_html[] = {
 static const unsigned char brake_js[] = {
 #embed "../CountersignServer/Console/Page/brake.js"
 };
+static const unsigned char catalog_js[] = {
+#embed "../CountersignServer/Console/Page/catalog.js"
+};
 static const unsigned char chart_js[] = {
 #embed "../CountersignServer/Console/Page/chart.js"
 };
@@ -97,6 +100,7 @@ static const struct resource resources[] = {
     RESOURCE("page.css", page_css),
     RESOURCE("page.html", page_html),
     RESOURCE("brake.js", brake_js),
+    RESOURCE("catalog.js", catalog_js),
     RESOURCE("chart.js", chart_js),
     RESOURCE("customers.js", customers_js),
     RESOURCE("elements.js", elements_js),

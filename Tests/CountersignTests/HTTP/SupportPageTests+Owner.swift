@@ -121,6 +121,42 @@ extension SupportPageTests {
     }
   }
 
+  @Test(arguments: [1280, 390])
+  func `products have the catalog's names, and a table's CSV their IDs`(width: Int) async throws {
+    var settings = Settings()
+    settings.products["com.example.app.pro.monthly"] = "{ tier: pro, name: Pro by the month, period: P1M }"
+    try await run(settings: settings, jobPause: .milliseconds(20)) { world in
+      let receipt = try world.store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
+      _ = try await world.service.validate(receipt, user: "anna")
+      try await eventually { try await world.service.send(.get, "/v1/figures").text.contains(#""active":1"#) }
+      try await Browser.run { browser in
+        try await browser.resize(width: width, height: 844)
+        try await enter(browser, world.service, key: RunningService.ownerKey)
+        try await browser.wait(
+          "section[aria-label=Products] tbody th", says: "Pro by the month\ncom.example.app.pro.monthly")
+        try await audit(browser, "names-figures-\(width)")
+        try await browser.click("nav a[href='#/recent']")
+        try await browser.wait("#recent-result tbody td:last-child", says: "Pro by the month")
+        _ = try await browser.evaluate(
+          """
+          const former = URL.createObjectURL
+          URL.createObjectURL = (blob) => { blob.text().then((text) => { window.saved = text }); return former(blob) }
+          """)
+        try await browser.click("#recent-result table + button")
+        try await browser.waitUntil("return Boolean(window.saved)")
+        let saved = try await browser.evaluate("return window.saved") as? String ?? ""
+        #expect(saved.contains(",anna,com.example.app.pro.monthly") && !saved.contains("by the month"), "\(saved)")
+        try await browser.click("#recent-result tbody a")
+        try await standing(browser, "anna", "pro")
+        #expect(try await result(browser).contains("Product\nPro by the month\ncom.example.app.pro.monthly"))
+        try await audit(browser, "names-user-\(width)")
+        let lanes = "return [...document.querySelectorAll('.picture .lane')].map((one) => one.textContent)"
+        #expect((try await browser.evaluate(lanes) as? [String])?.contains("Pro by the month") == true)
+        #expect(try await browser.complaints() == [])
+      }
+    }
+  }
+
   @Test func `each transaction of a product is drawn, also those that Apple's last answer left out`() async throws {
     try await run(withKey: true) { world in
       let transaction = try world.store.simulator.issueTransaction(.renewing, subscriber: 1)

@@ -29,13 +29,18 @@ struct SupportPageTests {
   }
 
   func run(
-    withKey: Bool = false, directory: URL? = nil, body: @Sendable (World) async throws -> Void
+    withKey: Bool = false, settings: Settings = Settings(), directory: URL? = nil,
+    jobPause: Duration = .seconds(3600),
+    body: @Sendable (World) async throws -> Void
   ) async throws {
     let clock = MovingClock(Self.start)
+    var settings = settings
+    settings.appStore["deadline"] = "2s"
+    let set = settings
     try await SimulatedStore.run(at: Self.start) { store in
       try await RunningService.run(
-        apple: withKey ? store.apple() : store.apple, settings: Settings(appStore: ["deadline": "2s"]),
-        directory: directory, jobPause: .seconds(3600), now: { clock.date }
+        apple: withKey ? store.apple() : store.apple, settings: set,
+        directory: directory, jobPause: jobPause, now: { clock.date }
       ) { service in try await body(World(service: service, store: store, clock: clock)) }
     }
   }

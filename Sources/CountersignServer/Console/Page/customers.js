@@ -1,5 +1,6 @@
 // Customers: the field that finds whatever a customer can read out, and what was found.
 
+import {readTiers} from './catalog.js'
 import {bdi, byID, el} from './elements.js'
 import {busy, fail, idle, showMessage} from './forms.js'
 import {purchaseCard, unownedCard} from './purchases.js'
@@ -132,10 +133,8 @@ function lookUpUser(id) {
   })
 }
 
-/// Every tier but the lowest; none where the service does not tell them.
-async function tiersToGive() {
-  try { return (await ask('GET', 'v1/plans')).plans.slice(1) } catch { return [] }
-}
+/// Every tier but the lowest.
+const tiersToGive = async () => (await readTiers()).slice(1)
 
 function lookUpTransaction(id) {
   return showFor(id, async (isCurrent) => {

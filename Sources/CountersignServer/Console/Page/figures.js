@@ -1,5 +1,6 @@
 // Figures: how many pay and how much, as large numbers, charts and tables.
 
+import {product} from './catalog.js'
 import {chart, sparkline} from './chart.js'
 import {byID, count, el, several, words} from './elements.js'
 import {experimentCards} from './experiments.js'
@@ -227,7 +228,7 @@ function tables(figures, isByMonth) {
     [figures.subscribers, 'Users now, by tier and status', ['Tier', 'Status', 'Users'],
       (one) => [one.tier, words(one.status), number(one.users)], 'No user has a purchase yet: POST /v1/validations.'],
     [figures.products, 'Products', ['Product', 'Active', ...moneyHeads],
-      (one) => [[identifier(one.product_id), el('span', {class: 'soft'}, period(one.period))], number(one.active),
+      (one) => [[product(one.product_id), el('span', {class: 'soft'}, period(one.period))], number(one.active),
         amount(one, 'mrr'), amount(one, 'revenue')], unpaid],
     ...(isByMonth ? [retention(figures.cohorts)] : []),
     [figures.near_limits, 'Users near a limit, now', ['Feature', 'Tier', 'Users'],

@@ -1,6 +1,7 @@
 // The console: its key, its parts, and the banner of the downgrade brake. Each part is a module of its own.
 
 import {brake} from './brake.js'
+import {readTiers} from './catalog.js'
 import {customers} from './customers.js'
 import {byID, zone} from './elements.js'
 import {figures} from './figures.js'
@@ -75,7 +76,7 @@ async function signIn(typed) {
   const mine = currentSession()
   busy(keyForm, 'Looking…')
   try {
-    const {roles} = await ask('GET', 'v1/status')
+    const [{roles}] = await Promise.all([ask('GET', 'v1/status'), readTiers()])
     if (mine !== currentSession()) return
     home = roles.includes('service') ? figures : customers
     keyForm.hidden = true

@@ -1,5 +1,6 @@
 // Purchases: whose they are, and the forms that move or attach one.
 
+import {product} from './catalog.js'
 import {bdi, byID, copyButton, el, list, time, title, words} from './elements.js'
 import {busy, confirmed, field, message, needed, noteBox, showMessage, userBox, work} from './forms.js'
 import {ask, isErased, transactionPath, userPath} from './service.js'
@@ -87,7 +88,7 @@ export function purchaseCard(first, outcome = null) {
 export function unownedCard(purchase, canAttach) {
   const id = purchase.original_transaction_id
   const name = nameOf(purchase)
-  const rows = [['Product', purchase.product_id && bdi(purchase.product_id)], ['Environment', purchase.environment],
+  const rows = [['Product', purchase.product_id && product(purchase.product_id)], ['Environment', purchase.environment],
     ['Made for the account', purchase.app_account_token && bdi(purchase.app_account_token)]]
   const card = el('section', {class: 'card', 'aria-labelledby': `purchase-${name}`}, purchaseTitle(purchase),
     el('p', null, 'No user has it here. ', purchase.told_by === 'notification'

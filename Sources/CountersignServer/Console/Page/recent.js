@@ -1,8 +1,9 @@
 // Recent: the newest purchases, renewals, failed payments and refunds, each with its customer.
 
+import {product} from './catalog.js'
 import {byID, el, shortTime, words} from './elements.js'
 import {idle, message, showMessage, work} from './forms.js'
-import {identifier, money} from './numbers.js'
+import {money} from './numbers.js'
 import {ask, userLink} from './service.js'
 import {number, table} from './tables.js'
 import {nextSteps} from './welcome.js'
@@ -85,7 +86,7 @@ function row({type, timestamp, user_id: user, data}, hasAmounts) {
     : number(data.price, money(data.currency)(Number(data.price)))
   const what = data.environment === 'sandbox' ? `${names[type] || words(type)} (sandbox)` : names[type] || words(type)
   return [shortTime(timestamp), what, el('a', {href: userLink(user), class: 'id'}, user),
-    data.product_id ? identifier(data.product_id) : data.trial ? `trial ${data.trial}` : data.tier || '',
+    data.product_id ? product(data.product_id) : data.trial ? `trial ${data.trial}` : data.tier || '',
     ...(hasAmounts ? [amount] : [])]
 }
 

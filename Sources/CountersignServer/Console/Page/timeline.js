@@ -1,5 +1,6 @@
 // The picture of a user: what was decided, what was paid for, and what people did, over time.
 
+import {productName} from './catalog.js'
 import {at, date, el, svg} from './elements.js'
 import {isGiven} from './verdict.js'
 
@@ -76,8 +77,8 @@ const mostRows = 8
 function rowsOf(periods) {
   const rows = new Map()
   for (const period of periods) {
-    const name = period.environment === 'sandbox' ? `${period.product_id} (sandbox)` : period.product_id
-    const key = `${period.original_transaction_id} ${name}`
+    const key = `${period.environment} ${period.original_transaction_id} ${period.product_id}`
+    const name = `${productName(period.product_id)}${period.environment === 'sandbox' ? ' (sandbox)' : ''}`
     rows.set(key, {name, parts: [period, ...(rows.get(key)?.parts || [])]})
   }
   return [...rows.values()].slice(0, mostRows)

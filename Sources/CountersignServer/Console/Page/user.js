@@ -1,5 +1,6 @@
 // A user: how they stand, the picture, the history, and what can be done for them.
 
+import {product} from './catalog.js'
 import {bdi, copyButton, date, day, el, list, time, title, words} from './elements.js'
 import {actions, buttonOf, field, message, needed, noteBox, showMessage, work} from './forms.js'
 import {givenCard, trialsCard} from './grants.js'
@@ -165,7 +166,7 @@ function entryItem(entry) {
     ['Reason', entry.reason && words(entry.reason)],
     [endName(entry), entry.expires_at && date(entry.expires_at)],
     ['Access until', entry.access_until && date(entry.access_until)],
-    ['Product', entry.product_id],
+    ['Product', entry.product_id && product(entry.product_id)],
     ['Original transaction', entry.original_transaction_id],
     ['Environment', entry.environment],
     ['From', entry.from_user_id],
@@ -174,7 +175,7 @@ function entryItem(entry) {
     ['Setting', entry.decision && entry.decision.policy &&
       `${entry.decision.policy.key}: ${entry.decision.policy.value}`],
     ['Request', entry.request_id],
-  ].map(([name, value]) => [name, value && bdi(String(value))])
+  ].map(([name, value]) => [name, typeof value === 'string' ? bdi(value) : value])
   return el('li', {class: 'entry'},
     el('p', {class: 'when'}, el('strong', null, kinds[entry.kind] || words(entry.kind)), verdict || null,
       time(entry.recorded_at)),
@@ -193,7 +194,7 @@ function revalidationForm(user, refresh) {
   const note = noteBox('ask-note')
   const form = el('form', {autocomplete: 'off', novalidate: true, 'aria-labelledby': 'ask-title'},
     el('h3', {id: 'ask-title'}, 'Ask Apple again'),
-    el('p', {class: 'soft'}, 'About everything this user owns. The note is kept in the history.'),
+    el('p', {class: 'soft'}, 'About everything this user owns, and all that was paid for it. The note is kept in the history.'),
     field(note, 'Note: why do you ask?'),
     el('button', {type: 'submit'}, 'Ask Apple again'), message())
   form.addEventListener('submit', (event) => {

@@ -1,5 +1,6 @@
 // A verdict, and the notes of people beside it.
 
+import {product} from './catalog.js'
 import {bdi, el, list, time, words} from './elements.js'
 import {showMessage} from './forms.js'
 
@@ -23,8 +24,8 @@ export function stateParts(state, periods = [], why = null) {
     [endName(state), state.expires_at && time(state.expires_at)],
     ['Had been paid until', takenBack && takenBack.ends_at && time(takenBack.ends_at)],
     ['Access until', state.access_until && time(state.access_until)],
-    ['Product', state.product_id && bdi(state.product_id)],
-    ['Next product', state.next_product_id && bdi(state.next_product_id)],
+    ['Product', state.product_id && product(state.product_id)],
+    ['Next product', state.next_product_id && product(state.next_product_id)],
     ['Original transaction', state.original_transaction_id && bdi(state.original_transaction_id)],
     ['Environment', state.environment],
     ['Confirmed by Apple', state.evidence_at && time(state.evidence_at)],
