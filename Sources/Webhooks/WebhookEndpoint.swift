@@ -21,10 +21,12 @@ package struct WebhookEndpoint: Hashable, Sendable {
   package var format: Format
   /// Whether it may be at a private address, and speak http.
   package var isPrivate: Bool
+  /// The name of the app in RevenueCat's format.
+  package var appID: String?
 
   package init(
     name: String, url: String, secrets: [WebhookSecret], events: [String] = [], format: Format = .countersign,
-    isPrivate: Bool = false
+    isPrivate: Bool = false, appID: String? = nil
   ) {
     self.name = name
     self.url = url
@@ -32,6 +34,7 @@ package struct WebhookEndpoint: Hashable, Sendable {
     self.events = events
     self.format = format
     self.isPrivate = isPrivate
+    self.appID = appID
   }
 
   /// Whether the receiver subscribed to events with this name.

@@ -19,13 +19,13 @@ import Testing
 
   private static func document(
     _ type: EventType, _ verdict: Entitlement, after former: Entitlement, purchasedAt: Date? = nil,
-    sale: Purchase.Sale? = nil
+    sale: Purchase.Sale? = nil, attributes: [String: CustomerAttribute] = [:]
   ) throws -> [String: any Sendable] {
     var event = ChangeEvent(
       sequence: 1, type: type.rawValue, user: "anna", at: UseCase.start, recordedAt: UseCase.start,
       entitlement: verdict, former: former, detail: .init())
     (event.purchasedAt, event.sale) = (purchasedAt, sale)
-    let document = try #require(RevenueCatDocument.json(of: event))
+    let document = try #require(RevenueCatDocument(appID: "com.example.app", attributes: attributes).json(of: event))
     let object = try JSONSerialization.jsonObject(with: Data(document)) as? [String: any Sendable]
     return try #require(object?["event"] as? [String: any Sendable])
   }
@@ -74,6 +74,23 @@ import Testing
     let unknown = try money(.subscriptionStarted, nil)
     #expect(unknown["price"] is NSNull && unknown["price_in_purchased_currency"] is NSNull)
     #expect(unknown["currency"] is NSNull)
+  }
+
+  @Test func `the app and the customer's attributes are told, one that was deleted is not`() throws {
+    let verdict = Self.verdict("pro", "monthly", "1")
+    let event = try Self.document(
+      .subscriptionRenewed, verdict, after: verdict,
+      attributes: [
+        "$email": CustomerAttribute(value: "anna@example.com", updatedAtMilliseconds: 1_718_452_800_000),
+        "gone": CustomerAttribute(value: nil, updatedAtMilliseconds: 1),
+      ])
+    #expect(event["app_id"] as? String == "com.example.app")
+    let attributes = try #require(event["subscriber_attributes"] as? [String: [String: any Sendable]])
+    #expect(Array(attributes.keys) == ["$email"])
+    #expect(attributes["$email"]?["value"] as? String == "anna@example.com")
+    #expect(attributes["$email"]?["updated_at_ms"] as? Int64 == 1_718_452_800_000)
+    let without = try Self.document(.subscriptionRenewed, verdict, after: verdict)
+    #expect((without["subscriber_attributes"] as? [String: any Sendable])?.isEmpty == true)
   }
 
   @Test func `another product is the period that it begins with`() throws {

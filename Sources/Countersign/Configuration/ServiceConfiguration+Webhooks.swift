@@ -7,12 +7,15 @@ import YAML
 extension ServiceConfiguration {
   /// The receivers of events, and those of Apple's notifications.
   ///
-  /// - Parameter events: what is delivered is kept there.
-  static func webhooks(_ reader: inout ConfigurationReader, events: Events) -> [WebhookEndpoint] {
+  /// - Parameters:
+  ///   - events: what is delivered is kept there.
+  ///   - app: the one app of the service.
+  static func webhooks(_ reader: inout ConfigurationReader, events: Events, app: BundleID?) -> [WebhookEndpoint] {
     let key = "webhooks"
     let rows = reader.mappings(
       key, "of {url, secret_file, …}",
-      "Receivers of events: `{name, url, secret_file, events, format: countersign or revenuecat, private: true or false}`"
+      "Receivers of events: `{name, url, secret_file, events, format: countersign or revenuecat, app_id, private: true or "
+        + "false}`; app_id is a member of RevenueCat's format, by default the bundle ID where there is one"
     )
     let forwarding = "notifications.forward"
     let forwards = reader.mappings(
@@ -26,7 +29,8 @@ extension ServiceConfiguration {
     for (key, node) in rows.map({ (key, $0) }) + forwards.map({ (forwarding, $0) }) {
       let origin = reader.file.origin(of: key, line: node.line)
       let made = WebhookEndpoint(node, &reader, origin: origin, isForward: key == forwarding)
-      guard let endpoint = made else { continue }
+      guard var endpoint = made else { continue }
+      if endpoint.format == .revenuecat, endpoint.appID == nil { endpoint.appID = app?.rawValue }
       if endpoints.contains(where: { $0.name == endpoint.name }) {
         reader.findings.problem(
           origin, "the name \(Quotation.of(endpoint.name)) is given twice; give each receiver its own")
@@ -41,7 +45,7 @@ extension ServiceConfiguration {
 extension WebhookEndpoint {
   /// One item of `webhooks` or of `notifications.forward`. Its URL is never quoted in a message: its path may be a secret.
   fileprivate init?(_ node: Node, _ reader: inout ConfigurationReader, origin: String, isForward: Bool) {
-    let names = ["name", "url", "private"] + (isForward ? [] : ["secret_file", "events", "format"])
+    let names = ["name", "url", "private"] + (isForward ? [] : ["secret_file", "events", "format", "app_id"])
     guard
       let members = reader.members(
         of: node, known: names, required: isForward ? ["url"] : ["url", "secret_file"], what: "a receiver",
@@ -49,7 +53,7 @@ extension WebhookEndpoint {
     else { return nil }
     let problemsBefore = reader.findings.problems.count
     func text(_ name: String) -> String? { members[name]?.scalar?.string }
-    for name in ["name", "url", "format", "private"] where members[name] != nil && text(name) == nil {
+    for name in ["name", "url", "format", "private", "app_id"] where members[name] != nil && text(name) == nil {
       reader.findings.problem(origin, "a receiver: \(name) must be a single value")
     }
     let isPrivate = text("private").flatMap { reader.field($0, .flag, "private", origin: origin) } ?? false
@@ -64,6 +68,10 @@ extension WebhookEndpoint {
     guard reader.findings.problems.count == problemsBefore, let url, let given, isForward || !secrets.isEmpty else {
       return nil
     }
+    if let appID = text("app_id"), given != .revenuecat || appID.wholeMatch(of: /[!-~]{1,128}/) == nil {
+      reader.findings.problem(origin, "app_id is for format revenuecat, and up to 128 visible ASCII characters")
+      return nil
+    }
     let format = isForward ? .appStore : given
     let name = text("name") ?? Self.host(of: url)
     guard name.wholeMatch(of: /[A-Za-z0-9._:\-\[\]]{1,64}/) != nil else {
@@ -72,7 +80,7 @@ extension WebhookEndpoint {
     }
     self.init(
       name: name, url: url, secrets: secrets.compactMap { WebhookSecret($0.exposed) }, events: events, format: format,
-      isPrivate: isPrivate)
+      isPrivate: isPrivate, appID: text("app_id"))
   }
 
   private static func host(of url: String) -> String {

@@ -105,7 +105,8 @@ struct ServiceConfiguration: Sendable {
         "Other services' interfaces to speak beside the native API: "
           + Dialect.allCases.map { "`\($0.rawValue)`" }.joined(separator: ", ")))
     revenueCat = RevenueCat(&reader)
-    webhooks = Self.webhooks(&reader, events: events)
+    let apps = appStore.orderedBundleIDs
+    webhooks = Self.webhooks(&reader, events: events, app: apps.count == 1 ? apps.first : nil)
     log = Log(&reader)
     if areComparable, dialects.contains(.verifyReceipt), appStore.sharedSecret == nil {
       reader.problem(

@@ -34,11 +34,17 @@ extension Ledger {
   ///   - due: the most events that wait.
   ///   - fresh: the most events that were never sent to it.
   ///   - withPayloads: whether the events have the notifications that they forward.
+  ///   - withAttributes: whether the attributes of their customers are there.
   package func webhookWork(
-    of name: String, dueAt now: Date, due: Int, fresh: Int, withPayloads: Bool = false
+    of name: String, dueAt now: Date, due: Int, fresh: Int, withPayloads: Bool = false, withAttributes: Bool = false
   ) async throws(LedgerError) -> WebhookWork {
     try await readShort { tables in
       var work = try tables.webhookWork(of: name, dueAt: now, due: due, fresh: fresh)
+      if withAttributes {
+        for user in Set((work.due.map(\.event) + work.fresh).map(\.user)) {
+          work.attributes[user] = try tables.attributes(of: user)
+        }
+      }
       guard withPayloads else { return work }
       for index in work.due.indices { work.due[index].event.payload = try tables.payload(of: work.due[index].event) }
       for index in work.fresh.indices { work.fresh[index].payload = try tables.payload(of: work.fresh[index]) }

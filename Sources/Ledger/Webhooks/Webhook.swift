@@ -11,6 +11,8 @@ package struct WebhookWork: Sendable {
   package var fresh: [ChangeEvent] = []
   /// Users with an undelivered event: their newer events wait for it.
   package var blocked: Set<UserID> = []
+  /// The attributes of their customers as they are now, where they were asked for.
+  package var attributes: [UserID: [String: CustomerAttribute]] = [:]
 
   package struct Due: Sendable {
     package var event: ChangeEvent

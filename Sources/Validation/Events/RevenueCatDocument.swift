@@ -31,14 +31,19 @@ import struct FoundationEssentials.Date
 /// zero where none moves. `price` is in US dollars, and `null` for another currency.
 ///
 /// https://www.revenuecat.com/docs/integrations/webhooks/event-types-and-fields
-enum RevenueCatDocument {
+struct RevenueCatDocument {
+  /// The receiver's name of the app.
+  var appID: String?
+  /// The customer's, as they are now.
+  var attributes: [String: CustomerAttribute] = [:]
+
   /// Whether events of a type have a counterpart; of `subscription.transferred` only that of the new user has one.
   static func mayHave(_ type: String) -> Bool {
     EventType(rawValue: type).map { ![.trialRefused, .limitReached].contains($0) && !$0.isOfApple } ?? false
   }
 
   /// - Returns: `nil` for an event without a counterpart.
-  static func json(of event: ChangeEvent) -> [UInt8]? {
+  func json(of event: ChangeEvent) -> [UInt8]? {
     guard let type = EventType(rawValue: event.type) else { return nil }
     switch type {
     case .subscriptionTransferred:
@@ -60,7 +65,7 @@ enum RevenueCatDocument {
     }
   }
 
-  private static func document(
+  private func document(
     _ event: ChangeEvent, _ type: String, _ addMembers: (inout JSONWriter) -> Void
   ) -> [UInt8] {
     JSONWriter.object { json in
@@ -68,22 +73,33 @@ enum RevenueCatDocument {
       json.object("event") { json in
         json.member("type", type)
         json.member("id", event.id)
+        json.member("app_id", appID)
         json.member("event_timestamp_ms", event.at.millisecondsSince1970)
         addMembers(&json)
       }
     }
   }
 
-  private static func addUser(_ user: UserID, to json: inout JSONWriter) {
-    json.member("app_user_id", user.rawValue)
-    json.member("original_app_user_id", user.rawValue)
-    json.array("aliases") { $0.value(user.rawValue) }
+  private func addUser(of event: ChangeEvent, to json: inout JSONWriter) {
+    let user = event.user.rawValue
+    json.member("app_user_id", user)
+    json.member("original_app_user_id", user)
+    json.array("aliases") { $0.value(user) }
+    json.object("subscriber_attributes") { json in
+      for (name, attribute) in attributes.sorted(by: { $0.key < $1.key }) {
+        guard let value = attribute.value else { continue }
+        json.object(name) { json in
+          json.member("value", value)
+          json.member("updated_at_ms", attribute.updatedAtMilliseconds)
+        }
+      }
+    }
   }
 
-  private static func given(_ event: ChangeEvent, isStart: Bool) -> [UInt8]? {
+  private func given(_ event: ChangeEvent, isStart: Bool) -> [UInt8]? {
     guard let period = event.detail.given else { return nil }
     return document(event, isStart ? "NON_RENEWING_PURCHASE" : "EXPIRATION") { json in
-      addUser(event.user, to: &json)
+      addUser(of: event, to: &json)
       json.member("product_id", "countersign_\(period.kind.rawValue)_\(period.tier)")
       json.array("entitlement_ids") { $0.value(period.tier.rawValue) }
       json.member("period_type", "PROMOTIONAL")
@@ -98,14 +114,14 @@ enum RevenueCatDocument {
     }
   }
 
-  private static func purchase(_ event: ChangeEvent, _ type: EventType, _ verdict: Entitlement) -> [UInt8] {
+  private func purchase(_ event: ChangeEvent, _ type: EventType, _ verdict: Entitlement) -> [UInt8] {
     let former = event.formerVerdict
     // The former verdict says which access ended.
     let tier = verdict.givesAccess ? verdict.tier : former?.tier ?? verdict.tier
     let isReturn = former?.originalTransactionID == verdict.originalTransactionID && former?.productID != nil
     let name = Self.name(of: type, verdict, isReturn: isReturn)
     return document(event, name) { json in
-      addUser(event.user, to: &json)
+      addUser(of: event, to: &json)
       json.member("product_id", (verdict.productID ?? former?.productID)?.rawValue)
       json.array("entitlement_ids") { $0.value(tier.rawValue) }
       let isIntroductory = event.sale?.offerType == 1
@@ -120,7 +136,7 @@ enum RevenueCatDocument {
       json.member(
         "original_transaction_id", original.map { id?.store == nil ? $0 : String($0.drop { $0 != ":" }.dropFirst()) })
       json.member("is_family_share", verdict.ownership == .familyShared)
-      writeMoney(event.sale, type, to: &json)
+      Self.writeMoney(event.sale, type, to: &json)
       switch type {
       case .trialConverted: json.member("is_trial_conversion", true)
       case .subscriptionRenewed, .productChanged: json.member("is_trial_conversion", false)
@@ -128,7 +144,7 @@ enum RevenueCatDocument {
       case .subscriptionRefunded: json.member("expiration_reason", "CUSTOMER_SUPPORT")
       case .billingIssue: json.member("grace_period_expiration_at_ms", verdict.accessUntil?.millisecondsSince1970)
       case .subscriptionExpired, .graceEnded, .trialExpired:
-        json.member("expiration_reason", expirationReason(verdict.reason))
+        json.member("expiration_reason", Self.expirationReason(verdict.reason))
       default: break
       }
     }

@@ -118,7 +118,7 @@ package struct WebhookDeliverer: Service {
     do throws(LedgerError) {
       var work = try await ledger.webhookWork(
         of: endpoint.name, dueAt: start, due: isProbing ? 1 : Self.dueBatch, fresh: Self.freshBatch,
-        withPayloads: endpoint.format == .appStore)
+        withPayloads: endpoint.format == .appStore, withAttributes: endpoint.format == .revenuecat)
       guard work.isEnabled, !work.due.isEmpty || !work.fresh.isEmpty else { return false }
       if isProbing { choose(from: &work, for: endpoint, after: pace.failures) }
       let (results, isGone) = await send(work, to: endpoint)
@@ -139,7 +139,8 @@ package struct WebhookDeliverer: Service {
   private func choose(from work: inout WebhookWork, for endpoint: WebhookEndpoint, after failures: Int) {
     guard failures.isMultiple(of: 2) || work.due.isEmpty else { return work.fresh = [] }
     let first = work.fresh.firstIndex { event in
-      endpoint.wants(event.type) && !work.blocked.contains(event.user) && document(of: event, for: endpoint) != nil
+      endpoint.wants(event.type) && !work.blocked.contains(event.user)
+        && document(of: event, for: endpoint, work) != nil
     }
     if let first {
       work.due = []
@@ -187,7 +188,7 @@ package struct WebhookDeliverer: Service {
       ofUser[event.user, default: []].append(Sending(event: event, attempts: attempts, body: body))
     }
     for one in work.due {
-      guard let body = document(of: one.event, for: endpoint) else {
+      guard let body = document(of: one.event, for: endpoint, work) else {
         // The receiver has another format now, in which there is no such event.
         results.append(WebhookResult(of: one.event, .delivered))
         continue
@@ -195,7 +196,7 @@ package struct WebhookDeliverer: Service {
       add(one.event, attempts: one.attempts, body)
     }
     for event in work.fresh where endpoint.wants(event.type) {
-      guard let body = document(of: event, for: endpoint) else { continue }
+      guard let body = document(of: event, for: endpoint, work) else { continue }
       if work.blocked.contains(event.user) {
         results.append(WebhookResult(of: event, .waits))
       } else {
@@ -282,10 +283,11 @@ package struct WebhookDeliverer: Service {
     }
   }
 
-  private func document(of event: ChangeEvent, for endpoint: WebhookEndpoint) -> [UInt8]? {
+  private func document(of event: ChangeEvent, for endpoint: WebhookEndpoint, _ work: WebhookWork) -> [UInt8]? {
     switch endpoint.format {
     case .countersign: event.type == EventType.forwarded ? nil : EventDocument.json(of: event)
-    case .revenuecat: RevenueCatDocument.json(of: event)
+    case .revenuecat:
+      RevenueCatDocument(appID: endpoint.appID, attributes: work.attributes[event.user] ?? [:]).json(of: event)
     // The text went with the user whom it named, or was too long to keep.
     case .appStore:
       event.payload.map { payload in JSONWriter.object { json in json.member("signedPayload", payload) } }

@@ -37,6 +37,10 @@ import Webhooks
     #expect(whole.name == "shop" && whole.isPrivate && whole.format == .revenuecat)
     #expect(whole.secrets == [WebhookTests.newSecret, WebhookTests.secret].compactMap { WebhookSecret($0) })
     #expect(whole.events == ["trial.*", "grant.ended", "paywall_viewed"])
+    // RevenueCat's format names the app.
+    #expect(whole.appID == "com.example.app" && plain.appID == nil)
+    let named = "{ url: 'https://shop.example/hook', secret_file: \(one), format: revenuecat, app_id: app0000000001 }"
+    #expect(try read(named).first?.appID == "app0000000001")
   }
 
   @Test func `a wrong value stops the start, and shows neither a secret nor a path`() throws {
@@ -51,6 +55,7 @@ import Webhooks
       ("{ \(url), secret_file: \(short) }", "24 to 64"), ("{ \(url), secret_file: \(plain) }", "whsec_"),
       ("{ \(url), secret_file: [] }", "secret_file"), ("{ \(url), secret_file: /nowhere/at/all }", "secret_file"),
       ("{ \(url), secret_file: \(secret), format: xml }", "format"),
+      ("{ \(url), secret_file: \(secret), app_id: app1 }", "app_id is for format revenuecat"),
       ("{ \(url), secret_file: \(secret), private: perhaps }", "true or false"),
       ("{ \(url), secret_file: \(secret), events: [subscription.begun] }", "there is no"),
       ("{ \(url), secret_file: \(secret), events: [other.*] }", "there is no"),

@@ -1,4 +1,5 @@
 import Crypto
+import Entitlements
 import Foundation
 import HTTPTransport
 import TestSupport
@@ -257,6 +258,8 @@ import Testing
       try await RunningService.besideStore(
         at: Self.start, settings: settings(receiver.url, more: ", format: revenuecat"), now: { clock.date }
       ) { service, store in
+        let email = CustomerAttribute(value: "ben@example.com", updatedAtMilliseconds: 1_718_452_800_000)
+        _ = try await service.ledger.keep(["$email": email], of: "ben", at: Self.start)
         _ = try await service.validate(try store.simulator.issueReceipt(.grace).receiptData, user: "anna")
         try await grant(service, to: "ben")
         for _ in 0..<3 { _ = try await service.send(.post, "/v1/profiles/carl/usage/questions", body: "{}") }
@@ -275,6 +278,10 @@ import Testing
         #expect(events.map { $0["app_user_id"] as? String } == ["anna", "anna", "ben", "dora"])
         #expect(
           events.map { $0["store"] as? String } == ["APP_STORE", "APP_STORE", "PROMOTIONAL", "APP_STORE"])
+        #expect(events.allSatisfy { $0["app_id"] as? String == "com.example.app" })
+        let attributes = events.map { $0["subscriber_attributes"] as? [String: [String: Any]] ?? ["none": [:]] }
+        #expect(attributes.map(\.count) == [0, 0, 1, 0])
+        #expect(attributes[2]["$email"]?["value"] as? String == "ben@example.com")
         // verifyReceipt tells no price.
         #expect(events[0]["price"] is NSNull && events[0]["price_in_purchased_currency"] is NSNull)
         #expect(events[1]["price"] as? Double == 0)
