@@ -77,6 +77,24 @@ import Testing
     #expect(configuration.warnings.isEmpty, "\(configuration.warnings)")
   }
 
+  @Test func `a key that signs offers is beside that of the Server API`() throws {
+    let directory = try TemporaryDirectory()
+    let key = try directory.write("offer-key.p8", Settings.signingKeyOfTests)
+    let (issuer, other) = ("57246542-96fe-1a63-e053-0824d011072a", "69a6de70-03db-47e3-e053-5b8c7c11a4d1")
+    let api = ["--server-api-key-file", key, "--server-api-key-id", "ABC123DEFG", "--server-api-issuer-id", issuer]
+    let offers = ["--offer-key-file", key, "--offer-key-id", "2X9R4HXF34"]
+    let shared = try loadYAML(try plan(Self.acme + api + offers).text)
+    #expect(shared.appStore.offers?.keyID == "2X9R4HXF34" && shared.appStore.offers?.issuerID == issuer)
+    let alone = try plan(
+      Self.acme + ["--shared-secret-file", try secretFile(directory)] + offers + ["--offer-issuer-id", other])
+    #expect(try loadYAML(alone.text).appStore.offers?.issuerID == other)
+    #expect(usage(Self.acme + offers).contains("--offer-issuer-id go together"))
+    #expect(usage(Self.acme + api + ["--offer-key-id", "2X9R4HXF34"]).contains("--offer-key-file, --offer-key-id"))
+    let broken = try directory.write("broken.p8", "no key")
+    let misread = usage(Self.acme + api + ["--offer-key-file", broken, "--offer-key-id", "2X9R4HXF34"])
+    #expect(misread.contains("nothing is written") && misread.contains("app_store.offers.key"), "\(misread)")
+  }
+
   @Test func `another PostgREST, several products and the tiers that are named`() throws {
     let directory = try TemporaryDirectory()
     let secret = try secretFile(directory)

@@ -91,6 +91,30 @@ import Testing
     }
   }
 
+  @Test func `the key that signs offers is named, and what is missing`() async throws {
+    try await SimulatedStore.run(at: Self.start) { store in
+      @Sendable func said(_ apple: Apple, _ settings: Settings = Settings()) async throws -> String {
+        let findings = try await Deployment(apple, settings).checkup().missingFindings()
+        return try #require(texts(findings, "app_store.offers").first)
+      }
+      #expect(try await said(store.apple).hasPrefix("ok: is not set, nor is app_store.server_api: no key signs offers"))
+      #expect(try await said(store.apple()) == "ok: is not set: the key of app_store.server_api signs offers")
+      let directory = try TemporaryDirectory()
+      let file = try directory.write("offer-key.p8", Settings.signingKeyOfTests)
+      var settings = Settings()
+      let ids = "key_id: 2X9R4HXF34, issuer_id: 57246542-96fe-1a63-e053-0824d011072a"
+      settings.appStore["offers"] = "{ key_file: \(file), \(ids) }"
+      #expect(
+        try await said(store.apple, settings).hasPrefix("warning: the key 2X9R4HXF34 can be read, and no product"))
+      settings.products["com.example.app.pro.monthly"] = "{ tier: pro, offers: { winter: expired } }"
+      #expect(try await said(store.apple, settings).hasPrefix("ok: the key 2X9R4HXF34 can be read; StoreKit shows"))
+      let none = try directory.write("broken.p8", "none")
+      settings.appStore["offers"] = "{ key_file: \(none), \(ids) }"
+      let broken = settings
+      #expect { try Deployment(store.apple, broken) } throws: { "\($0)".contains("app_store.offers.key") }
+    }
+  }
+
   @Test func `the key of the Server API is shown to both stores, and each says whether it takes it`() async throws {
     let production = "app_store.server_api.production_url"
     let sandbox = "app_store.server_api.sandbox_url"

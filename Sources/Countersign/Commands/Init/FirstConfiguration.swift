@@ -7,6 +7,14 @@ struct FirstConfiguration {
     var issuerID: String
   }
 
+  /// A key that signs offers.
+  struct OfferKey {
+    var keyFile: String
+    var keyID: String
+    /// `nil`: that of the Server API.
+    var issuerID: String?
+  }
+
   struct ProfileStore {
     var url: String
     var keyFile: String
@@ -25,6 +33,7 @@ struct FirstConfiguration {
   var products: [Product]
   var sharedSecretFile: String?
   var serverAPI: ServerAPI?
+  var offers: OfferKey?
   var ledger: String
   /// The project whose users may call, without a slash at its end.
   var supabase: String?
@@ -73,6 +82,14 @@ struct FirstConfiguration {
             key_file: \(Self.scalar(serverAPI.keyFile))
             key_id: \(Self.scalar(serverAPI.keyID))
             issuer_id: \(Self.scalar(serverAPI.issuerID))
+
+        """
+    }
+    if let offers {
+      let issuerID = offers.issuerID.map { ", issuer_id: \(Self.scalar($0))" } ?? ""
+      lines += """
+          # Signs offers; without it the key of the Server API does.
+          offers: { key_file: \(Self.scalar(offers.keyFile)), key_id: \(Self.scalar(offers.keyID))\(issuerID) }
 
         """
     }

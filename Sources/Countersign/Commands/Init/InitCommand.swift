@@ -78,6 +78,15 @@ struct InitAnswers: ParsableArguments {
   @Option(name: .long, help: "The issuer ID above the list of keys.")
   var serverAPIIssuerID: String?
 
+  @Option(name: .long, help: "A key that signs offers in the place of that one (.p8), with its ID below.")
+  var offerKeyFile: String?
+
+  @Option(name: .long, help: "The ID of that key.")
+  var offerKeyID: String?
+
+  @Option(name: .long, help: "Its issuer ID, if that of the Server API is not given.")
+  var offerIssuerID: String?
+
   @Option(
     name: .long, help: "The URL of a Supabase project: its users may call, and its table profiles gets the tiers.")
   var supabase: String?

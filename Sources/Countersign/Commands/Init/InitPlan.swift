@@ -65,7 +65,8 @@ struct InitPlan {
     text =
       FirstConfiguration(
         bundleIDs: bundleIDs, tiers: tiers, products: products, sharedSecretFile: sharedSecretFile,
-        serverAPI: serverAPI, ledger: place("countersign.sqlite"), supabase: supabase, profileStore: profileStore,
+        serverAPI: serverAPI, offers: try Self.offers(given), ledger: place("countersign.sqlite"), supabase: supabase,
+        profileStore: profileStore,
         keyDigest: APIKeyring.sha256(key)
       ).text
     secrets = answers.secrets
@@ -123,6 +124,19 @@ struct InitPlan {
           + "App Store Connect has all three: \(AppStoreConnect.serverAPIKey).")
     }
     return FirstConfiguration.ServerAPI(keyFile: file, keyID: keyID, issuerID: issuerID)
+  }
+
+  private static func offers(_ given: InitAnswers) throws(CommandUsage) -> FirstConfiguration.OfferKey? {
+    guard given.offerKeyFile != nil || given.offerKeyID != nil || given.offerIssuerID != nil else { return nil }
+    guard let file = given.offerKeyFile, let keyID = given.offerKeyID,
+      given.offerIssuerID != nil || given.serverAPIIssuerID != nil
+    else {
+      throw CommandUsage(
+        description:
+          "--offer-key-file, --offer-key-id and, without --server-api-issuer-id, --offer-issuer-id go together; "
+          + "App Store Connect has all of them: \(AppStoreConnect.serverAPIKey).")
+    }
+    return FirstConfiguration.OfferKey(keyFile: file, keyID: keyID, issuerID: given.offerIssuerID)
   }
 
   private static func origin(_ url: String) throws(CommandUsage) -> String {
