@@ -83,6 +83,20 @@ package final class ServerAPIClient: Sendable {
       environment: found.place.environment, bundleID: found.place.bundleID, now: timing.date())
   }
 
+  /// The payments of the subscriptions of the customer who made a transaction: the statuses have the last one of each.
+  ///
+  /// https://developer.apple.com/documentation/appstoreserverapi/get-transaction-history
+  package func payments(
+    of id: OriginalTransactionID, bundleIDs: [BundleID], in store: StoreEnvironment, deadline: ContinuousClock.Instant
+  ) async throws(AppStoreError) -> PurchaseHistory {
+    let found = try await lookUp(
+      ServerAPIRequest(id: id.rawValue), [.payments], bundleIDs: bundleIDs, stores: [store], retriesTrouble: false,
+      deadline: deadline)
+    return found.findings.answer(
+      environment: found.place.environment, bundleID: found.place.bundleID, now: timing.date()
+    ).history
+  }
+
   /// One transaction, as Apple knows it now.
   package func transaction(
     _ id: TransactionID, bundleIDs: [BundleID], stores: [StoreEnvironment] = [.production, .sandbox],

@@ -62,7 +62,10 @@ struct ServerAPIExaminer {
   func contents(of response: ServerAPIResponse, asked id: String) throws(AppStoreError) -> ServerAPIContents {
     switch response {
     case .statuses(let response): .purchases(try purchases(of: response))
-    case .history(let response): .purchases(try purchases(of: response))
+    // Consumables are used up, and subscriptions are current in the statuses only.
+    case .history(let response):
+      .purchases(try purchases(of: response) { $0 != "Consumable" && $0 != Self.subscription })
+    case .payments(let response): .purchases(try purchases(of: response) { $0 == Self.subscription })
     case .transaction(let signed):
       .transaction(try transaction(signed, originalID: nil, id: id, bundleID: nil, at: "signedTransactionInfo"))
     case .order(let response): .order(try transactions(of: response))
@@ -110,15 +113,19 @@ struct ServerAPIExaminer {
       bundleID: response.head.bundleID, appAppleID: response.head.appAppleID, parts: parts, signatures: parts.count)
   }
 
-  private func purchases(of response: HistoryResponse) throws(AppStoreError) -> SignedPurchases {
+  private static let subscription = "Auto-Renewable Subscription"
+
+  /// - Parameter isWanted: whether transactions of a type of product are parts.
+  private func purchases(
+    of response: HistoryResponse, where isWanted: (_ productType: String?) -> Bool
+  ) throws(AppStoreError) -> SignedPurchases {
     try check(response.head)
     var parts: [SignedPurchases.Part] = []
     for (index, text) in response.signedTransactions.enumerated() {
       let signed = try transaction(
         text, originalID: nil, id: nil, bundleID: response.head.bundleID, at: "signedTransactions[\(index)]"
       ).transaction
-      // Consumables are used up, and subscriptions are current in the statuses only.
-      guard signed.productType != "Consumable", signed.productType != "Auto-Renewable Subscription" else { continue }
+      guard isWanted(signed.productType) else { continue }
       parts.append(SignedPurchases.Part(purchase: signed.purchase, signedDate: signed.signedDate, text: text))
     }
     return SignedPurchases(

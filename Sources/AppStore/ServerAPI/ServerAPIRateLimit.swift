@@ -47,7 +47,7 @@ final class ServerAPIRateLimit: Sendable {
       switch quota.endpoint {
       case .order: rate = max(1, rate / 5)
       case .testNotification: rate = 1
-      case .statuses, .history, .transaction, .notifications, .testOutcome, .consumption: break
+      case .statuses, .history, .payments, .transaction, .notifications, .testOutcome, .consumption: break
       }
       var bucket = state.buckets[quota] ?? RateBucket(rate: rate, at: now)
       guard let wait = bucket.take(at: now, before: deadline) else { return .tooLate }

@@ -8,6 +8,8 @@ package enum ServerAPIEndpoint: String, Hashable, Sendable, CaseIterable {
   case statuses
   /// Get Transaction History: one-time purchases only.
   case history
+  /// Get Transaction History: the payments of subscriptions only.
+  case payments
   /// Get Transaction Info: one transaction.
   case transaction
   /// Look Up Order ID: the transactions of one order.
@@ -85,6 +87,9 @@ struct ServerAPIRequest: Sendable {
       // Subscriptions are in the statuses, and consumables are used up.
       "/inApps/v2/history/\(id)?sort=ASCENDING&productType=NON_CONSUMABLE&productType=NON_RENEWABLE"
         + (revision.map { "&revision=\($0.percentEncoded)" } ?? "")
+    case .payments:
+      "/inApps/v2/history/\(id)?sort=DESCENDING&productType=AUTO_RENEWABLE"
+        + (revision.map { "&revision=\($0.percentEncoded)" } ?? "")
     }
   }
 
@@ -101,7 +106,7 @@ struct ServerAPIRequest: Sendable {
       switch endpoint {
       case .notifications, .testNotification: .post
       case .consumption: .put
-      case .statuses, .history, .transaction, .order, .testOutcome: .get
+      case .statuses, .history, .payments, .transaction, .order, .testOutcome: .get
       }
     return TransportRequest(
       method: method, url: base + path(endpoint, revision: revision), headers: headers, body: body ?? [],

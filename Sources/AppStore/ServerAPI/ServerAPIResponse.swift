@@ -7,6 +7,7 @@ import JSON
 enum ServerAPIResponse: Sendable {
   case statuses(StatusesResponse)
   case history(HistoryResponse)
+  case payments(HistoryResponse)
   case transaction(signedTransaction: String)
   case order(OrderResponse)
   case notifications(NotificationPage)
@@ -18,6 +19,7 @@ enum ServerAPIResponse: Sendable {
     switch endpoint {
     case .statuses: self = .statuses(try StatusesResponse(body))
     case .history: self = .history(try HistoryResponse(body))
+    case .payments: self = .payments(try HistoryResponse(body))
     case .transaction: self = .transaction(signedTransaction: try body.required("signedTransactionInfo"))
     case .order: self = .order(try OrderResponse(body))
     case .notifications: self = .notifications(try NotificationPage(body))

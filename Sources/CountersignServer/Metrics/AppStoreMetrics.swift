@@ -55,7 +55,7 @@ extension ServerAPIEndpoint {
     switch self {
     case .statuses: "subscription_statuses"
     case .transaction: "transaction_info"
-    case .history: "transaction_history"
+    case .history, .payments: "transaction_history"
     case .order: "order_lookup"
     case .notifications: "notification_history"
     case .testNotification: "test_notification"

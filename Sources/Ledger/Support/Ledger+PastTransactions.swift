@@ -14,4 +14,16 @@ extension Ledger {
       return evidence.map { $0.including(past: past[$0.key] ?? []) }
     }
   }
+
+  /// Keeps the transactions of known purchases that their evidence leaves out, each once.
+  package func keepPast(_ reports: [SubscriptionEvidence]) async throws(LedgerError) {
+    try await engine.submit { tables in
+      for report in reports {
+        guard let purchase = try tables.purchase(report.key), let id = purchase.id,
+          let past = purchase.evidence.leftOut(of: [report])
+        else { continue }
+        try tables.keepPast(past, of: id)
+      }
+    }
+  }
 }

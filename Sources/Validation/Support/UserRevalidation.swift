@@ -1,3 +1,4 @@
+import AppStore
 package import Entitlements
 package import Ledger
 package import Logging
@@ -27,7 +28,11 @@ package struct UserRevalidation: Sendable {
       name = if let note { try await ledger.keepNote(note, about: user) } else { nil }
       receipts = try await ledger.receipts(of: user, limit: Self.limit + 1)
     } catch { throw .ledgerUnavailable(error) }
-    let answers = try await ask(about: receipts.prefix(Self.limit), of: user, name, requestID: requestID, logger)
+    let end = ContinuousClock.now.advanced(by: validator.gateway.deadline)
+    let answers = try await ask(
+      about: receipts.prefix(Self.limit), of: user, name, until: end, requestID: requestID, logger)
+    // A person looks at what was paid; a server that asks about many users does not.
+    if note != nil { await completePayments(of: receipts.map(\.key), until: end, logger) }
     let isComplete = receipts.count <= Self.limit && answers == receipts.count
     return try await validator.standing(
       of: user, isFresh: isComplete && !receipts.isEmpty, isWanting: !isComplete, logger: logger)
@@ -35,9 +40,9 @@ package struct UserRevalidation: Sendable {
 
   /// - Returns: the number of receipts with an answer.
   private func ask(
-    about receipts: some Collection<OwnedReceipt>, of user: UserID, _ note: NoteID?, requestID: String, _ logger: Logger
+    about receipts: some Collection<OwnedReceipt>, of user: UserID, _ note: NoteID?, until end: ContinuousClock.Instant,
+    requestID: String, _ logger: Logger
   ) async throws(ValidationError) -> Int {
-    let end = ContinuousClock.now.advanced(by: validator.gateway.deadline)
     let answers = await mapConcurrently(receipts, width: Self.width) { owned -> Result<Bool, ValidationError> in
       var submission = ReceiptSubmission(user: user, proof: .kept(owned.key, owned.receipt), requestID: requestID)
       submission.note = note
@@ -50,6 +55,27 @@ package struct UserRevalidation: Sendable {
     // The caller is gone, and Apple was not asked about the rest.
     guard answers.count == receipts.count else { throw .cancelled }
     return count
+  }
+
+  /// Keeps the payments that Apple's answers leave out, as far as they are told in time: for the timeline, and for figures.
+  private func completePayments(
+    of keys: [SubscriptionKey], until end: ContinuousClock.Instant, _ logger: Logger
+  ) async {
+    guard let serverAPI = validator.gateway.serverAPI else { return }
+    // One answer is about all subscriptions of an Apple Account.
+    var told: Set<SubscriptionKey> = []
+    for key in keys where key.environment == .production && !key.isOfApp && !told.contains(key) {
+      guard !key.originalTransactionID.isOfAnotherStore, ContinuousClock.now < end else { continue }
+      do {
+        let payments = try await serverAPI.payments(
+          of: key.originalTransactionID, bundleIDs: validator.gateway.apps.bundleIDs, in: key.environment, deadline: end
+        ).evidence()
+        told.formUnion(payments.map(\.key))
+        try await ledger.keepPast(payments)
+      } catch {
+        logger.debug("Apple does not tell all payments of a user", metadata: ["cause": "\(error)"])
+      }
+    }
   }
 
   private func isAnswered(
