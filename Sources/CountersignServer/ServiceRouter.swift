@@ -76,6 +76,10 @@ package struct ServiceRouter {
       OffersController(offers: useCases.offers, budgets: budgets, now: now),
       GrantsController(grants: useCases.grants, catalog: rules.catalog, budget: budgets.support, now: now),
       NotificationHistoryController(history: useCases.history, budget: budgets.runs, now: now),
+      NotificationTestController(
+        test: useCases.notificationTest,
+        // The answer needs a moment, too.
+        patience: max(.zero, min(NotificationTestController.longestPatience, settings.requestDeadline - .seconds(1)))),
       ConsumptionController(ledger: ledger, budget: budgets.runs, now: now),
       BrakeController(brake: useCases.brake, review: useCases.review),
     ]

@@ -14,6 +14,8 @@ package struct UseCases: Sendable {
   package let inspector: PurchaseInspector
   package let notifications: NotificationReceiver
   package let history: NotificationHistory
+  /// `nil` without a key of the Server API.
+  package let notificationTest: NotificationTest?
   /// `nil`: nothing proves who sends its events.
   package let revenueCat: RevenueCatReceiver?
   package let reader: StandingReader
@@ -59,6 +61,7 @@ package struct UseCases: Sendable {
       sources: apps.flatMap { app in
         [.production, .sandbox].map { NotificationHistory.Source(bundleID: app, environment: $0) }
       }, ledger: ledger)
+    notificationTest = gateway.serverAPI.map { NotificationTest(client: $0, bundleIDs: apps) }
     self.revenueCat = revenueCat.map {
       RevenueCatReceiver(
         keyring: $0.keyring, ledger: ledger, validator: validator, terms: plans.terms, onOutcome: $0.onOutcome)

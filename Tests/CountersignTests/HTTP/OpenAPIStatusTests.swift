@@ -121,6 +121,7 @@ import TestSupport
       Ask(method: .post, path: "/v1/webhooks/redeliver", body: #"{"webhook":"shop"}"#),
       Ask(method: .get, path: "/v1/notifications/refused", key: support),
       Ask(method: .get, path: "/v1/notifications/history", key: support),
+      Ask(method: .post, path: "/v1/notifications/test", key: support),
       Ask(method: .post, path: "/v1/notifications/history", body: #"{"since":"2020-01-01T00:00:00Z"}"#),
       Ask(method: .get, path: "/v1/purchases/7/consumption", key: support),
       Ask(method: .put, path: "/v1/purchases/7/consumption", body: #"{"customer_consented":true}"#),

@@ -173,6 +173,7 @@ import TestSupport
       method: "POST", route: "/v1/webhooks/redeliver", body: #"{"webhook":"none"}"#, own: 403, other: 403, service: 404,
       support: 404),
     Row(method: "GET", route: "/v1/notifications/history", own: 403, other: 403, service: 200, support: 200),
+    Row(method: "POST", route: "/v1/notifications/test", own: 403, other: 403, service: 200, support: 200),
     Row(
       method: "POST", route: "/v1/notifications/history", body: #"{"since":"2020-01-01T00:00:00Z"}"#, own: 403,
       other: 403, service: 202, support: 202),

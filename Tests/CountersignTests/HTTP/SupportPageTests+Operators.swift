@@ -49,6 +49,45 @@ extension SupportPageTests {
     }
   }
 
+  @Test(arguments: [1280, 390])
+  func `Apple posts a test from the Health page, and the page says whether it arrived`(width: Int) async throws {
+    try await run(withKey: true) { world in
+      let simulator = world.store.simulator
+      try await Browser.run { browser in
+        try await browser.resize(width: width, height: 844)
+        try await enter(browser, world.service)
+        try await browser.click("nav a[href='#/health']")
+        try await browser.wait("#test-form", says: "Have Apple post a test")
+        let path = "\(world.service.origin)/v1/notifications/app-store"
+        for (url, words) in [
+          (nil, "no URL\nSet it in App Store Connect: \(path)"), (path, "arrived"),
+          ("\(world.service.origin)/nowhere", "Apple says UNSUCCESSFUL_HTTP_RESPONSE_CODE."),
+        ] as [(String?, String)] {
+          if let url { try simulator.deliverNotifications(to: url) }
+          try await browser.click("#test-form button")
+          let told = try await browser.wait("#test-result", says: words)
+          #expect(told.contains("com.example.app, production") && told.contains("com.example.app, sandbox"), "\(told)")
+          try await browser.wait("#test-form .message", says: url == path ? "All arrived." : "2 of 2 did not arrive.")
+        }
+        try await audit(browser, "health-test-\(width)")
+        #expect(try await browser.complaints() == [])
+      }
+    }
+  }
+
+  @Test func `without a key of the Server API the Health page offers no test`() async throws {
+    try await run { world in
+      let answer = try await world.service.send(.post, "/v1/notifications/test")
+      #expect(answer.status == 200 && answer.array("tests").isEmpty)
+      try await Browser.run { browser in
+        try await enter(browser, world.service)
+        try await browser.click("nav a[href='#/health']")
+        try await browser.wait("#health-result", says: "Ledger")
+        #expect(try await !browser.isVisible("#test-form"))
+      }
+    }
+  }
+
   @Test func `a changed catalog that lowers users is a banner, and they keep their tier until the brake is released`()
     async throws
   {

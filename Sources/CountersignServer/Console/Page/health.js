@@ -3,9 +3,12 @@
 import {byID, count, el, several} from './elements.js'
 import {idle, showMessage, work} from './forms.js'
 import {ask} from './service.js'
+import {notificationsURL} from './welcome.js'
 
 const form = byID('health-form')
 const result = byID('health-result')
+const test = byID('test-form')
+const tested = byID('test-result')
 
 /// `3 minutes`, of a number of seconds.
 function age(seconds) {
@@ -92,7 +95,10 @@ function rows(state) {
 function open() {
   work(form, 'Looking…', async (isCurrent) => {
     const state = await ask('GET', 'v1/status')
-    if (isCurrent()) result.replaceChildren(el('ol', {class: 'history'}, rows(state)))
+    if (!isCurrent()) return
+    result.replaceChildren(el('ol', {class: 'history'}, rows(state)))
+    // Only with a key can Apple be asked.
+    test.hidden = !state.notification_history
   })
 }
 
@@ -101,10 +107,38 @@ form.addEventListener('submit', (event) => {
   open()
 })
 
+const outcomes = {
+  arrived: ['good', 'arrived'],
+  failed: ['bad', 'did not arrive', 'Is the URL in App Store Connect right, and does it lead here by TLS?'],
+  no_url: ['warn', 'no URL', `Set it in App Store Connect: ${notificationsURL}`],
+  key_rejected: ['bad', 'Apple rejects the key', 'Set app_store.server_api right.'],
+  unavailable: ['warn', 'Apple does not say', 'Try again in a minute.'],
+  pending: ['', 'not posted yet', 'Apple takes its time. Try again in a minute.'],
+}
+
+test.addEventListener('submit', (event) => {
+  event.preventDefault()
+  work(test, 'Apple is asked…', async (isCurrent) => {
+    const {tests} = await ask('POST', 'v1/notifications/test')
+    if (!isCurrent()) return
+    tested.replaceChildren(el('ol', {class: 'history'}, tests.map(({bundle_id: app, environment, outcome, cause}) => {
+      const [tone, state, text = ''] = outcomes[outcome] || ['', outcome]
+      return row(`${app}, ${environment}`, tone, state, cause ? `Apple says ${cause}. ${text}` : text)
+    })))
+    const failed = tests.filter((one) => one.outcome !== 'arrived').length
+    showMessage(test, failed === 0 ? 'All arrived.' : `${failed} of ${tests.length} did not arrive.`,
+      failed === 0 ? 'good' : 'warn')
+  })
+})
+
 function clear() {
   result.replaceChildren()
-  idle(form)
-  showMessage(form, '')
+  tested.replaceChildren()
+  test.hidden = true
+  for (const one of [form, test]) {
+    idle(one)
+    showMessage(one, '')
+  }
 }
 
 export const health = {name: 'health', open, clear}
