@@ -73,9 +73,8 @@ enum PlainHTTPPost {
       request.headerFields[.contentType] = "application/json"
       request.headerFields[.contentLength] = String(body.count)
       request.headerFields[.connection] = "close"
-      try await outbound.write(.head(request))
-      try await outbound.write(.body(ByteBuffer(bytes: body)))
-      try await outbound.write(.end(nil))
+      // In one write: a receiver that has the whole body may answer and close before another one.
+      try await outbound.write(contentsOf: [.head(request), .body(ByteBuffer(bytes: body)), .end(nil)])
       for try await part in inbound {
         if case .head(let response) = part { return response.status.code }
       }

@@ -19,7 +19,7 @@ enum ReceiptPayload {
 
     var attributes: [[UInt8]] = [
       attribute(0, ASN1Writer.utf8(receiptType)),
-      attribute(1, ASN1Writer.integer(seed.appItemID)),
+      attribute(1, ASN1Writer.integer(seed.environment.appItemID)),
       attribute(2, bundle),
       attribute(3, ASN1Writer.utf8(ReceiptSeed.applicationVersion)),
       attribute(4, opaque),

@@ -102,9 +102,6 @@ struct ReceiptSeed: Codable, Hashable, Sendable {
   /// The ID of the customer's app download, part of all transactions.
   var appTransactionID: String { String(700_000_000_000_000_000 + subscriber) }
 
-  /// The app's ID; zero in the sandbox.
-  var appItemID: Int64 { environment == .production ? 1_234_567_890 : 0 }
-
   /// 18 digits and odd: beyond 2^53, so a reader that converts it to a `Double` changes it.
   var downloadID: Int64 { environment == .production ? 500_000_000_000_000_001 + subscriber * 2 : 0 }
 

@@ -160,7 +160,7 @@ struct ServerAPI: Sendable {
         ("subscriptionGroupIdentifier", .string(group.id)), ("lastTransactions", .array(group.transactions)),
       ])
     }
-    return .object(Self.app(seed) + [("data", .array(data))])
+    return .object(seed.environment.app(seed.bundleID) + [("data", .array(data))])
   }
 
   private static let pageSize = 20
@@ -203,7 +203,7 @@ struct ServerAPI: Sendable {
       [
         ("revision", .string(Self.revision(end))),
         ("hasMore", .boolean(end < rows.count)),
-      ] + Self.app(seed) + [("signedTransactions", .array(page))])
+      ] + seed.environment.app(seed.bundleID) + [("signedTransactions", .array(page))])
   }
 
   // MARK: - Consumption information
@@ -298,14 +298,6 @@ struct ServerAPI: Sendable {
       ])
     }
     return [("sendAttempts", .array(attempts)), ("signedPayload", .string(sent.notification.signedPayload))]
-  }
-
-  private static func app(_ seed: ReceiptSeed) -> [(String, JSON)] {
-    var members: [(String, JSON)] = [
-      ("environment", .string(seed.environment.appleName)), ("bundleId", .string(seed.bundleID)),
-    ]
-    if seed.environment == .production { members.append(("appAppleId", .integer(seed.appItemID))) }
-    return members
   }
 
   /// The start of the next page, in a form that is opaque to callers.
@@ -413,7 +405,7 @@ private enum ServerAPIError: Error {
     case .invalidTransactionID: (4_000_006, "Invalid transaction id.")
     case .invalidRevision: (4_000_005, "Invalid request revision.")
     case .invalidStatus: (4_000_031, "Invalid request. The status parameter is invalid.")
-    case .invalidProductType: (4_000_023, "Invalid request. The product type parameter is invalid.")
+    case .invalidProductType: (4_000_022, "Invalid request. The product type parameter is invalid.")
     case .invalidRevoked: (4_000_030, "Invalid request. The revoked parameter is invalid.")
     case .invalidSort: (4_000_021, "Invalid request. The sort parameter is invalid.")
     case .accountNotFound: (4_040_001, "Account not found.")

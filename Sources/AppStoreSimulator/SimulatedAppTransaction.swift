@@ -5,7 +5,7 @@ extension SignedDataPayload {
   var appTransaction: JSON {
     .object([
       ("receiptType", .string(seed.environment.appleName)),
-      ("appAppleId", .integer(seed.appItemID)),
+      ("appAppleId", .integer(seed.environment.appItemID)),
       ("bundleId", .string(seed.bundleID)),
       ("applicationVersion", .string(ReceiptSeed.applicationVersion)),
       ("versionExternalIdentifier", .integer(ReceiptPayload.versionExternalIdentifier(seed))),

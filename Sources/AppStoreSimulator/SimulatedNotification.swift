@@ -32,12 +32,9 @@ struct NotificationWriter: Sendable {
   /// - Parameter reason: the customer's, of a request for a refund.
   func write(_ event: StoreEvent, of seed: ReceiptSeed, reason: String? = nil) throws -> SimulatedNotification {
     let payload = SignedDataPayload(seed: seed, at: event.at)
-    var data: [(String, JSON)] = []
-    if seed.environment == .production { data.append(("appAppleId", .integer(seed.appItemID))) }
+    var data = seed.environment.app(seed.bundleID)
     data += [
-      ("bundleId", .string(seed.bundleID)),
       ("bundleVersion", .string(ReceiptSeed.applicationVersion)),
-      ("environment", .string(seed.environment.appleName)),
       ("signedTransactionInfo", .string(try signer.sign(payload.transaction(event.row)))),
     ]
     if let renewal = payload.state.renewals.first(where: { $0.slot == event.row.slot }) {
@@ -66,10 +63,9 @@ struct NotificationWriter: Sendable {
   func test(uuid: String, bundleID: String, _ environment: StoreEnvironment, at: Timestamp) throws
     -> SimulatedNotification
   {
-    let data = JSON.object([("bundleId", .string(bundleID)), ("environment", .string(environment.appleName))])
     let payload = JSON.object([
-      ("notificationType", "TEST"), ("notificationUUID", .string(uuid)), ("data", data), ("version", "2.0"),
-      ("signedDate", .integer(at.milliseconds)),
+      ("notificationType", "TEST"), ("notificationUUID", .string(uuid)),
+      ("data", .object(environment.app(bundleID))), ("version", "2.0"), ("signedDate", .integer(at.milliseconds)),
     ])
     return SimulatedNotification(
       uuid: uuid, type: "TEST", subtype: nil, originalTransactionID: "", bundleID: bundleID, environment: environment,

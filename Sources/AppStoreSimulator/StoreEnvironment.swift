@@ -17,6 +17,15 @@ enum StoreEnvironment: String, CaseIterable, Codable, Sendable {
     case .sandbox: "ProductionSandbox"
     }
   }
+
+  /// The app's ID; zero in the sandbox.
+  var appItemID: Int64 { self == .production ? 1_234_567_890 : 0 }
+
+  /// The members that name an app in the Server API and in notifications. The sandbox gives no ID.
+  func app(_ bundleID: String) -> [(String, JSON)] {
+    [("environment", .string(appleName)), ("bundleId", .string(bundleID))]
+      + (self == .production ? [("appAppleId", .integer(appItemID))] : [])
+  }
 }
 
 /// The format of a receipt.

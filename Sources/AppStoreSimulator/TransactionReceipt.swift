@@ -76,7 +76,7 @@ enum LegacyFields {
       ("product_id", row.product.id),
       ("transaction_id", seed.transactionID(slot: row.slot, number: row.number)),
       ("original_transaction_id", seed.transactionID(slot: row.slot, number: 0)),
-      ("item_id", String(seed.appItemID + 1)),
+      ("item_id", String(seed.environment.appItemID + 1)),
       ("bid", seed.bundleID),
       ("bvrs", ReceiptSeed.applicationVersion),
       ("unique_identifier", "c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5"),

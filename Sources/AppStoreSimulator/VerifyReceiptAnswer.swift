@@ -36,8 +36,8 @@ struct VerifyReceiptAnswer: Sendable {
     let bought = seed.state(at: seed.createdAt).rows
     var members: [(String, JSON)] = [
       ("receipt_type", .string(seed.environment.receiptType)),
-      ("adam_id", .integer(seed.appItemID)),
-      ("app_item_id", .integer(seed.appItemID)),
+      ("adam_id", .integer(seed.environment.appItemID)),
+      ("app_item_id", .integer(seed.environment.appItemID)),
       ("bundle_id", .string(seed.bundleID)),
       ("application_version", .string(ReceiptSeed.applicationVersion)),
       ("download_id", .integer(seed.downloadID)),

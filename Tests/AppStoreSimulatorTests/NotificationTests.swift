@@ -119,6 +119,16 @@ struct NotificationTests {
     #expect(notification.body == #"{"signedPayload":"\#(notification.signedPayload)"}"#)
   }
 
+  @Test("a test notification names the app as every other does", arguments: StoreEnvironment.allCases)
+  func testNotification(environment: StoreEnvironment) async throws {
+    let test = try Store().notifications.test(
+      uuid: "1", bundleID: Product.defaultBundleID, environment, at: noon)
+    let data = try await CheckedJWS(test.signedPayload).payload.object("data")
+    #expect(data["appAppleId"] as? Int == (environment == .production ? 1_234_567_890 : nil))
+    #expect(data.text("bundleId") == Product.defaultBundleID)
+    #expect(data.text("environment") == environment.appleName)
+  }
+
   @Test("the same event has the same UUID whenever it is signed, and no two customers share one")
   func uuids() throws {
     func uuids(_ subscriber: Int64, _ environment: StoreEnvironment = .production) throws -> [String] {

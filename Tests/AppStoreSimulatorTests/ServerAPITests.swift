@@ -230,7 +230,7 @@ struct ServerAPITests {
       ("/inApps/v1/subscriptions/480000000010000", "status", "6", 400, 4_000_031),
       ("/inApps/v2/history/480000000010000", "revision", "x", 400, 4_000_005),
       ("/inApps/v2/history/480000000010000", "sort", "UP", 400, 4_000_021),
-      ("/inApps/v2/history/480000000010000", "productType", "GOLD", 400, 4_000_023),
+      ("/inApps/v2/history/480000000010000", "productType", "GOLD", 400, 4_000_022),
       ("/inApps/v2/history/480000000010000", "revoked", "maybe", 400, 4_000_030),
     ])
   func mistakes(path: String, name: String, value: String, status: Int, code: Int) throws {
