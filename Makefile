@@ -17,6 +17,8 @@ TEST_PACKAGES := curl openssl strace postgresql libpq-dev chromium chromium-driv
 # is written in.
 FAULT_PACKAGES := e2fsprogs mount python3 python3-venv strace
 FUZZ_PACKAGES := python3 python3-venv
+# Apple's own library, from PyPI: the judge of the simulator, and of forwarded notifications.
+APPLE_LIBRARY := app-store-server-library==3.1.2
 SITE_PACKAGES := jq python3 python3-venv
 # The Debian package and its checks; what samples/ has for operators is checked by the programs that read it.
 DEB_PACKAGES := adduser binutils dpkg-dev
@@ -30,7 +32,7 @@ FAULT_LOG := .build/faults.log
 # Load, certificates and requests for the benchmarks.
 BENCH_PACKAGES := curl openssl postgresql python3 strace util-linux wrk
 
-.PHONY: help demo test test-postgresql build-tests checks app-package-check javascript-check javascript-deps docs site site-deps prometheus-deps cases fuzz faults cost bench \
+.PHONY: help demo test test-postgresql build-tests checks app-package-check javascript-check javascript-deps apple-library-check apple-library-deps docs site site-deps prometheus-deps cases fuzz faults cost bench \
   build release release-all release-check deb deb-check package-check lint format image-check deps test-deps clean
 
 help: ## Say what there is
@@ -63,10 +65,19 @@ javascript-deps:
 	@[ -x .build/javascript/bin/deno ] || { python3 -m venv .build/javascript \
 	  && .build/javascript/bin/pip install --quiet --disable-pip-version-check deno==2.9.8; }
 
+apple-library-check: deps apple-library-deps ## Drive the simulator with Apple's App Store Server Library, every scenario and endpoint
+	$(SWIFT) build $(BUILD_FLAGS) --product app-store-simulator
+	@.build/apple-library/bin/python3 scripts/check-apple-library
+
+apple-library-deps:
+	@scripts/install-packages $(FUZZ_PACKAGES)
+	@.build/apple-library/bin/pip show --quiet app-store-server-library 2>/dev/null || { python3 -m venv .build/apple-library \
+	  && .build/apple-library/bin/pip install --quiet --disable-pip-version-check $(APPLE_LIBRARY); }
+
 # The steps of the image run with a binary of the tests' build in the place of the release build, which alone takes as long as
-# everything else: `make image-check` runs all of them. Deno and MkDocs come from PyPI: where that cannot be reached, their part
-# is left out, and said.
-checks: build-tests ## Check the pages, the site, samples, the package for JavaScript and the image's steps
+# everything else: `make image-check` runs all of them. Deno, MkDocs and Apple's library come from PyPI: where that cannot be
+# reached, their part is left out, and said.
+checks: build-tests ## Check the pages, the site, samples, the package for JavaScript, the simulator and the image's steps
 	scripts/check-image .build/debug/countersign
 	scripts/check-docs
 	if $(MAKE) --no-print-directory site-deps; then scripts/make-site "$$(scripts/version)"; else echo 'left out: MkDocs cannot be installed'; fi
@@ -74,6 +85,7 @@ checks: build-tests ## Check the pages, the site, samples, the package for JavaS
 	scripts/check-samples
 	$(MAKE) --no-print-directory javascript-deps || echo 'left out: Deno cannot be installed'
 	scripts/check-javascript
+	if $(MAKE) --no-print-directory apple-library-deps; then .build/apple-library/bin/python3 scripts/check-apple-library; else echo "left out: Apple's library cannot be installed"; fi
 
 docs: test-deps ## Run every shell example of README.md and docs, and follow every link
 	$(SWIFT) build $(BUILD_FLAGS) --product countersign
@@ -99,7 +111,7 @@ prometheus-deps:
 cases: build-tests ## Run the tests of random cases with all of them; `make test` tries a fifth
 	@SWIFT=$(SWIFT) COUNTERSIGN_CASES=full scripts/run-tests --filter '^(EntitlementsTests|FiguresTests|ProfilesTests)\.|FigureOrderTests|CircuitTests|MutationTests|VerifyReceiptPlainTests'
 
-fuzz: deps ## Play the running service against openapi.yaml: a generated client, and requests that nobody thought of
+fuzz: deps apple-library-check ## Play the running service against openapi.yaml: a generated client, and requests that nobody thought of
 	@scripts/install-packages $(FUZZ_PACKAGES)
 	$(SWIFT) build $(BUILD_FLAGS) --product countersign
 	$(SWIFT) build $(BUILD_FLAGS) --product app-store-simulator
@@ -109,7 +121,7 @@ fuzz: deps ## Play the running service against openapi.yaml: a generated client,
 faults: test-deps ## Play the fault suite in full: kills, power cuts, broken disks, outages (25 minutes, as root)
 	@scripts/install-packages $(FAULT_PACKAGES)
 	@test -x .build/faults/bin/pip || python3 -m venv .build/faults
-	@.build/faults/bin/pip install --quiet --disable-pip-version-check standardwebhooks==1.1.0
+	@.build/faults/bin/pip install --quiet --disable-pip-version-check standardwebhooks==1.1.0 $(APPLE_LIBRARY)
 	$(SWIFT) build $(BUILD_FLAGS) --build-tests
 	@set -o pipefail; status=0; \
 	PATH=$(CURDIR)/.build/faults/bin:$$PATH COUNTERSIGN_FAULTS=full $(SWIFT) test --skip-build --no-parallel --filter 'FaultTests|PowerCutTests' 2>&1 \
