@@ -1,6 +1,5 @@
 import Foundation
 import HTTPTransport
-import Synchronization
 import TestSupport
 import Testing
 
@@ -13,13 +12,6 @@ import Testing
 
   private static func payload(_ request: TestRequest) throws -> String {
     try #require(JSONSerialization.jsonObject(with: Data(request.body)) as? [String: String])["signedPayload"] ?? ""
-  }
-
-  private static func uuid(_ payload: String) throws -> String {
-    let part = try #require(payload.split(separator: ".").dropFirst().first)
-    let bytes = try #require(SignedDataSigner.decode(part))
-    let members = try #require(try JSONSerialization.jsonObject(with: Data(bytes)) as? [String: Any])
-    return try #require(members["notificationUUID"] as? String)
   }
 
   @Test func `a receiver gets each as Apple signed it, once, in the order of its purchase`() async throws {
@@ -132,54 +124,6 @@ import Testing
       #expect(data[3]["storefronts"] as? [String] == ["USA", "DEU"] && data[3]["succeeded"] as? Int == 5)
       #expect(data[4]["notification_type"] as? String == "SOMETHING_NEW")
       #expect(data[5]["subtype"] == nil)
-    }
-  }
-
-  @Test func `kill -9 again and again: each comes at least once, in the order of its purchase`() async throws {
-    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
-    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
-    defer { try? FileManager.default.removeItem(at: directory) }
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await WebhookReceiver.running { receiver in
-        let file = directory.appending(path: "countersign.yaml")
-        var settings = Settings(server: ["address_rate_limit": "0"])
-        settings.forwards = ["url: \(receiver.url), private: true"]
-        try settings.yaml(apple: store.apple, directory: directory)
-          .replacing("level: trace", with: "level: info").write(to: file, atomically: true, encoding: .utf8)
-        var told: [SimulatedNotification] = []
-        for subscriber in 1...40 {
-          let issued = try store.simulator.issueTransaction(.renewalOff, subscriber: Int64(subscriber))
-          told += try store.simulator.notifications(of: issued.originalTransactionID)
-        }
-        #expect(told.count > 100)
-        // Killed between posts and deliveries, wherever it stands; what was not answered is posted again, as Apple does.
-        var answered: Set<String> = []
-        for round in 0..<5 {
-          let service = try await ServiceProcess.start(configuration: file)
-          let upTo = round == 4 ? told.count : told.count * (round + 1) / 5
-          for one in told[..<upTo] where !answered.contains(one.uuid) {
-            let answer = try? await service.send(
-              .post, "/v1/notifications/app-store", body: Array(one.body.utf8))
-            if answer?.status == 200 { answered.insert(one.uuid) }
-          }
-          guard round == 4 else {
-            await service.killAtOnce()
-            continue
-          }
-          try await eventually { Set(try receiver.requests.map(Self.payload)).count == told.count }
-          service.terminate()
-          #expect(await service.wait().code == 0)
-        }
-        #expect(answered.count == told.count)
-        let came = try receiver.requests.map { try Self.uuid(Self.payload($0)) }
-        #expect(Set(came) == Set(told.map(\.uuid)))
-        for id in Set(told.map(\.originalTransactionID)) {
-          let own = told.filter { $0.originalTransactionID == id }.map(\.uuid)
-          // The first times are in order: one that comes again was sent and not noted.
-          var seen: Set<String> = []
-          #expect(came.filter { own.contains($0) && seen.insert($0).inserted } == own)
-        }
-      }
     }
   }
 }
