@@ -1,5 +1,6 @@
 import Foundation
 import HTTPTransport
+import SeededRandom
 import TestSupport
 import Testing
 
@@ -215,13 +216,14 @@ import Testing
     }
   }
 
-  /// A thousand take three quarters of a minute in a debug build, most of it for signatures.
+  /// `make cases` has a thousand, of which fifty are missed.
   @Test func `many requests, an Apple in trouble for two hours, a service away for six: each is answered once`()
     async throws
   {
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     defer { try? FileManager.default.removeItem(at: directory) }
-    let (all, missed) = (300, 50)
+    let all = SeededRandom.cases(1_000)
+    let missed = all / 20
     let clock = MovingClock(Self.start)
     var settings = Settings(server: ["address_rate_limit": "0"], policy: ["app_account_token": "user_id"])
     settings.appStore["consumption"] = Self.consent

@@ -1,10 +1,13 @@
 import Foundation
 import HTTPTransport
+import SeededRandom
+import Synchronization
 import TestSupport
 import Testing
 
 @testable import AppStoreSimulator
 @testable import Countersign
+@testable import Resilience
 @testable import Validation
 
 /// Notifications that could not be delivered, and what Apple's history of them brings back.
@@ -15,17 +18,22 @@ import Testing
     .upgraded,
   ]
 
-  /// What an event says, but for its number and the moments of its record.
+  /// What each event says, but for its number and the moments of its record.
   private static func events(_ service: RunningService) async throws -> [String] {
-    let answer = try await service.send(.get, "/v1/events?limit=500")
-    let root = try #require(try JSONSerialization.jsonObject(with: Data(answer.body)) as? [String: Any])
-    let events = try #require(root["events"] as? [[String: Any]])
-    return try events.map { event in
-      let data = try JSONSerialization.data(
-        withJSONObject: ["type": event["type"], "user": event["user_id"], "data": event["data"]] as [String: Any?],
-        options: .sortedKeys)
-      return String(decoding: data, as: UTF8.self)
-    }.sorted()
+    var (place, said) = ("0", [String]())
+    while true {
+      let answer = try await service.send(.get, "/v1/events?limit=500&after=\(place)")
+      let root = try #require(try JSONSerialization.jsonObject(with: Data(answer.body)) as? [String: Any])
+      let events = try #require(root["events"] as? [[String: Any]])
+      guard !events.isEmpty else { return said.sorted() }
+      place = try #require(root["next"] as? String)
+      said += try events.map { event in
+        let data = try JSONSerialization.data(
+          withJSONObject: ["type": event["type"], "user": event["user_id"], "data": event["data"]] as [String: Any?],
+          options: .sortedKeys)
+        return String(decoding: data, as: UTF8.self)
+      }
+    }
   }
 
   private static func buy(_ store: SimulatedStore, _ services: [RunningService]) async throws -> [String] {
@@ -92,6 +100,120 @@ import Testing
           // A page each for at most thirty parts, and the pages of what there is.
           let pages = store.simulator.calls.serverAPI.byEndpoint["notifications_history"] ?? 0
           #expect((2...70).contains(pages), "\(pages)")
+        }
+      }
+    }
+  }
+
+  private static let yearScenarios: [Scenario] = [
+    .eventfulYear, .subscriber, .trial, .grace, .billingRetry, .renewalOff, .upgraded, .downgradePending, .crossgraded,
+    .nonRenewing, .lifetime, .refundedThenRebought, .graceWithoutDate, .twoGroups, .lateRenewal, .familyShared,
+    .renewing, .refunded, .graceEnded, .voluntaryRetrying,
+  ]
+
+  /// `make cases` has a thousand subscribers: three and a half minutes of a debug build.
+  @Test func `ten days away in a year change no verdict, no event and no figure`() async throws {
+    let subscribers = SeededRandom.cases(1_000) == 1_000 ? 1_000 : 20
+    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
+    defer { try? FileManager.default.removeItem(at: directory) }
+    let settings = Settings(server: ["address_rate_limit": "0", "user_rate_limit": "0"], events: ["keep": "500d"])
+    let clock = MovingClock(Self.start)
+    let news = News()
+    try await SimulatedStore.run(at: Self.start) { store in
+      let simulator = store.simulator
+      @Sendable func day(_ number: Int) -> Date { Self.start.addingTimeInterval(Double(number) * 86_400) }
+      /// Asks nothing of Apple by itself but for what it missed.
+      @Sendable func run(
+        _ name: String, apple: Apple? = nil, jobPause: Duration = .seconds(3_600), asksForMissed: Bool = false,
+        _ body: @Sendable (RunningService) async throws -> Void
+      ) async throws {
+        try await RunningService.run(
+          apple: apple ?? store.apple(withSecret: false), settings: settings,
+          directory: directory.appending(path: "\(directory.lastPathComponent)-\(name)"), jobPause: jobPause,
+          now: { clock.date }, asksForMissed: asksForMissed, body: body)
+      }
+      /// Tells each service what happens until then, as it happens.
+      @Sendable func live(until end: Date, _ services: [RunningService]) async throws {
+        while let (at, purchases) = news.next(through: end) {
+          clock.advance(by: max(0, at.timeIntervalSince(clock.date)))
+          let posts = services.flatMap { service in purchases.map { (service, $0) } }
+          let taken = await mapConcurrently(posts, width: 8) { service, notifications in
+            for one in notifications {
+              guard (try? await service.notify(one).status) == 200 else { return false }
+            }
+            return true
+          }
+          #expect(taken.count == posts.count && taken.allSatisfy(\.self))
+        }
+        clock.advance(by: max(0, end.timeIntervalSince(clock.date)))
+      }
+      @Sendable func compare(_ present: RunningService, _ away: RunningService) async throws {
+        for number in 0..<subscribers {
+          let states = [try await present.state(of: "user-\(number)"), try await away.state(of: "user-\(number)")]
+          #expect(states[0] == states[1], "\(number)")
+        }
+        let (told, missed) = (try await Self.events(present), try await Self.events(away))
+        #expect(told == missed && told.count > 3 * subscribers)
+      }
+
+      // Customers come in the first month, and both live through half a year.
+      try await run("present") { present in
+        try await run("away") { away in
+          for cohort in 0..<10 {
+            try await live(until: day(3 * cohort), [present, away])
+            simulator.setClock(clock.date)
+            for number in 0..<subscribers where (number + number / 20) % 10 == cohort {
+              let scenario = Self.yearScenarios[number % Self.yearScenarios.count]
+              let signed = try simulator.issueTransaction(scenario, subscriber: Int64(number + 1))
+              for service in [present, away] {
+                #expect(try await service.validate(signed.signedTransaction, user: "user-\(number)").status == 200)
+              }
+              news.add(try simulator.notifications(of: signed.originalTransactionID, from: clock.date, to: day(365)))
+            }
+          }
+          try await live(until: day(180), [present, away])
+        }
+        simulator.setClock(clock.date)
+        let missed = try await WebhookReceiver.running { nobody in
+          nobody.answer(503)
+          try simulator.deliverNotifications(to: "\(nobody.url)/v1/notifications/app-store")
+          for number in 181...190 {
+            simulator.setClock(day(number))
+            _ = await simulator.deliveries()
+          }
+          defer { simulator.deliverNotifications(to: PlainHTTPURL?.none) }
+          return Set(await simulator.deliveries().map(\.notification.uuid)).count
+        }
+        #expect(missed >= subscribers / 10)
+        try await live(until: day(190), [present])
+
+        simulator.resetCalls()
+        let began = ContinuousClock.now
+        try await run("away", asksForMissed: true) { away in
+          try await eventually(looks: 10_000) { try await Self.isCaughtUp(away) }
+          // In each of two stores: the failures of before, at most thirty parts of the time since, and their further pages.
+          let pages = simulator.calls.serverAPI.byEndpoint["notifications_history"] ?? 0
+          #expect(pages <= 2 * 31 + missed / 20 && pages == simulator.callsInAll, "\(pages) for \(missed)")
+          // `revalidation.rate` is ten a second.
+          #expect(Double(pages) <= (ContinuousClock.now - began) / .seconds(1) * 10 + 2)
+          try await compare(present, away)
+          try await live(until: day(365), [present, away])
+          try await compare(present, away)
+        }
+      }
+      // The job of the figures counts. Without a key of the Server API the other jobs have nothing to ask.
+      try await run("present", apple: store.apple, jobPause: .milliseconds(20)) { present in
+        try await run("away", apple: store.apple, jobPause: .milliseconds(20)) { away in
+          // Users are counted by their stored states, which the jobs bring to the present.
+          for span in ["from=2024-06-15&to=2025-06-15&interval=month", "from=2024-11-15&to=2025-01-31"] {
+            func figures(_ service: RunningService) async throws -> String {
+              try await service.send(.get, "/v1/figures?\(span)").text
+            }
+            try await eventually {
+              let (told, missed) = (try await figures(present), try await figures(away))
+              return told == missed && told.contains(#""pending":0"#) && told.contains(#""revenue""#)
+            }
+          }
         }
       }
     }
@@ -165,6 +287,29 @@ import Testing
         }
         #expect(line.map { !$0.hasSuffix(" 0") } == true, "\(line ?? "")")
       }
+    }
+  }
+}
+
+/// Apple's notifications that nobody was told yet, by their moments.
+private final class News: Sendable {
+  /// Guards what is left, the last first.
+  private let left = Mutex<[SimulatedNotification]>([])
+
+  func add(_ notifications: [SimulatedNotification]) {
+    left.withLock { left in left = (left.reversed() + notifications).sorted { $0.at < $1.at }.reversed() }
+  }
+
+  /// Takes the next moment with its notifications, those of a purchase in their order.
+  func next(through end: Date) -> (at: Date, purchases: [[SimulatedNotification]])? {
+    left.withLock { left in
+      guard let at = left.last?.at, at <= end else { return nil }
+      var now: [SimulatedNotification] = []
+      while let one = left.last, one.at == at {
+        now.append(one)
+        left.removeLast()
+      }
+      return (at, Array(Dictionary(grouping: now, by: \.originalTransactionID).values))
     }
   }
 }
