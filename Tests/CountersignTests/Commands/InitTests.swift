@@ -85,10 +85,10 @@ import Testing
     let offers = ["--offer-key-file", key, "--offer-key-id", "2X9R4HXF34"]
     let shared = try loadYAML(try plan(Self.acme + api + offers).text)
     #expect(shared.appStore.offers?.keyID == "2X9R4HXF34" && shared.appStore.offers?.issuerID == issuer)
-    let alone = try plan(
-      Self.acme + ["--shared-secret-file", try secretFile(directory)] + offers + ["--offer-issuer-id", other])
+    let secret = ["--shared-secret-file", try secretFile(directory)]
+    let alone = try plan(Self.acme + secret + offers + ["--offer-issuer-id", other])
     #expect(try loadYAML(alone.text).appStore.offers?.issuerID == other)
-    #expect(usage(Self.acme + offers).contains("--offer-issuer-id go together"))
+    #expect(usage(Self.acme + secret + offers).contains("--offer-issuer-id go together"))
     #expect(usage(Self.acme + api + ["--offer-key-id", "2X9R4HXF34"]).contains("--offer-key-file, --offer-key-id"))
     let broken = try directory.write("broken.p8", "no key")
     let misread = usage(Self.acme + api + ["--offer-key-file", broken, "--offer-key-id", "2X9R4HXF34"])
