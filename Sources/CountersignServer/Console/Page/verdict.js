@@ -34,7 +34,7 @@ export function stateParts(state, periods = [], why = null) {
     el('p', {class: 'state'},
       el('span', {class: 'tier'}, state.tier),
       el('span', {class: `pill ${kind(state)}`}, words(state.status)),
-      state.stale ? el('span', {class: 'pill warn'}, 'stale: not confirmed by Apple') : null,
+      state.stale ? el('span', {class: 'pill warn'}, 'not confirmed by Apple lately') : null,
       state.provisional ? el('span', {class: 'pill warn'}, 'not confirmed by Apple yet') : null,
       state.environment === 'sandbox' ? el('span', {class: 'pill warn'}, 'sandbox') : null),
     why || el('p', {class: 'why'}, state.explanation),
