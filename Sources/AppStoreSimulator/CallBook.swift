@@ -58,7 +58,7 @@ final class CallBook: Sendable {
     var sandbox = 0
     /// Calls with a refused bearer token.
     var rejectedTokens = 0
-    /// By endpoint: `subscriptions`, `transactions`, `history`, `lookup`, `consumption`, `notifications_history`,
+    /// By endpoint: `subscriptions`, `transactions`, `history`, `lookup`, `consumption`, `extend`, `extend_mass`, `extend_mass_status`, `notifications_history`,
     /// `notifications_test`, `notifications_test_status`; `query_two_bits`, `update_two_bits`; `unknown`.
     var byEndpoint: [String: Int] = [:]
     /// By the requested transaction ID, if a known customer has it. Only for the Server API.

@@ -56,6 +56,27 @@ final class CustomerRegistry: Sendable {
     }
   }
 
+  /// A received receipt's seed with the extensions that were made since it was signed.
+  func extended(_ seed: ReceiptSeed) -> ReceiptSeed {
+    guard let known = state.withLock({ $0.customers[Key(seed)] })?.seed, known.story == seed.story,
+      known.extensions?.count ?? 0 > seed.extensions?.count ?? 0
+    else { return seed }
+    var extended = seed
+    extended.extensions = known.extensions
+    return extended
+  }
+
+  /// Extends a renewal date of a known customer.
+  ///
+  /// - Returns: the customer's seed from now on; nil if the story is another one by now.
+  func add(_ one: RenewalExtension, to seed: ReceiptSeed) -> ReceiptSeed? {
+    state.withLock { state in
+      guard state.customers[Key(seed)]?.seed == seed else { return nil }
+      state.customers[Key(seed)]?.seed.extensions = (seed.extensions ?? []) + [one]
+      return state.customers[Key(seed)]?.seed
+    }
+  }
+
   /// All customers in order of arrival.
   var all: [Customer] {
     state.withLock { state in

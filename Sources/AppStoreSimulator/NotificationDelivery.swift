@@ -40,7 +40,7 @@ final class NotificationDelivery: Sendable {
 
   private struct State {
     var target: PlainHTTPURL?
-    /// The time up to which each customer's events were handled.
+    /// The time up to which the events of each story were handled.
     var deliveredUntil: [ReceiptSeed: Timestamp] = [:]
     /// In the order in which they are posted, the next one last.
     var waiting: [Post] = []
@@ -62,6 +62,7 @@ final class NotificationDelivery: Sendable {
     func next(at now: Timestamp) -> Post? { waiting.last.flatMap { $0.due <= now ? $0 : nil } }
   }
 
+  let extensions: RenewalExtensions
   private let customers: CustomerRegistry
   private let writer: NotificationWriter
   private let clock: SimulatedClock
@@ -71,6 +72,7 @@ final class NotificationDelivery: Sendable {
   private static let attemptLimit = 10_000
 
   init(customers: CustomerRegistry, writer: NotificationWriter, clock: SimulatedClock, logger: Logger) {
+    extensions = RenewalExtensions(customers: customers, writer: writer)
     self.customers = customers
     self.writer = writer
     self.clock = clock
@@ -84,7 +86,7 @@ final class NotificationDelivery: Sendable {
       state.target = target
       state.waiting = []
       state.deliveredUntil = [:]
-      for customer in customers.all { state.deliveredUntil[customer.seed] = now }
+      for customer in customers.all { state.deliveredUntil[customer.seed.story] = now }
       if target == nil {
         state.ticker?.cancel()
         state.ticker = nil
@@ -97,14 +99,25 @@ final class NotificationDelivery: Sendable {
   /// Posts all events since the last call. Call it when the clock has moved or a story has begun.
   func catchUp() {
     let now = clock.now
+    while let job = extensions.due(at: now) {
+      catchUp(through: job.due)
+      do { for notification in try extensions.carryOut(job) { _ = post(notification) } } catch {
+        logger.error("an extension cannot be carried out", metadata: ["error": "\(error)"])
+        break
+      }
+    }
+    catchUp(through: now)
+  }
+
+  private func catchUp(through now: Timestamp) {
     state.withLock { state in
       guard state.target != nil, !state.isStopped else { return }
       var due: [Post] = []
       for customer in customers.all {
         // The first purchase of a story can happen at the very moment of its issue.
-        let from = state.deliveredUntil[customer.seed] ?? customer.knownSince.before
+        let from = state.deliveredUntil[customer.seed.story] ?? customer.knownSince.before
         guard from < now else { continue }
-        state.deliveredUntil[customer.seed] = now
+        state.deliveredUntil[customer.seed.story] = now
         do {
           due += try writer.notifications(of: customer.seed, after: from, through: now).map {
             Post(notification: $0, due: Timestamp($0.at))

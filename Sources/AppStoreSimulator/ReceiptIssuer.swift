@@ -174,7 +174,7 @@ final class ReceiptIssuer: Sendable {
   func newest(of seed: ReceiptSeed, at now: Timestamp) throws -> String {
     var renewed = seed
     let lastPurchase = seed.state(at: now).rows.map(\.shownAt.milliseconds).max() ?? seed.created
-    renewed.created = max(seed.created, lastPurchase)
+    renewed.created = max(seed.created, lastPurchase, seed.extensions?.last?.made ?? 0)
     if let known = newest.withLock({ $0[renewed] }) { return known }
     let receipt = Data(try encode(renewed)).base64EncodedString()
     newest.withLock { newest in

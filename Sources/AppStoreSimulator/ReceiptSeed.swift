@@ -22,6 +22,8 @@ struct ReceiptSeed: Codable, Hashable, Sendable {
   var renewalsLateBy: Int64?
   /// The promotional offer with which the newest transaction at the start was bought.
   var offerID: String?
+  /// In the order in which they were made; nil before the first.
+  var extensions: [RenewalExtension]?
 
   /// The highest subscriber number for which every ID has the length of Apple's.
   static let subscriberLimit: Int64 = 999_999_999
@@ -33,7 +35,16 @@ struct ReceiptSeed: Codable, Hashable, Sendable {
   func trouble(of service: Trouble.Service) -> Trouble? { trouble.flatMap { $0.befalls(service) ? $0 : nil } }
 
   var timeline: Timeline {
-    scenario.timeline(start: startedAt, environment: environment, renewalsLateBy: renewalsLateBy)
+    var timeline = scenario.timeline(start: startedAt, environment: environment, renewalsLateBy: renewalsLateBy)
+    timeline.extensions = extensions ?? []
+    return timeline
+  }
+
+  /// The story alone: the same for each copy of a receipt.
+  var story: ReceiptSeed {
+    var story = self
+    (story.created, story.format, story.extensions) = (start, .der, nil)
+    return story
   }
 
   func state(at now: Timestamp) -> CustomerState { timeline.state(at: now) }

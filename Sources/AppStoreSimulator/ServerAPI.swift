@@ -8,6 +8,9 @@ import FoundationEssentials
 ///     GET  /inApps/v2/history/{transactionId}?revision=…       all transactions of its customer, 20 a page
 ///     POST /inApps/v1/notifications/history?paginationToken=…  the notifications that were posted, 20 a page
 ///     PUT  /inApps/v2/transactions/consumption/{transactionId}   the developer's word on a refund
+///     PUT  /inApps/v1/subscriptions/extend/{originalTransactionId}   extends a renewal date
+///     POST /inApps/v1/subscriptions/extend/mass                those of all active subscribers of a product, in an hour
+///     GET  /inApps/v1/subscriptions/extend/mass/{productId}/{requestIdentifier}   whether that is done
 ///     POST /inApps/v1/notifications/test                       posts one, and answers a token
 ///     GET  /inApps/v1/notifications/test/{token}               what became of it
 ///
@@ -43,12 +46,16 @@ struct ServerAPI: Sendable {
       transactionID: owner == nil ? nil : endpoint.transactionID)
 
     let switched = troubles.next(in: call.environment, for: .serverAPI)
-    let ordinary = ordinaryAnswer(call, endpoint, bundleID: bundleID, now: now)
     // A customer's own trouble affects his own store only; ping-pong is a redirect from both.
     let own = owner?.customer.seed.trouble(of: .serverAPI).flatMap { trouble in
       trouble == .pingPong || owner?.customer.seed.environment == call.environment ? trouble : nil
     }
-    guard let trouble = switched ?? own else {
+    let trouble = switched ?? own
+    if let trouble, endpoint.changesTheStore, !trouble.losesTheAnswer {
+      return trouble.befallServerAPI(Answer(text: ""), call.environment, now: now)
+    }
+    let ordinary = ordinaryAnswer(call, endpoint, bundleID: bundleID, now: now)
+    guard let trouble else {
       if case .consumption(let id) = endpoint, ordinary.httpStatus == 202 {
         calls.recordConsumption(id, at: now, body: String(decoding: call.body, as: UTF8.self))
       }
@@ -88,6 +95,10 @@ struct ServerAPI: Sendable {
         let purchase = try purchase(id, call, bundleID, now)
         try check(call.body, purchase.row)
         return Answer(text: "", httpStatus: 202)
+      case .extend(let id): return try extend(id, call, bundleID, now: now)
+      case .extendAll: return try extendAll(call, bundleID, now: now)
+      case .extensionStatus(let product, let request):
+        return try extensionStatus(product, request, call, bundleID)
       case .unknown: return Answer(text: "", httpStatus: 404)
       }
     } catch let error as ServerAPIError {
@@ -313,7 +324,7 @@ struct ServerAPI: Sendable {
 
 extension Answer {
   /// Apple's own libraries read an error only under this content type.
-  fileprivate static func ofServerAPI(_ json: JSON, httpStatus: Int = 200) -> Answer {
+  static func ofServerAPI(_ json: JSON, httpStatus: Int = 200) -> Answer {
     Answer(json: json, httpStatus: httpStatus, headers: [("Content-Type", "application/json")])
   }
 }
@@ -340,7 +351,9 @@ private enum Endpoint {
   case history(String)
   case order(String)
   case consumption(String)
+  case extend(String), extensionStatus(productID: String, requestIdentifier: String)
   case notificationsTestStatus(String)
+  case extendAll
   case notificationsHistory, notificationsTest, unknown
 
   init(method: String, path: String) {
@@ -351,6 +364,15 @@ private enum Endpoint {
     }
     if method == "PUT", parts.count == 6, Array(parts[1...4]) == ["inApps", "v2", "transactions", "consumption"] {
       self = .consumption(parts[5])
+      return
+    }
+    if parts.count > 5, Array(parts[1...4]) == ["inApps", "v1", "subscriptions", "extend"] {
+      switch (method, parts.count, parts[5]) {
+      case ("POST", 6, "mass"): self = .extendAll
+      case ("PUT", 6, let id): self = .extend(id)
+      case ("GET", 8, "mass"): self = .extensionStatus(productID: parts[6], requestIdentifier: parts[7])
+      default: self = .unknown
+      }
       return
     }
     switch (method, parts.count == 5 ? Array(parts.dropFirst().prefix(3)) : [], parts.last ?? "") {
@@ -372,6 +394,9 @@ private enum Endpoint {
     case .history: "history"
     case .order: "lookup"
     case .consumption: "consumption"
+    case .extend: "extend"
+    case .extendAll: "extend_mass"
+    case .extensionStatus: "extend_mass_status"
     case .notificationsHistory: "notifications_history"
     case .notificationsTest: "notifications_test"
     case .notificationsTestStatus: "notifications_test_status"
@@ -381,15 +406,24 @@ private enum Endpoint {
 
   var transactionID: String? {
     switch self {
-    case .subscriptions(let id), .transaction(let id), .history(let id), .consumption(let id): id
+    case .subscriptions(let id), .transaction(let id), .history(let id), .consumption(let id), .extend(let id): id
     case .order(let id): ReceiptSeed.transactionID(ofOrder: id)
-    case .notificationsHistory, .notificationsTest, .notificationsTestStatus, .unknown: nil
+    case .notificationsHistory, .notificationsTest, .notificationsTestStatus, .extendAll, .extensionStatus, .unknown:
+      nil
+    }
+  }
+
+  /// Whether a call changes subscriptions.
+  var changesTheStore: Bool {
+    switch self {
+    case .extend, .extendAll: true
+    default: false
     }
   }
 }
 
 /// Apple's error codes, with Apple's messages.
-private enum ServerAPIError: Error {
+enum ServerAPIError: Error {
   case invalidTransactionID, invalidRevision, invalidStatus, invalidProductType, invalidRevoked, invalidSort
   case accountNotFound, accountNotFoundRetryable, transactionNotFound, rateLimited, internalError
   case internalErrorRetryable
@@ -397,6 +431,9 @@ private enum ServerAPIError: Error {
   case multipleFilters, invalidTestToken, noNotificationURL, testNotFound
   case invalidCustomerConsented, invalidDeliveryStatus, invalidSampleContentProvided, invalidRefundPreference
   case familyTransaction, consumptionPercentageAutoRenewable
+  case invalidOriginalTransactionID, originalTransactionNotFound, invalidExtendByDays, invalidExtendReason
+  case invalidRequestIdentifier, invalidProductID, emptyStorefronts, invalidStorefront, extensionRequestNotFound
+  case extensionIneligible, mostExtensions, familySharedExtension
   // Apple's pages name these two errors without their numbers, which are made up here.
   case consumptionPercentageOutOfRange, undeliveredConsumptionPercentage
 
@@ -440,6 +477,20 @@ private enum ServerAPIError: Error {
     case .consumptionPercentageOutOfRange: (4_000_207, "Invalid request. The consumption percentage is out of range.")
     case .undeliveredConsumptionPercentage:
       (4_000_208, "Invalid request. The consumption percentage must be zero for this delivery status.")
+    case .invalidOriginalTransactionID: (4_000_008, "Invalid original transaction id.")
+    case .originalTransactionNotFound: (4_040_005, "Original transaction id not found.")
+    case .invalidExtendByDays: (4_000_009, "Invalid extend by days value.")
+    case .invalidExtendReason: (4_000_010, "Invalid extend reason code.")
+    case .invalidRequestIdentifier: (4_000_011, "Invalid request identifier.")
+    case .invalidProductID: (4_000_023, "Invalid request. The product id parameter is invalid.")
+    case .emptyStorefronts: (4_000_027, "Invalid request. The storefront country code list is empty.")
+    case .invalidStorefront: (4_000_028, "Invalid request. A storefront country code is invalid.")
+    case .extensionIneligible: (4_030_004, "Forbidden - subscription state ineligible for extension.")
+    case .mostExtensions: (4_030_005, "Forbidden - subscription has reached maximum extension count.")
+    case .familySharedExtension:
+      (4_030_007, "Subscriptions that users obtain through Family Sharing can't get a renewal date extension directly.")
+    case .extensionRequestNotFound:
+      (4_040_009, "The server didn't find a subscription-renewal-date extension request for this identifier.")
     case .noNotificationURL:
       (4_040_007, "No App Store server notification URL found for provided app. Check that a URL is configured.")
     case .testNotFound: (4_040_008, "Either the test notification token is expired or the status is not available yet.")
@@ -455,6 +506,14 @@ private enum ServerAPIError: Error {
 }
 
 extension Trouble {
+  /// Whether the store has done what was asked, and its answer is lost on the way.
+  fileprivate var losesTheAnswer: Bool {
+    switch self {
+    case .truncated, .stall, .slowDrip, .reset: true
+    default: false
+    }
+  }
+
   /// Replaces an ordinary response of the Server API by this trouble.
   fileprivate func befallServerAPI(_ answer: Answer, _ environment: StoreEnvironment, now: Timestamp) -> Answer {
     switch self {

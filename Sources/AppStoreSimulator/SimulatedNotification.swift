@@ -78,6 +78,11 @@ struct NotificationWriter: Sendable {
       seed.environment.rawValue, seed.bundleID, seed.scenario.rawValue, String(seed.subscriber), String(seed.start),
       String(event.row.slot), String(event.row.number), String(event.at.milliseconds), event.type, event.subtype ?? "",
     ]
+    // A period may be extended twice in a moment of a standing clock.
+    return uuid(of: parts + (event.type == "RENEWAL_EXTENDED" ? ["\(event.row.expiresAt?.milliseconds ?? 0)"] : []))
+  }
+
+  static func uuid(of parts: [String]) -> String {
     var octets = Array(Digest.sha256(Array(parts.joined(separator: "\n").utf8)).prefix(16))
     octets[6] = octets[6] & 0x0F | 0x40
     octets[8] = octets[8] & 0x3F | 0x80

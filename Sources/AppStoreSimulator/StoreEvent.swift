@@ -39,7 +39,7 @@ private struct Change {
 
   func events(at moment: Timestamp) -> [StoreEvent] {
     guard let newest = rowsAfter.last else { return [] }
-    var events = revocations(at: moment)
+    var events = revocations(at: moment) + extensions(at: moment)
     let changes =
       rowsAfter.count > rowsBefore.count ? [purchase(newest)] : after.map { prospects($0, newest, at: moment) } ?? []
     events += changes.map { StoreEvent(at: moment, type: $0.0, subtype: $0.1, row: newest) }
@@ -52,6 +52,15 @@ private struct Change {
       row.cancelledAt != nil && !row.isUpgraded
         && rowsBefore.contains { $0.number == row.number && $0.cancelledAt == nil }
     }.map { StoreEvent(at: moment, type: $0.isFamilyShared ? "REVOKE" : "REFUND", subtype: nil, row: $0) }
+  }
+
+  private func extensions(at moment: Timestamp) -> [StoreEvent] {
+    rowsAfter.filter { row in
+      rowsBefore.contains { before in
+        guard before.number == row.number, let former = before.expiresAt, let end = row.expiresAt else { return false }
+        return former < end
+      }
+    }.map { StoreEvent(at: moment, type: "RENEWAL_EXTENDED", subtype: nil, row: $0) }
   }
 
   private func purchase(_ new: CustomerState.Row) -> (String, String?) {

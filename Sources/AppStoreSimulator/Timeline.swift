@@ -4,6 +4,8 @@
 struct Timeline: Sendable {
   var subscriptions: [Subscription] = []
   var oneTimePurchases: [OneTimePurchase] = []
+  /// Extensions of renewal dates, in the order in which they were made.
+  var extensions: [RenewalExtension] = []
 }
 
 /// One run of renewals of one product.
@@ -61,12 +63,21 @@ struct Subscription: Sendable {
   var nextProductFrom: Timestamp?
   /// The customer has not agreed to a higher price.
   var declinesPrice = false
+  /// Extensions of its periods.
+  var extensions: [(period: Int, days: Int)] = []
 
   static let mainGroup = "21000001"
   static let secondGroup = "21000002"
 
   /// The bounds of the nth period.
   func period(_ index: Int) -> (start: Timestamp, end: Timestamp) {
+    let bounds = regularPeriod(index)
+    func days(through last: Int) -> Int { extensions.filter { $0.period <= last }.reduce(0) { $0 + $1.days } }
+    return (bounds.start.adding(days: days(through: index - 1)), bounds.end.adding(days: days(through: index)))
+  }
+
+  /// The bounds of the nth period without extensions.
+  private func regularPeriod(_ index: Int) -> (start: Timestamp, end: Timestamp) {
     guard hasTrial else {
       return (start.adding(months: index * product.months), start.adding(months: (index + 1) * product.months))
     }
@@ -140,7 +151,7 @@ extension Timeline {
   func state(at now: Timestamp) -> CustomerState {
     var state = CustomerState()
     var firstPurchase: [Int: Timestamp] = [:]
-    for subscription in subscriptions {
+    for subscription in subscriptions(at: now) {
       let original = firstPurchase[subscription.slot] ?? subscription.start
       firstPurchase[subscription.slot] = original
       let rows = subscription.rows(at: now, originallyPurchasedAt: original)

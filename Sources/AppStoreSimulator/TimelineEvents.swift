@@ -7,7 +7,8 @@ struct TimelineEvents: Sendable {
   /// - Returns: the moments after `from`, up to and including `to`, in order.
   func moments(after from: Timestamp, through to: Timestamp) -> [Timestamp] {
     let candidates =
-      timeline.subscriptions.flatMap { $0.moments(through: to) } + timeline.oneTimePurchases.flatMap(\.moments)
+      timeline.subscriptions(at: to).flatMap { $0.moments(through: to) }
+      + timeline.oneTimePurchases.flatMap(\.moments) + timeline.extensions.map(\.madeAt)
     return Set(candidates).filter { from < $0 && $0 <= to }.sorted().filter { moment in
       timeline.state(at: moment.before) != timeline.state(at: moment)
     }
