@@ -176,6 +176,16 @@ package final class ServerAPIClient: Sendable {
     rateLimit.closed(environment, at: timing.now()) != nil
   }
 
+  /// The answer of one endpoint of one store. Trouble is not retried here.
+  func findings(
+    of request: ServerAPIRequest?, _ endpoint: ServerAPIEndpoint, bundleIDs: [BundleID], in store: StoreEnvironment,
+    deadline: ContinuousClock.Instant
+  ) async throws(AppStoreError) -> ServerAPIFindings {
+    try await lookUp(
+      request, [endpoint], bundleIDs: bundleIDs, stores: [store], retriesTrouble: false, deadline: deadline
+    ).findings
+  }
+
   private func lookUp(
     _ request: ServerAPIRequest?, _ endpoints: [ServerAPIEndpoint], bundleIDs: [BundleID], stores: [StoreEnvironment],
     retriesTrouble: Bool = true, deadline: ContinuousClock.Instant

@@ -11,6 +11,7 @@ enum ServerAPIContents: Sendable {
   case notifications(NotificationPage)
   case testToken(String)
   case testOutcome(TestNotificationOutcome)
+  case extensionAnswer(ExtensionAnswer)
   /// Apple took what was sent.
   case accepted
 
@@ -24,7 +25,7 @@ enum ServerAPIContents: Sendable {
   var nextRevision: String? {
     switch self {
     case .purchases(let purchases): purchases.nextRevision
-    case .transaction, .order, .notifications, .testToken, .testOutcome, .accepted: nil
+    case .transaction, .order, .notifications, .testToken, .testOutcome, .extensionAnswer, .accepted: nil
     }
   }
 }
@@ -72,6 +73,7 @@ struct ServerAPIExaminer {
     case .notifications(let page): .notifications(page)
     case .testToken(let token): .testToken(token)
     case .testOutcome(let outcome): .testOutcome(outcome)
+    case .extensionAnswer(let answer): .extensionAnswer(answer)
     case .accepted: .accepted
     }
   }

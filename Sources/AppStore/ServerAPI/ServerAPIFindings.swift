@@ -16,6 +16,7 @@ struct ServerAPIFindings {
   private(set) var notifications: NotificationPage?
   private(set) var testToken: String?
   private(set) var testOutcome: TestNotificationOutcome?
+  private(set) var extensionAnswer: ExtensionAnswer?
   private var bundleID: BundleID?
   private var appAppleID: Int64?
   /// The newest part of each transaction.
@@ -44,6 +45,7 @@ struct ServerAPIFindings {
     case .notifications(let page): notifications = page
     case .testToken(let token): testToken = token
     case .testOutcome(let outcome): testOutcome = outcome
+    case .extensionAnswer(let answer): extensionAnswer = answer
     case .accepted: break
     case .purchases(let purchases):
       bundleID = purchases.bundleID

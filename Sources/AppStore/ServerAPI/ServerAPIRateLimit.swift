@@ -3,7 +3,7 @@ import Synchronization
 
 /// The limit of calls to the Server API, by Apple's published rates.
 ///
-/// Apple counts calls by kind and app: in production 50 a second for the kinds used here (10 for orders, one for tests), in the
+/// Apple counts calls by kind and app: in production 50 a second for the kinds used here (10 for orders, 20 for extensions, one for tests), in the
 /// sandbox a tenth. More than that over an hour is answered 429, to everybody. Calls therefore wait for their turn, and
 /// after a 429 the store is paused until the time that Apple named.
 ///
@@ -46,7 +46,8 @@ final class ServerAPIRateLimit: Sendable {
       guard var rate = callsPerSecond[quota.environment] else { return .after(.zero) }
       switch quota.endpoint {
       case .order: rate = max(1, rate / 5)
-      case .testNotification: rate = 1
+      case .testNotification, .productExtension, .productExtensionStatus: rate = 1
+      case .renewalExtension: rate = max(1, rate * 2 / 5)
       case .statuses, .history, .payments, .transaction, .notifications, .testOutcome, .consumption: break
       }
       var bucket = state.buckets[quota] ?? RateBucket(rate: rate, at: now)

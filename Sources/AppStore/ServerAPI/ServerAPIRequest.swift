@@ -20,6 +20,10 @@ package enum ServerAPIEndpoint: String, Hashable, Sendable, CaseIterable {
   case testNotification, testOutcome
   /// Send Consumption Information: for Apple's decision on a refund.
   case consumption
+  /// Extend a Subscription Renewal Date.
+  case renewalExtension
+  /// Extend Subscription Renewal Dates for All Active Subscribers, and Get Status of Subscription Renewal Date Extensions.
+  case productExtension, productExtensionStatus
 
   /// Whether it tells Apple something, and the answer is the status alone.
   var isSent: Bool { self == .consumption }
@@ -45,6 +49,27 @@ struct ServerAPIRequest: Sendable {
   init?(_ information: ConsumptionInformation, about id: TransactionID) {
     self.init(id: id.rawValue)
     body = information.body
+  }
+
+  /// - Returns: `nil` if the text cannot be an ID of Apple's.
+  init?(_ one: RenewalExtension, of id: OriginalTransactionID) {
+    self.init(id: id.rawValue)
+    body = JSONWriter.object { one.write(to: &$0) }
+  }
+
+  init(_ one: RenewalExtension, of product: ExtendedProduct) {
+    id = ""
+    body = JSONWriter.object { json in
+      one.write(to: &json)
+      json.member("productId", product.productID.rawValue)
+      if let storefronts = product.storefronts {
+        json.array("storefrontCountryCodes") { json in for code in storefronts { json.value(code) } }
+      }
+    }
+  }
+
+  init(statusOf productID: ProductID, requestIdentifier: String) {
+    id = "\(productID.rawValue.percentEncoded)/\(requestIdentifier.percentEncoded)"
   }
 
   /// - Returns: `nil` if the text cannot be a token of Apple's; an empty one asks for a test notification.
@@ -83,6 +108,9 @@ struct ServerAPIRequest: Sendable {
     case .testNotification: "/inApps/v1/notifications/test"
     case .testOutcome: "/inApps/v1/notifications/test/\(id)"
     case .consumption: "/inApps/v2/transactions/consumption/\(id)"
+    case .renewalExtension: "/inApps/v1/subscriptions/extend/\(id)"
+    case .productExtension: "/inApps/v1/subscriptions/extend/mass"
+    case .productExtensionStatus: "/inApps/v1/subscriptions/extend/mass/\(id)"
     case .history:
       // Subscriptions are in the statuses, and consumables are used up.
       "/inApps/v2/history/\(id)?sort=ASCENDING&productType=NON_CONSUMABLE&productType=NON_RENEWABLE"
@@ -104,9 +132,9 @@ struct ServerAPIRequest: Sendable {
     if body != nil { headers.append(TransportHeader("Content-Type", "application/json")) }
     let method: TransportRequest.Method =
       switch endpoint {
-      case .notifications, .testNotification: .post
-      case .consumption: .put
-      case .statuses, .history, .payments, .transaction, .order, .testOutcome: .get
+      case .notifications, .testNotification, .productExtension: .post
+      case .consumption, .renewalExtension: .put
+      case .statuses, .history, .payments, .transaction, .order, .testOutcome, .productExtensionStatus: .get
       }
     return TransportRequest(
       method: method, url: base + path(endpoint, revision: revision), headers: headers, body: body ?? [],

@@ -13,6 +13,7 @@ enum ServerAPIResponse: Sendable {
   case notifications(NotificationPage)
   case testToken(String)
   case testOutcome(TestNotificationOutcome)
+  case extensionAnswer(ExtensionAnswer)
   case accepted
 
   init(_ body: JSONValue, of endpoint: ServerAPIEndpoint) throws(JSONError) {
@@ -25,6 +26,8 @@ enum ServerAPIResponse: Sendable {
     case .notifications: self = .notifications(try NotificationPage(body))
     case .testNotification: self = .testToken(try body.required("testNotificationToken"))
     case .testOutcome: self = .testOutcome(try TestNotificationOutcome(body))
+    case .renewalExtension, .productExtension, .productExtensionStatus:
+      self = .extensionAnswer(try ExtensionAnswer(body, of: endpoint))
     case .consumption: self = .accepted
     }
   }

@@ -61,6 +61,9 @@ extension ServerAPIEndpoint {
     case .testNotification: "test_notification"
     case .testOutcome: "test_notification_status"
     case .consumption: "consumption_information"
+    case .renewalExtension: "renewal_extension"
+    case .productExtension: "product_extension"
+    case .productExtensionStatus: "product_extension_status"
     }
   }
 }

@@ -124,6 +124,79 @@ import Testing
     #expect(try await send([], id: "1/../2").error == .notFound)
   }
 
+  private static let extension14 = RenewalExtension(days: 14, reason: .serviceIssue, requestIdentifier: "r-1")
+
+  private func extend(_ steps: [Step], id: OriginalTransactionID = "480002000000001") async throws -> Run<Date> {
+    try await look(steps) { client, time throws(AppStoreError) in
+      try await client.extend(
+        id, by: Self.extension14, bundleIDs: [Sample.bundleID], in: .sandbox,
+        deadline: time.start.advanced(by: .seconds(10)))
+    }
+  }
+
+  private func status(_ steps: [Step]) async throws -> Run<ProductExtensionStatus> {
+    try await look(steps) { client, time throws(AppStoreError) in
+      try await client.extensionStatus(
+        of: "com.example.app.pro/1", requestIdentifier: "r-1", bundleIDs: [Sample.bundleID], in: .production,
+        deadline: time.start.advanced(by: .seconds(10)))
+    }
+  }
+
+  @Test func `an extension is put to the original transaction, and the new end is the answer`() async throws {
+    let run = try await extend([
+      .body(#"{"originalTransactionId":"480002000000001","success":true,"effectiveDate":1768478400001}"#)
+    ])
+    let call = try #require(run.transport.calls.first?.request)
+    #expect(call.method == .put)
+    #expect(call.url == "https://api.sandbox.example/inApps/v1/subscriptions/extend/480002000000001")
+    #expect(
+      String(decoding: call.body, as: UTF8.self)
+        == #"{"extendByDays":14,"extendReasonCode":3,"requestIdentifier":"r-1"}"#)
+    #expect(run.answer == Date(millisecondsSince1970: 1_768_478_400_001))
+  }
+
+  @Test func `an extension that Apple refuses fails with the reason, and trouble is no reason`() async throws {
+    for (code, words) in [
+      (4_030_004, "not in a free offer"), (4_030_005, "twice in 365 days"), (4_030_007, "shared in a family"),
+      (4_040_005, "does not know"), (4_000_010, "error 4000010"),
+    ] {
+      let error = try #require(try await extend([Sample.error(code)]).error)
+      #expect(error.extensionRefusal?.contains(words) == true, "\(code)")
+    }
+    for step in [
+      Sample.error(5_000_000), .body(#"{"success":false,"effectiveDate":1}"#), .body(#"{"success":true}"#),
+    ] {
+      let error = try #require(try await extend([step]).error)
+      #expect(error.extensionRefusal == nil, "\(error)")
+    }
+    #expect(try await extend([], id: "1/../2").error == .notFound)
+  }
+
+  @Test func `an extension of a product names it and its storefronts, and its status tells the counts`() async throws {
+    let begun = try await look([.body(#"{"requestIdentifier":"r-1"}"#)]) { client, time throws(AppStoreError) in
+      try await client.extendAll(
+        of: ExtendedProduct(productID: "pro", storefronts: ["USA"]), by: Self.extension14,
+        bundleIDs: [Sample.bundleID], in: .production, deadline: time.start.advanced(by: .seconds(10)))
+      return true
+    }
+    let call = try #require(begun.transport.calls.first?.request)
+    #expect(call.method == .post && call.url == "https://api.example/inApps/v1/subscriptions/extend/mass")
+    #expect(
+      String(decoding: call.body, as: UTF8.self)
+        == #"{"extendByDays":14,"extendReasonCode":3,"requestIdentifier":"r-1","productId":"pro","#
+        + #""storefrontCountryCodes":["USA"]}"#)
+    let running = try await status([.body(#"{"requestIdentifier":"r-1","complete":false}"#)])
+    #expect(running.answer == ProductExtensionStatus(isComplete: false))
+    #expect(
+      running.transport.calls.first?.request.url
+        == "https://api.example/inApps/v1/subscriptions/extend/mass/com.example.app.pro%2F1/r-1")
+    let done = try await status([
+      .body(#"{"requestIdentifier":"r-1","complete":true,"completeDate":1,"succeededCount":30,"failedCount":2}"#)
+    ])
+    #expect(done.answer == ProductExtensionStatus(isComplete: true, succeeded: 30, failed: 2))
+    #expect(try await status([.body("{}")]).error != nil)
+  }
+
   // MARK: The request
 
   @Test func `the request is a GET of the ID with a bearer token`() async throws {
