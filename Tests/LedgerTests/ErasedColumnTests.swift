@@ -54,6 +54,11 @@ import Testing
       "environment": .none, "transaction_id": .none, "said": .none, "original_transaction_id": .none,
       "bundle_id": .none, "state": .none, "problem": .none,
     ],
+    "renewal_extension": [
+      "request_identifier": .none, "environment": .none, "subject": .none, "storefronts": .none, "bundle_id": .none,
+      "reason": .none, "author": .none, "note": .free, "request_id": .free, "idempotency_key": .free, "state": .none,
+      "problem": .none,
+    ],
     "refused_notification": ["sha256": .none, "problem": .none, "payload": .free],
     "unclaimed_evidence": [
       "environment": .none, "original_transaction_id": .none, "source": .none, "evidence": .named,

@@ -109,6 +109,18 @@ extension Anna {
     _ = try await ledger.keep(
       Device(id: "22222222-2222-4222-8222-222222222222", model: "iPad", pushToken: pushToken), of: id, at: at(80))
 
+    for (number, subject) in [
+      ExtensionRecord.Subject.purchase("2"), .purchase("3"), .product(ExtendedProduct(productID: pro)),
+    ].enumerated() {
+      _ = try await ledger.run(
+        AskExtension(
+          environment: .production, subject: subject,
+          terms: RenewalExtension(days: 9, reason: .other, requestIdentifier: "extension-\(number)"), author: "desk",
+          note: "for \(annasAccount)", requestID: subject.purchase == nil ? "x-\(annasAccount)" : "x-\(session)",
+          idempotencyKey: "x-\(annasAccount)", now: at(80),
+          claimedUntil: nil))
+    }
+
     // Usage.
     for number in 0..<3 {
       _ = try await ledger.run(

@@ -7,7 +7,8 @@ internal import struct FoundationEssentials.Date
 ///                                 trials with their devices, transfers at RevenueCat
 ///     goes                        receipts, signed transactions, notes, IDs of requests, waiting receipts and what was
 ///                                 granted on them, consumption, time zone, devices, the SDK's customers, texts of
-///                                 notifications, events for others, what experiments showed, consumption information
+///                                 notifications, events for others, what experiments showed, consumption information,
+///                                 extensions of renewal dates
 ///     stays until the row is      the outbox has the ID
 ///       reset
 ///
@@ -33,6 +34,7 @@ struct ErasureOperation {
     }
     report.customers += try tables.erase(customersOf: key)
     try tables.eraseMemos(names)
+    try tables.redactExtensions(of: nil, names)
     let pseudonym = try pseudonyms[key] ?? tables.formerSelves(of: UserID(key)).last
     report.add(try tables.erase(traces, names, as: pseudonym, pseudonyms))
     try tables.endErasing()
@@ -77,6 +79,7 @@ struct ErasureOperation {
     for id in erased.purchases.subtracting(account.purchases).sorted() {
       let former = try id < 0 ? tables.key(ofPurchase: id) : try tables.purchase(id: id).evidence.key
       guard let former else { continue }
+      try tables.redactExtensions(of: former, names)
       report.notifications += try tables.eraseNotifications(about: former, isOwn: false, as: pseudonym, names)
     }
     return (report, true)
@@ -120,6 +123,7 @@ struct ErasureOperation {
       _ = try tables.save(purchase)
       let past = try purchase.id.map(tables.pastTransactions(of:)) ?? []
       try tables.forgetConsumption(of: purchase.evidence.purchases + past, in: purchase.evidence.key.environment)
+      try tables.forgetExtensions(of: purchase.evidence.key)
       report.notifications += try tables.eraseNotifications(
         about: purchase.evidence.key, isOwn: true, as: pseudonym, names)
     }

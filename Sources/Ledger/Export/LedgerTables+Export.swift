@@ -87,7 +87,8 @@ extension LedgerTables {
         scheduledAt: purchase.schedule.map { StoredForm.date($0.scheduledAt) },
         proof: .init(sha256: hexadecimal(proof.digest.bytes), receipt: proof.receipt),
         notifications: try notifications(of: evidence.key, limit: ExportedPurchase.notificationLimit),
-        consumption: try consumptionRecords(of: evidence))
+        consumption: try consumptionRecords(of: evidence),
+        extensions: try extensions(of: evidence.key, limit: ExportedPurchase.extensionLimit))
     }
   }
 

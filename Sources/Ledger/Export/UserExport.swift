@@ -58,6 +58,8 @@ package struct ExportedPurchase: Sendable {
   package var notifications: [NotificationLine]
   /// The consumption information about its transactions, and Apple's requests.
   package var consumption: [TransactionID: ConsumptionRecord] = [:]
+  /// The extensions of its renewal date, the newest first.
+  package var extensions: [ExtensionRecord] = []
 
   /// A receipt or a signed transaction. Several purchases may have the same.
   package struct KeptProof: Sendable {
@@ -68,6 +70,7 @@ package struct ExportedPurchase: Sendable {
 
   /// The most notifications of one purchase: those of half a year.
   package static let notificationLimit = 1_000
+  package static let extensionLimit = 1_000
 }
 
 /// One consumption of a meter.

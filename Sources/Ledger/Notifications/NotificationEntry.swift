@@ -30,6 +30,8 @@ package struct NotificationEntry: Sendable {
   package var notice: StoreNotice?
   /// Apple's request in a `CONSUMPTION_REQUEST`.
   package var consumption: ConsumptionRequest?
+  /// Whether Apple extended the renewal date of its purchase, or could not.
+  package var hasExtended: Bool?
   /// Whether it is forwarded as it came.
   package var isForwarded = false
   /// Until when the app's rows are claimed for the caller: see `LedgerEntry`.

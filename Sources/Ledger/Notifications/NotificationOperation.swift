@@ -24,6 +24,9 @@ struct NotificationOperation {
     }
     try appendEvents(of: outcome, about: key)
     if let consumption = entry.consumption { try tables.keep(consumption, at: entry.receivedAt) }
+    if let succeeded = entry.hasExtended, let product = entry.notice?.productID, let store = entry.environment {
+      try tables.countExtension(of: ProductID(product), in: store, succeeded: succeeded)
+    }
     return outcome
   }
 

@@ -368,6 +368,45 @@ struct LedgerSchema: Sendable {
     CREATE INDEX consumption_request_due_at ON consumption_request (due_at) WHERE due_at IS NOT NULL;
     CREATE INDEX consumption_request_changed_at ON consumption_request (changed_at, state);
 
+    -- Extensions of renewal dates that Apple was asked for: of a purchase, or of all active subscribers of a product (subject).
+    -- request_identifier names the request at Apple. due_at: when Apple is asked, again or for the status; NULL: it is over.
+    -- claimed_until: the end of a replica's claim. expires_at: the new end of the purchase's period. expected: users here
+    -- with access by the product.
+    CREATE TABLE renewal_extension (
+      id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+      request_identifier TEXT NOT NULL UNIQUE CHECK (request_identifier <> ''),
+      environment TEXT NOT NULL CHECK (environment IN ('production', 'sandbox')),
+      subject TEXT NOT NULL CHECK (subject <> ''),
+      is_of_product INTEGER NOT NULL CHECK (is_of_product IN (0, 1)),
+      storefronts TEXT CHECK (json_type(storefronts) = 'array'),
+      bundle_id TEXT CHECK (bundle_id <> ''),
+      days INTEGER NOT NULL CHECK (days BETWEEN 1 AND 90),
+      reason TEXT NOT NULL CHECK (reason IN ('undeclared', 'customer_satisfaction', 'other', 'service_issue')),
+      author TEXT NOT NULL CHECK (author <> ''),
+      note TEXT,
+      request_id TEXT NOT NULL,
+      idempotency_key TEXT CHECK (idempotency_key <> ''),
+      asked_at INTEGER NOT NULL,
+      state TEXT NOT NULL CHECK (state IN ('due', 'running', 'done', 'refused', 'failed')),
+      due_at INTEGER CHECK ((due_at IS NULL) = (state NOT IN ('due', 'running'))),
+      claimed_until INTEGER,
+      attempts INTEGER NOT NULL CHECK (attempts >= 0),
+      problem TEXT,
+      closed_at INTEGER CHECK ((closed_at IS NULL) = (due_at IS NOT NULL)),
+      expires_at INTEGER,
+      expected INTEGER CHECK ((expected IS NULL) = (is_of_product = 0)),
+      succeeded INTEGER NOT NULL CHECK (succeeded >= 0),
+      failed INTEGER NOT NULL CHECK (failed >= 0)
+    ) STRICT;
+    CREATE INDEX renewal_extension_due_at ON renewal_extension (due_at) WHERE due_at IS NOT NULL;
+    CREATE INDEX renewal_extension_subject ON renewal_extension (environment, subject, is_of_product, id);
+    CREATE INDEX renewal_extension_newest ON renewal_extension (is_of_product, id);
+    CREATE UNIQUE INDEX renewal_extension_key ON renewal_extension (environment, subject, is_of_product, idempotency_key)
+      WHERE idempotency_key IS NOT NULL;
+    -- One at a time of a purchase: two that are sent at once are one.
+    CREATE UNIQUE INDEX renewal_extension_waiting ON renewal_extension (environment, subject)
+      WHERE is_of_product = 0 AND due_at IS NOT NULL;
+
     -- Evidence from notifications about purchases without an owner. A row goes when the purchase has one.
     -- account_token: the UUID of the user whom the purchase names. proof: the newest signed transaction.
     CREATE TABLE unclaimed_evidence (

@@ -1,0 +1,52 @@
+package import Entitlements
+package import struct FoundationEssentials.Date
+
+/// Extensions of renewal dates.
+extension Ledger {
+  package func extensionRecord(_ id: ExtensionRecord.ID) async throws(LedgerError) -> ExtensionRecord? {
+    try await readShort { tables in try tables.extensionRecord(id) }
+  }
+
+  /// The extensions of a purchase, the newest first.
+  package func extensions(of key: SubscriptionKey, limit: Int) async throws(LedgerError) -> [ExtensionRecord] {
+    try await readShort { tables in try tables.extensions(of: key, limit: limit) }
+  }
+
+  /// The newest extensions, of purchases or of products.
+  package func extensions(ofProducts isOfProducts: Bool, limit: Int) async throws(LedgerError) -> [ExtensionRecord] {
+    try await readShort { tables in try tables.extensions(ofProducts: isOfProducts, limit: limit) }
+  }
+
+  /// Claims extensions that are due, the longest due first. One that is not settled is due again at `lease`.
+  package func claimExtensions(
+    dueAt now: Date, until lease: Date, limit: Int
+  ) async throws(LedgerError) -> [ExtensionRecord] {
+    let isIdle = try await read { tables in try !tables.hasExtensions(dueAt: now) }
+    guard !isIdle else { return [] }
+    return try await engine.submit { tables in try tables.claimExtensions(dueAt: now, until: lease, limit: limit) }
+  }
+
+  /// Records the result of a claimed extension. One that is over by now is left unchanged. The purchase of one that succeeded is
+  /// due for a check.
+  /// - Returns: the note on it, if there is one.
+  package func settle(
+    _ record: ExtensionRecord, _ result: ExtensionResult, at now: Date
+  ) async throws(LedgerError) -> NoteID? {
+    try await engine.submit { tables in try tables.settle(record, result, at: now) }
+  }
+
+  /// Ends an extension of a product, as Apple's notification says.
+  /// - Returns: what it is then; `nil` where it was over, or is unknown.
+  package func complete(
+    _ summary: ExtensionSummary, at now: Date
+  ) async throws(LedgerError) -> ExtensionRecord? {
+    try await engine.submit { tables in try tables.complete(summary, at: now) }
+  }
+
+  /// Returns claimed extensions that were not settled.
+  package func returnExtensions(
+    _ records: [ExtensionRecord], claimedUntil lease: Date
+  ) async throws(LedgerError) {
+    try await engine.submit { tables in try tables.returnExtensions(records, claimedUntil: lease) }
+  }
+}
