@@ -64,6 +64,9 @@ extension UseCases {
         ConsumptionAnswerer(
           policy: consumption, serverAPI: serverAPI, catalog: rules.catalog, ledger: ledger, logger: logger, now: now,
           pacer: pacer, deadline: validator.gateway.deadline, pause: pause, onClosed: onConsumption))
+      jobs.append(
+        ExtensionFollower(
+          extensions: extensions, ledger: ledger, logger: logger, now: now, pacer: pacer, pause: pause))
     }
     if let historyAge {
       // The batch limits the rows examined: examining is what takes time.

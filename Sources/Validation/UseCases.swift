@@ -26,6 +26,7 @@ package struct UseCases: Sendable {
   package let erasure: UserErasure
   package let lookUp: SupportLookUp
   package let revalidation: UserRevalidation
+  package let extensions: RenewalExtensions
   package let transfer: PurchaseTransfer
   package let brake: DowngradeBrakeService
   package let review: RulesReview
@@ -38,6 +39,7 @@ package struct UseCases: Sendable {
   ///   - offerSigner: `nil` where no key signs offers.
   ///   - isOurPassword: whether the password of a notification of version 1 is our shared secret, in constant time.
   ///   - forwardsNotifications: whether somebody gets Apple's notifications as they came.
+  ///   - onExtension: called with the last state of each extension of renewal dates.
   ///   - revenueCat: `nil` where RevenueCat's webhooks are not taken.
   package init(
     validator: ReceiptValidator, plans: Plans, trials: Trials.Settings, offerSigner: OfferSigner?,
@@ -45,6 +47,7 @@ package struct UseCases: Sendable {
     isOurPassword: @escaping @Sendable (NotificationV1) -> Bool,
     forwardsNotifications: Bool,
     onNotification: @escaping @Sendable (_ version: Int, NotificationReceiver.Outcome) -> Void,
+    onExtension: @escaping @Sendable (ExtensionRecord) -> Void,
     revenueCat: (keyring: RevenueCatKeyring, onOutcome: @Sendable (RevenueCatReceiver.Outcome) -> Void)?
   ) {
     let (ledger, verdicts, gateway) = (validator.ledger, validator.verdicts, validator.gateway)
@@ -55,7 +58,7 @@ package struct UseCases: Sendable {
     inspector = PurchaseInspector(validator: validator, ledger: ledger)
     notifications = NotificationReceiver(
       signedData: gateway.signedData, ledger: ledger, validator: validator, isOurPassword: isOurPassword,
-      forwards: forwardsNotifications, onOutcome: onNotification)
+      forwards: forwardsNotifications, onOutcome: onNotification, onExtensionEnd: onExtension)
     let apps = gateway.serverAPI == nil ? [] : gateway.apps.bundleIDs
     history = NotificationHistory(
       sources: apps.flatMap { app in
@@ -77,6 +80,8 @@ package struct UseCases: Sendable {
       ledger: ledger, serverAPI: gateway.serverAPI, appStoreHealth: gateway.appStoreHealth,
       bundleIDs: gateway.apps.bundleIDs, deadline: gateway.deadline)
     revalidation = UserRevalidation(validator: validator, ledger: ledger)
+    extensions = RenewalExtensions(
+      validator: validator, ledger: ledger, revalidation: revalidation, onClosed: onExtension)
     transfer = PurchaseTransfer(validator: validator, ledger: ledger)
     self.brake = brake
     self.review = review

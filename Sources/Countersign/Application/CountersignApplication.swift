@@ -119,6 +119,9 @@ private func build(
     },
     forwardsNotifications: configuration.webhooks.contains { $0.format == .appStore },
     onNotification: { version, outcome in notifications.increment("\(version)", outcome.rawValue) },
+    onExtension: { [counter = LabelledCounter(.renewalExtensions, in: environment.metrics)] record in
+      counter.increment(record.subject.product == nil ? "purchase" : "product", record.state.rawValue)
+    },
     revenueCat: revenueCatKeyring.map { ($0, RevenueCatMetrics(environment.metrics).note) })
   let status = OperationalStatus(
     appStore: appStore.health, profileStore: writeBack?.health,

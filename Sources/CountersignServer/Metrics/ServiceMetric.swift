@@ -27,6 +27,7 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
   case notificationGap = "countersign_notification_gap_seconds"
   case consumptionRequests = "countersign_consumption_requests_total"
   case consumptionRequestsDue = "countersign_consumption_requests_due"
+  case renewalExtensions = "countersign_renewal_extensions_total"
   case revenueCatEvents = "countersign_revenuecat_events_total"
   case breakerOpen = "countersign_breaker_open"
   case breakerRefused = "countersign_breaker_refused_total"
@@ -105,6 +106,8 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
     case .consumptionRequests:
       (.counter, ["outcome"], "Apple's requests for consumption information that are over, by outcome")
     case .consumptionRequestsDue: (.gauge, [], "Apple's requests for consumption information that wait for an answer")
+    case .renewalExtensions:
+      (.counter, ["of", "outcome"], "Extensions of renewal dates that are over, of purchases and products, by outcome")
     case .revenueCatEvents: (.counter, ["outcome"], "RevenueCat's webhook events, by outcome")
     case .breakerOpen: (.gauge, ["upstream"], "Circuit breaker: 0 closed, 0.5 half open, 1 open")
     case .breakerRefused: (.counter, ["upstream"], "Calls refused while the circuit breaker was open")

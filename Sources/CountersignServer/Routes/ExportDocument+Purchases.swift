@@ -80,6 +80,8 @@ extension ExportDocument {
     var events: [ReportedEvent]
     @Nullable var receipt: Receipt?
     var notifications: [Notification]
+    /// The extensions of its renewal date, the newest first.
+    var extensions: [ExtensionResponse]
   }
 }
 
@@ -112,6 +114,6 @@ extension ExportDocument.KeptPurchase {
         Notification(
           id: line.uuid, type: line.type, subtype: line.subtype, signedAt: line.signedAt, receivedAt: line.receivedAt,
           outcome: line.outcome.rawValue)
-      })
+      }, extensions: purchase.extensions.map(ExtensionResponse.init))
   }
 }

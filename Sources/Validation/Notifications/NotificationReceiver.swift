@@ -65,6 +65,8 @@ package struct NotificationReceiver: Sendable {
   /// Whether notifications are forwarded as they came.
   var forwards = false
   var onOutcome: @Sendable (_ version: Int, Outcome) -> Void = { _, _ in }
+  /// Called with an extension of a product that a notification ends.
+  var onExtensionEnd: @Sendable (ExtensionRecord) -> Void = { _ in }
   /// The limit of unsigned notifications that are kept and logged.
   var unproven = Occasional(most: 20, every: .seconds(60))
   /// The limit of wrong passwords that are logged.
@@ -126,6 +128,15 @@ package struct NotificationReceiver: Sendable {
     }
     let entry = entry(of: verified, payload, isMissed: isMissed)
     let outcome = try await consult(await ledger.record(entry), or: Failure.ledgerUnavailable)
+    // Also one that was received before: what comes after its record may be missing.
+    if notification.subtype == "SUMMARY", let summary = notification.summary, let request = summary.requestID,
+      let ended = try await consult(
+        await ledger.complete(
+          ExtensionSummary(requestIdentifier: request, succeeded: summary.succeeded, failed: summary.failed),
+          at: entry.receivedAt), or: Failure.ledgerUnavailable)
+    {
+      onExtensionEnd(ended)
+    }
     var reception = await follow(outcome, logger)
     reception.uuid = notification.uuid
     logger.info(
@@ -174,8 +185,17 @@ package struct NotificationReceiver: Sendable {
       rowsClaimedUntil: verdicts.rowsClaim)
     if EventType(ofNotification: notification.type) != nil { entry.notice = notice(of: verified, uuid) }
     entry.consumption = consumption(of: verified, isMissed: isMissed, at: now)
+    entry.hasExtended = Self.hasExtended(notification)
     entry.isForwarded = forwards
     return entry
+  }
+
+  private static func hasExtended(_ notification: SignedNotification) -> Bool? {
+    switch (notification.type, notification.subtype) {
+    case ("RENEWAL_EXTENDED", _): true
+    case ("RENEWAL_EXTENSION", "FAILURE"): false
+    default: nil
+    }
   }
 
   /// Apple's request for consumption information. The twelve hours begin with the arrival; of a missed one, whose arrival

@@ -22,15 +22,19 @@ package struct UserRevalidation: Sendable {
   package func revalidate(
     _ user: UserID, note: Note?, requestID: String, logger: Logger
   ) async throws(ValidationError) -> ValidatedEntitlement {
-    let name: NoteID?
-    let receipts: [OwnedReceipt]
-    do throws(LedgerError) {
-      name = if let note { try await ledger.keepNote(note, about: user) } else { nil }
-      receipts = try await ledger.receipts(of: user, limit: Self.limit + 1)
-    } catch { throw .ledgerUnavailable(error) }
+    let name: NoteID? =
+      if let note { try await consult(await ledger.keepNote(note, about: user)) } else { nil }
+    return try await revalidate(user, noted: name, requestID: requestID, logger: logger)
+  }
+
+  /// - Parameter note: of the verdicts that it brings.
+  func revalidate(
+    _ user: UserID, noted note: NoteID?, requestID: String, logger: Logger
+  ) async throws(ValidationError) -> ValidatedEntitlement {
+    let receipts = try await consult(await ledger.receipts(of: user, limit: Self.limit + 1))
     let end = ContinuousClock.now.advanced(by: validator.gateway.deadline)
     let answers = try await ask(
-      about: receipts.prefix(Self.limit), of: user, name, until: end, requestID: requestID, logger)
+      about: receipts.prefix(Self.limit), of: user, note, until: end, requestID: requestID, logger)
     // A person looks at what was paid; a server that asks about many users does not.
     if note != nil { await completePayments(of: receipts.map(\.key), until: end, logger) }
     let isComplete = receipts.count <= Self.limit && answers == receipts.count

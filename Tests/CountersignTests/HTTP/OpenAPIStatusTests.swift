@@ -127,6 +127,16 @@ import TestSupport
       Ask(method: .put, path: "/v1/purchases/7/consumption", body: #"{"customer_consented":true}"#),
       Ask(method: .get, path: "/v1/purchases/7/consumption"),
       Ask(method: .get, path: "/v1/purchases/x/consumption"),
+      Ask(method: .get, path: "/v1/purchases/7/extensions", key: support),
+      Ask(method: .get, path: "/v1/purchases/7/extensions?environment=moon"),
+      Ask(method: .post, path: "/v1/purchases/\(id)/extensions", body: #"{"days":3,"reason":"other"}"#),
+      Ask(method: .post, path: "/v1/purchases/7/extensions", body: #"{"days":3,"reason":"other"}"#),
+      Ask(
+        method: .post, path: "/v1/products/com.example.app.pro.monthly/extensions",
+        body: #"{"days":3,"reason":"service_issue"}"#),
+      Ask(method: .post, path: "/v1/products/none/extensions", body: #"{"days":3,"reason":"other"}"#),
+      Ask(method: .get, path: "/v1/extensions"), Ask(method: .get, path: "/v1/extensions?of=moons"),
+      Ask(method: .get, path: "/v1/extensions/1"), Ask(method: .get, path: "/v1/extensions/7000"),
       Ask(method: .get, path: "/v1/figures"), Ask(method: .get, path: "/v1/figures?from=never"),
       Ask(method: .get, path: "/v1/experiments"), Ask(method: .get, path: "/v1/experiments?from=never"),
       Ask(method: .get, path: "/v1/revalidations"), Ask(method: .get, path: "/v1/status"),
@@ -175,6 +185,29 @@ import TestSupport
         #expect(asked == contract.operations)
       }
     }
+  }
+
+  /// Asks for extensions with a key of the App Store Server API, which the others do without.
+  private static func extend(
+    _ simulator: RunningSimulator, _ service: RunningService, _ seen: Seen
+  ) async throws {
+    let bought = try simulator.issueTransaction(.renewing, subscriber: 10)
+    _ = try await service.validate(bought.signedTransaction, user: "extended")
+    let (purchase, product) = ("purchases/\(bought.originalTransactionID)", "products/com.example.app.pro.monthly")
+    func post(_ subject: String, _ days: Int, _ key: String) async throws -> Int {
+      let ask = Ask(
+        method: .post, path: "/v1/\(subject)/extensions", body: #"{"days":\#(days),"reason":"other"}"#,
+        headers: [TransportHeader("Idempotency-Key", key)])
+      return try await Self.ask(ask, service, seen).status
+    }
+    for (subject, days, status) in [(purchase, 3, 200), (purchase, 4, 422), (product, 3, 202), (product, 4, 422)] {
+      #expect(try await post(subject, days, "one") == status, "\(subject)")
+    }
+    simulator.setTrouble(.reset, count: 1, service: .serverAPI)
+    #expect(try await post(purchase, 5, "two") == 202)
+    // Apple does not know the product.
+    try await eventually { try await post("products/com.example.app.gone", 3, "three") == 200 }
+    _ = try await Self.ask(Ask(method: .get, path: "/v1/extensions/1"), service, seen)
   }
 
   @Test func `every status that is documented comes about`() async throws {
@@ -302,7 +335,8 @@ import TestSupport
       }
       // What nobody has is looked up before it is given away.
       store.simulator.setTrouble(nil)
-      let strict = Settings(policy: ["sandbox": "reject"])
+      var strict = Settings(policy: ["sandbox": "reject"])
+      strict.products["com.example.app.gone"] = "{ tier: pro }"
       try await RunningService.run(apple: store.apple(), settings: strict, now: { Self.clock }) { service in
         let others = try store.simulator.issueTransaction(.renewing, subscriber: 8, appAccountToken: UUID())
         let tester = try store.simulator.issueTransaction(.renewing, environment: .sandbox, subscriber: 9)
@@ -313,6 +347,7 @@ import TestSupport
           )
           _ = try await Self.ask(ask, service, seen)
         }
+        try await Self.extend(store.simulator, service, seen)
         // It is configured everywhere else.
         _ = try await Self.ask(Ask(method: .post, path: "/v1/notifications/revenuecat", body: "{}"), service, seen)
       }

@@ -184,6 +184,20 @@ import TestSupport
     Row(
       method: "PUT", route: "/v1/purchases/{transaction_id}/consumption", path: "/v1/purchases/8/consumption",
       body: #"{"customer_consented":true}"#, own: 403, other: 403, service: 200, support: 403),
+    Row(
+      method: "GET", route: "/v1/purchases/{original_transaction_id}/extensions", path: "/v1/purchases/7/extensions",
+      own: 403, other: 403, service: 200, support: 200),
+    // There is no key of the App Store Server API here.
+    Row(
+      method: "POST", route: "/v1/purchases/{original_transaction_id}/extensions", path: "/v1/purchases/7/extensions",
+      body: #"{"days":3,"reason":"other","note":"why"}"#, own: 403, other: 403, service: 404, support: 404),
+    Row(
+      method: "POST", route: "/v1/products/{product_id}/extensions", path: "/v1/products/pro/extensions",
+      body: #"{"days":3,"reason":"other","note":"why"}"#, own: 403, other: 403, service: 404, support: 404),
+    Row(method: "GET", route: "/v1/extensions", own: 403, other: 403, service: 200, support: 200),
+    Row(
+      method: "GET", route: "/v1/extensions/{extension_id}", path: "/v1/extensions/7", own: 403, other: 403,
+      service: 404, support: 404),
     Row(method: "GET", route: "/v1/brake", own: 403, other: 403, service: 200, support: 200),
     Row(method: "DELETE", route: "/v1/brake", own: 403, other: 403, service: 200, support: 200),
   ]
