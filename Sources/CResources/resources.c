@@ -37,6 +37,9 @@ static const unsigned char elements_js[] = {
 static const unsigned char experiments_js[] = {
 #embed "../CountersignServer/Console/Page/experiments.js"
 };
+static const unsigned char extensions_js[] = {
+#embed "../CountersignServer/Console/Page/extensions.js"
+};
 static const unsigned char figures_js[] = {
 #embed "../CountersignServer/Console/Page/figures.js"
 };
@@ -105,6 +108,7 @@ static const struct resource resources[] = {
     RESOURCE("customers.js", customers_js),
     RESOURCE("elements.js", elements_js),
     RESOURCE("experiments.js", experiments_js),
+    RESOURCE("extensions.js", extensions_js),
     RESOURCE("figures.js", figures_js),
     RESOURCE("forms.js", forms_js),
     RESOURCE("grants.js", grants_js),

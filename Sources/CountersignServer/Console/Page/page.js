@@ -4,6 +4,7 @@ import {brake} from './brake.js'
 import {readTiers} from './catalog.js'
 import {customers} from './customers.js'
 import {byID, zone} from './elements.js'
+import {extensions} from './extensions.js'
 import {figures} from './figures.js'
 import {busy, fail, idle, showMessage} from './forms.js'
 import {health} from './health.js'
@@ -16,7 +17,7 @@ import {webhooks} from './webhooks.js'
 const keyForm = byID('key-form')
 const key = byID('key')
 const navigation = byID('views')
-const parts = [figures, recent, customers, runs, health, webhooks, notifications]
+const parts = [figures, recent, customers, runs, extensions, health, webhooks, notifications]
 
 /// Where the page opens: at the figures, and for a key of the role “support” alone at the customers.
 let home = customers

@@ -2,6 +2,7 @@
 
 import {product} from './catalog.js'
 import {bdi, copyButton, date, day, el, list, time, title, words} from './elements.js'
+import {extendForm} from './extensions.js'
 import {actions, buttonOf, field, message, needed, noteBox, showMessage, work} from './forms.js'
 import {givenCard, trialsCard} from './grants.js'
 import {eraseForm, exportForm} from './privacy.js'
@@ -28,11 +29,13 @@ export function showUser(first, tiers, more, show, leave) {
   const form = revalidationForm(user, refresh)
   const given = givenCard(user, tiers, refresh)
   const trials = trialsCard()
+  const extending = extendForm(refresh)
   const nothing = el('p', {class: 'soft'}, 'Nothing has happened yet.')
   const owned = el('ul', {class: 'purchases', 'aria-label': purchasesLabel})
   const doing = actions([
     {name: 'ask', label: 'Ask Apple again', opens: form},
     {name: 'give', label: 'Give access', opens: given.form},
+    {name: 'extend', label: 'Extend', opens: extending.form},
     {name: 'move', label: purchasesLabel, opens: owned},
     {name: 'export', label: 'Export', opens: exportForm(user)},
     {name: 'erase', label: 'Erase', opens: eraseForm(user, leave)},
@@ -53,9 +56,10 @@ export function showUser(first, tiers, more, show, leave) {
       el('button', {type: 'button', class: 'quiet small', 'data-transaction': id,
         'aria-label': `Show or move the purchase ${id}`}, 'Show or move'))))
     // Without a purchase there is nothing to ask about, and nothing to move.
-    for (const name of ['ask', 'move']) {
-      doing.querySelector(`#open-${name}`).hidden = purchases.length === 0
-      if (purchases.length === 0) doing.querySelector(`#action-${name}`).hidden = true
+    const isThere = {ask: purchases.length > 0, move: purchases.length > 0, extend: extending.show(history)}
+    for (const name of Object.keys(isThere)) {
+      doing.querySelector(`#open-${name}`).hidden = !isThere[name]
+      if (!isThere[name]) doing.querySelector(`#action-${name}`).hidden = true
     }
     given.show(history)
     trials.show(history)
