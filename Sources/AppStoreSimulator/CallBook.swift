@@ -41,6 +41,8 @@ final class CallBook: Sendable {
     var deviceCheck = ServiceSummary()
     /// Consumption information that was taken, by transaction ID.
     var consumption: [String: [Consumption]] = [:]
+    /// The account UUIDs that were set, by original transaction ID.
+    var accountTokens: [String: [String]] = [:]
   }
 
   /// Consumption information about a transaction.
@@ -58,7 +60,8 @@ final class CallBook: Sendable {
     var sandbox = 0
     /// Calls with a refused bearer token.
     var rejectedTokens = 0
-    /// By endpoint: `subscriptions`, `transactions`, `history`, `lookup`, `consumption`, `extend`, `extend_mass`, `extend_mass_status`, `notifications_history`,
+    /// By endpoint: `subscriptions`, `transactions`, `history`, `lookup`, `consumption`, `refund_lookup`,
+    /// `app_account_token`, `extend`, `extend_mass`, `extend_mass_status`, `notifications_history`,
     /// `notifications_test`, `notifications_test_status`; `query_two_bits`, `update_two_bits`; `unknown`.
     var byEndpoint: [String: Int] = [:]
     /// By the requested transaction ID, if a known customer has it. Only for the Server API.
@@ -123,6 +126,10 @@ final class CallBook: Sendable {
 
   func recordConsumption(_ transactionID: String, at now: Timestamp, body: String) {
     summary.withLock { $0.consumption[transactionID, default: []].append(Consumption(at: now, body: body)) }
+  }
+
+  func recordAccountToken(_ originalTransactionID: String, _ token: String) {
+    summary.withLock { $0.accountTokens[originalTransactionID, default: []].append(token) }
   }
 
   func begin() {

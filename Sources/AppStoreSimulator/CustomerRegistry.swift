@@ -56,6 +56,15 @@ final class CustomerRegistry: Sendable {
     }
   }
 
+  /// Has the purchase of a slot name a user.
+  func setAccountToken(_ token: String, of seed: ReceiptSeed, slot: Int) {
+    state.withLock { state in
+      guard var customer = state.customers[Key(seed)] else { return }
+      customer.seed.accountTokens = (customer.seed.accountTokens ?? [:]).merging([slot: token]) { $1 }
+      state.customers[Key(seed)] = customer
+    }
+  }
+
   /// A received receipt's seed with the extensions that were made since it was signed.
   func extended(_ seed: ReceiptSeed) -> ReceiptSeed {
     guard let known = state.withLock({ $0.customers[Key(seed)] })?.seed, known.story == seed.story,

@@ -18,6 +18,8 @@ struct ReceiptSeed: Codable, Hashable, Sendable {
   var format: ReceiptFormat
   /// The account UUID that the app gave its purchases, in lower case.
   var appAccountToken: String?
+  /// The account UUIDs that the developer gave purchases afterwards, by slot.
+  var accountTokens: [Int: String]?
   /// Seconds between a period's end and the moment at which its renewal is shown; nil for the scenario's own.
   var renewalsLateBy: Int64?
   /// The promotional offer with which the newest transaction at the start was bought.
@@ -27,6 +29,9 @@ struct ReceiptSeed: Codable, Hashable, Sendable {
 
   /// The highest subscriber number for which every ID has the length of Apple's.
   static let subscriberLimit: Int64 = 999_999_999
+
+  /// The account UUID of a purchase.
+  func accountToken(ofSlot slot: Int) -> String? { accountTokens?[slot] ?? appAccountToken }
 
   var startedAt: Timestamp { Timestamp(milliseconds: start) }
   var createdAt: Timestamp { Timestamp(milliseconds: created) }

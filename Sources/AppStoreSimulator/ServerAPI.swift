@@ -8,6 +8,8 @@ import FoundationEssentials
 ///     GET  /inApps/v2/history/{transactionId}?revision=…       all transactions of its customer, 20 a page
 ///     POST /inApps/v1/notifications/history?paginationToken=…  the notifications that were posted, 20 a page
 ///     PUT  /inApps/v2/transactions/consumption/{transactionId}   the developer's word on a refund
+///     GET  /inApps/v2/refund/lookup/{transactionId}?revision=…   the refunds of its customer, 20 a page
+///     PUT  /inApps/v1/transactions/{originalTransactionId}/appAccountToken   the user who has a purchase
 ///     PUT  /inApps/v1/subscriptions/extend/{originalTransactionId}   extends a renewal date
 ///     POST /inApps/v1/subscriptions/extend/mass                those of all active subscribers of a product, in an hour
 ///     GET  /inApps/v1/subscriptions/extend/mass/{productId}/{requestIdentifier}   whether that is done
@@ -59,6 +61,12 @@ struct ServerAPI: Sendable {
       if case .consumption(let id) = endpoint, ordinary.httpStatus == 202 {
         calls.recordConsumption(id, at: now, body: String(decoding: call.body, as: UTF8.self))
       }
+      if case .accountToken(let id) = endpoint, ordinary.httpStatus == 200, let owner,
+        let token = Self.accountToken(in: call.body)
+      {
+        customers.setAccountToken(token, of: owner.customer.seed, slot: owner.slot)
+        calls.recordAccountToken(id, token)
+      }
       return ordinary
     }
     return trouble.befallServerAPI(ordinary, call.environment, now: now)
@@ -95,6 +103,11 @@ struct ServerAPI: Sendable {
         let purchase = try purchase(id, call, bundleID, now)
         try check(call.body, purchase.row)
         return Answer(text: "", httpStatus: 202)
+      case .refunds(let id):
+        return .ofServerAPI(try refunds(try purchase(id, call, bundleID, now).seed, call, now: now))
+      case .accountToken(let id):
+        try checkAccountToken(call.body, try purchase(id, call, bundleID, now).row)
+        return Answer(text: "", httpStatus: 200)
       case .extend(let id): return try extend(id, call, bundleID, now: now)
       case .extendAll: return try extendAll(call, bundleID, now: now)
       case .extensionStatus(let product, let request):
@@ -203,18 +216,51 @@ struct ServerAPI: Sendable {
     rows.sort { ($0.modified, $0.row.slot, $0.row.number) < ($1.modified, $1.row.slot, $1.row.number) }
     if isDescending { rows.reverse() }
 
+    let page = try page(of: rows.map(\.row), payload, call)
+    return .object(page.place + seed.environment.app(seed.bundleID) + [("signedTransactions", page.transactions)])
+  }
+
+  /// A page of signed transactions, and its place among the others.
+  private func page(
+    of rows: [CustomerState.Row], _ payload: SignedDataPayload, _ call: Call
+  ) throws -> (place: [(String, JSON)], transactions: JSON) {
     var start = 0
     if let revision = call.values("revision").last {
       guard let offset = Self.offset(ofRevision: revision) else { throw ServerAPIError.invalidRevision }
       start = min(offset, rows.count)
     }
     let end = min(start + Self.pageSize, rows.count)
-    let page = try rows[start..<end].map { JSON.string(try signer.sign(payload.transaction($0.row))) }
-    return .object(
-      [
-        ("revision", .string(Self.revision(end))),
-        ("hasMore", .boolean(end < rows.count)),
-      ] + seed.environment.app(seed.bundleID) + [("signedTransactions", .array(page))])
+    let page = try rows[start..<end].map { JSON.string(try signer.sign(payload.transaction($0))) }
+    return ([("revision", .string(Self.revision(end))), ("hasMore", .boolean(end < rows.count))], .array(page))
+  }
+
+  // MARK: - Refunds
+
+  /// Sorted by the revocation, as Apple does. A transaction that an upgrade replaced is none, nor is what a family lost.
+  private func refunds(_ seed: ReceiptSeed, _ call: Call, now: Timestamp) throws -> JSON {
+    let payload = SignedDataPayload(seed: seed, at: now)
+    let refunded = payload.state.rows.filter { $0.cancelledAt != nil && !$0.isUpgraded && !$0.isFamilyShared }
+      .sorted { ($0.cancelledAt ?? now, $0.slot, $0.number) < ($1.cancelledAt ?? now, $1.slot, $1.number) }
+    let page = try page(of: refunded, payload, call)
+    return .object([("signedTransactions", page.transactions)] + page.place)
+  }
+
+  // MARK: - App account tokens
+
+  /// The body of Set App Account Token.
+  private struct AccountTokenRequest: Decodable {
+    var appAccountToken: String?
+  }
+
+  private static func accountToken(in body: [UInt8]) -> String? {
+    let request = try? JSONDecoder().decode(AccountTokenRequest.self, from: Data(body))
+    return request?.appAccountToken.flatMap { UUID(uuidString: $0) }?.uuidString.lowercased()
+  }
+
+  private func checkAccountToken(_ body: [UInt8], _ row: CustomerState.Row) throws(ServerAPIError) {
+    guard Self.accountToken(in: body) != nil else { throw .invalidAccountToken }
+    if row.isFamilyShared { throw .familyTransaction }
+    guard row.number == 0 else { throw .notOriginalTransactionID }
   }
 
   // MARK: - Consumption information
@@ -351,6 +397,8 @@ private enum Endpoint {
   case history(String)
   case order(String)
   case consumption(String)
+  case refunds(String)
+  case accountToken(String)
   case extend(String), extensionStatus(productID: String, requestIdentifier: String)
   case notificationsTestStatus(String)
   case extendAll
@@ -364,6 +412,16 @@ private enum Endpoint {
     }
     if method == "PUT", parts.count == 6, Array(parts[1...4]) == ["inApps", "v2", "transactions", "consumption"] {
       self = .consumption(parts[5])
+      return
+    }
+    if method == "GET", parts.count == 6, Array(parts[1...4]) == ["inApps", "v2", "refund", "lookup"] {
+      self = .refunds(parts[5])
+      return
+    }
+    if method == "PUT", parts.count == 6, Array(parts[1...3]) == ["inApps", "v1", "transactions"],
+      parts[5] == "appAccountToken"
+    {
+      self = .accountToken(parts[4])
       return
     }
     if parts.count > 5, Array(parts[1...4]) == ["inApps", "v1", "subscriptions", "extend"] {
@@ -394,6 +452,8 @@ private enum Endpoint {
     case .history: "history"
     case .order: "lookup"
     case .consumption: "consumption"
+    case .refunds: "refund_lookup"
+    case .accountToken: "app_account_token"
     case .extend: "extend"
     case .extendAll: "extend_mass"
     case .extensionStatus: "extend_mass_status"
@@ -406,7 +466,9 @@ private enum Endpoint {
 
   var transactionID: String? {
     switch self {
-    case .subscriptions(let id), .transaction(let id), .history(let id), .consumption(let id), .extend(let id): id
+    case .subscriptions(let id), .transaction(let id), .history(let id), .consumption(let id), .refunds(let id),
+      .accountToken(let id), .extend(let id):
+      id
     case .order(let id): ReceiptSeed.transactionID(ofOrder: id)
     case .notificationsHistory, .notificationsTest, .notificationsTestStatus, .extendAll, .extensionStatus, .unknown:
       nil
@@ -431,6 +493,7 @@ enum ServerAPIError: Error {
   case multipleFilters, invalidTestToken, noNotificationURL, testNotFound
   case invalidCustomerConsented, invalidDeliveryStatus, invalidSampleContentProvided, invalidRefundPreference
   case familyTransaction, consumptionPercentageAutoRenewable
+  case invalidAccountToken, notOriginalTransactionID
   case invalidOriginalTransactionID, originalTransactionNotFound, invalidExtendByDays, invalidExtendReason
   case invalidRequestIdentifier, invalidProductID, emptyStorefronts, invalidStorefront, extensionRequestNotFound
   case extensionIneligible, mostExtensions, familySharedExtension
@@ -469,6 +532,9 @@ enum ServerAPIError: Error {
     case .invalidRefundPreference: (4_000_044, "Invalid request. The refund preference field is invalid.")
     case .familyTransaction:
       (4_000_185, "Invalid request. Family Sharing transactions aren't supported by this endpoint.")
+    case .invalidAccountToken: (4_000_183, "Invalid request. The app account token field must be a valid UUID.")
+    case .notOriginalTransactionID:
+      (4_000_187, "Invalid request. The transaction ID provided is not an original transaction ID.")
     case .consumptionPercentageAutoRenewable:
       (
         4_000_209,

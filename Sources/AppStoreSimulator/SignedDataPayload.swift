@@ -35,7 +35,7 @@ struct SignedDataPayload: Sendable {
       ("inAppOwnershipType", row.isFamilyShared ? "FAMILY_SHARED" : "PURCHASED"),
       ("signedDate", .integer(signedAt.milliseconds)),
     ]
-    if let token = seed.appAccountToken { members.append(("appAccountToken", .string(token))) }
+    if let token = seed.accountToken(ofSlot: row.slot) { members.append(("appAccountToken", .string(token))) }
     if let date = row.cancelledAt {
       members += [
         ("revocationReason", .integer(Int64(row.cancellationReason))),
@@ -108,7 +108,7 @@ struct SignedDataPayload: Sendable {
     if renewal.phase == .ended, renewal.intent == 1 {
       members.append(("eligibleWinBackOfferIds", .array([.string(Self.winBackOffer)])))
     }
-    if let token = seed.appAccountToken { members.append(("appAccountToken", .string(token))) }
+    if let token = seed.accountToken(ofSlot: renewal.slot) { members.append(("appAccountToken", .string(token))) }
     members.append(("appTransactionId", .string(seed.appTransactionID)))
     return .object(members)
   }

@@ -80,7 +80,7 @@ struct VerifyReceiptAnswer: Sendable {
       members += triplet("cancellation_date", cancelled)
       members.append(("cancellation_reason", .string(String(row.cancellationReason))))
     }
-    if let token = seed.appAccountToken { members.append(("app_account_token", .string(token))) }
+    if let token = seed.accountToken(ofSlot: row.slot) { members.append(("app_account_token", .string(token))) }
     members.append(("is_trial_period", row.isTrial ? "true" : "false"))
     if row.product.isSubscription { members.append(("is_in_intro_offer_period", "false")) }
     members.append(("in_app_ownership_type", row.isFamilyShared ? "FAMILY_SHARED" : "PURCHASED"))

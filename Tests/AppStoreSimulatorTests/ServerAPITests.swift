@@ -97,6 +97,65 @@ struct ServerAPITests {
     #expect(store.calls.current.consumption.mapValues(\.count) == [month: 1, life: 1])
   }
 
+  @Test("refunds are listed by any transaction of the customer, and neither upgrades nor what a family lost")
+  func refunds() throws {
+    let store = try Store()
+    func refunds(of id: String, _ query: [(name: String, value: String)] = []) throws -> [String] {
+      let answer = try store.get("/inApps/v2/refund/lookup/" + id, query)
+      #expect(answer.json["hasMore"] as? Bool == false && answer.json.text("revision") != nil)
+      return try (answer.json["signedTransactions"] as? [String] ?? []).map {
+        try CheckedJWS.payload($0).text("transactionId") ?? ""
+      }
+    }
+    for (subscriber, scenario) in [Scenario.lifetimeRefunded, .refunded, .lifetime, .familyRevoked, .upgraded]
+      .enumerated()
+    {
+      let order = ReceiptOrder(scenario: scenario, subscriber: Int64(subscriber + 1))
+      let issued = try store.issuer.issueTransaction(order, at: noon)
+      let expected = [.lifetimeRefunded, .refunded].contains(scenario) ? [issued.transactionID] : []
+      #expect(try refunds(of: issued.originalTransactionID) == expected, "\(scenario)")
+      #expect(try refunds(of: issued.transactionID) == expected, "\(scenario)")
+    }
+    for (id, query, code) in [
+      ("480000000010000", [(name: "revision", value: "x")], 4_000_005), ("480000000990000", [], 4_040_010),
+      ("x", [], 4_000_006),
+    ] as [(String, [(name: String, value: String)], Int)] {
+      #expect(try store.get("/inApps/v2/refund/lookup/" + id, query).json["errorCode"] as? Int == code)
+    }
+    #expect(store.calls.current.serverAPI.byEndpoint["refund_lookup"] == 13)
+  }
+
+  @Test("an app account token names the user of one purchase from then on, by Apple's rules")
+  func accountToken() throws {
+    let store = try Store()
+    let bought = try store.issuer.issueTransaction(ReceiptOrder(scenario: .twoGroups), at: noon)
+    let other = bought.originalTransactionID == "480000000010000" ? "480000000011000" : "480000000010000"
+    let renewed = try store.issuer.issueTransaction(ReceiptOrder(scenario: .renewing, subscriber: 2), at: noon)
+    let shared = try store.issuer.issueTransaction(ReceiptOrder(scenario: .familyShared, subscriber: 3), at: noon)
+    let token = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
+    func put(_ id: String, _ body: String) throws -> Int {
+      let answer = try store.get("/inApps/v1/transactions/\(id)/appAccountToken", method: "PUT", body: body)
+      return answer.json["errorCode"] as? Int ?? answer.status
+    }
+    let body = #"{"appAccountToken":"\#(token.uppercased())"}"#
+    #expect(try put(bought.originalTransactionID, body) == 200)
+    for (id, body, code) in [
+      (bought.originalTransactionID, #"{"appAccountToken":"anna"}"#, 4_000_183),
+      (bought.originalTransactionID, "{}", 4_000_183), (shared.originalTransactionID, body, 4_000_185),
+      (renewed.transactionID, body, 4_000_187), ("480000000990000", body, 4_040_010), ("x", body, 4_000_006),
+    ] { #expect(try put(id, body) == code, "\(id) \(body)") }
+    func named(_ id: String) throws -> String? {
+      let answer = try store.get("/inApps/v1/transactions/" + id)
+      return try CheckedJWS.payload(answer.json.text("signedTransactionInfo") ?? "").text("appAccountToken")
+    }
+    #expect(try named(bought.originalTransactionID) == token)
+    #expect(try named(other) == nil)
+    #expect(store.calls.current.accountTokens == [bought.originalTransactionID: [token]])
+    store.troubles.set(.http500, count: 1, service: .serverAPI, environment: nil)
+    _ = try put(other, body)
+    #expect(try named(other) == nil)
+  }
+
   @Test("a customer without subscriptions has an empty list of them, and a history")
   func lifetime() throws {
     let store = try Store()

@@ -171,6 +171,32 @@ package final class ServerAPIClient: Sendable {
       retriesTrouble: false, deadline: deadline)
   }
 
+  /// The refunded transactions of the customer who made a transaction, whatever their kind, page by page to the end.
+  ///
+  /// https://developer.apple.com/documentation/appstoreserverapi/get-refund-history
+  /// - Parameter retriesTrouble: see `history`.
+  package func refunds(
+    of id: OriginalTransactionID, bundleIDs: [BundleID], in store: StoreEnvironment, retriesTrouble: Bool = true,
+    deadline: ContinuousClock.Instant
+  ) async throws(AppStoreError) -> [SignedRefund] {
+    try await lookUp(
+      ServerAPIRequest(id: id.rawValue), [.refunds], bundleIDs: bundleIDs, stores: [store],
+      retriesTrouble: retriesTrouble, deadline: deadline
+    ).findings.refunds
+  }
+
+  /// Tells Apple the user who has a purchase, by a lower-case UUID. Apple has it when this returns.
+  ///
+  /// https://developer.apple.com/documentation/appstoreserverapi/set-app-account-token
+  package func setAccountToken(
+    _ token: String, of id: OriginalTransactionID, bundleIDs: [BundleID], in store: StoreEnvironment,
+    deadline: ContinuousClock.Instant
+  ) async throws(AppStoreError) {
+    _ = try await lookUp(
+      ServerAPIRequest(accountToken: token, of: id), [.accountToken], bundleIDs: bundleIDs, stores: [store],
+      retriesTrouble: false, deadline: deadline)
+  }
+
   /// Whether a store is paused after a 429.
   package func isClosed(_ environment: StoreEnvironment) -> Bool {
     rateLimit.closed(environment, at: timing.now()) != nil

@@ -11,6 +11,7 @@ enum ServerAPIContents: Sendable {
   case notifications(NotificationPage)
   case testToken(String)
   case testOutcome(TestNotificationOutcome)
+  case refunds(RefundPage)
   case extensionAnswer(ExtensionAnswer)
   /// Apple took what was sent.
   case accepted
@@ -25,9 +26,23 @@ enum ServerAPIContents: Sendable {
   var nextRevision: String? {
     switch self {
     case .purchases(let purchases): purchases.nextRevision
+    case .refunds(let page): page.nextRevision
     case .transaction, .order, .notifications, .testToken, .testOutcome, .extensionAnswer, .accepted: nil
     }
   }
+}
+
+/// A refunded transaction of Apple's refund history.
+package struct SignedRefund: Sendable {
+  package var transaction: SignedTransaction
+  /// The signed transaction itself.
+  package var text: String
+}
+
+/// A page of the refunded transactions of one customer.
+struct RefundPage: Sendable {
+  var refunds: [SignedRefund]
+  var nextRevision: String?
 }
 
 /// The purchases of one customer, each signed on its own.
@@ -69,18 +84,24 @@ struct ServerAPIExaminer {
     case .payments(let response): .purchases(try purchases(of: response) { $0 == Self.subscription })
     case .transaction(let signed):
       .transaction(try transaction(signed, originalID: nil, id: id, bundleID: nil, at: "signedTransactionInfo"))
-    case .order(let response): .order(try transactions(of: response))
+    case .order(let response): .order(try transactions(response.signedTransactions))
     case .notifications(let page): .notifications(page)
     case .testToken(let token): .testToken(token)
     case .testOutcome(let outcome): .testOutcome(outcome)
+    case .refunds(let response):
+      .refunds(
+        RefundPage(
+          refunds: zip(try transactions(response.signedTransactions), response.signedTransactions).map {
+            SignedRefund(transaction: $0.transaction, text: $1)
+          }, nextRevision: response.nextRevision))
     case .extensionAnswer(let answer): .extensionAnswer(answer)
     case .accepted: .accepted
     }
   }
 
-  private func transactions(of response: OrderResponse) throws(AppStoreError) -> [VerifiedTransaction] {
+  private func transactions(_ signed: [String]) throws(AppStoreError) -> [VerifiedTransaction] {
     var transactions: [VerifiedTransaction] = []
-    for (index, text) in response.signedTransactions.enumerated() {
+    for (index, text) in signed.enumerated() {
       transactions.append(
         try transaction(text, originalID: nil, id: nil, bundleID: nil, at: "signedTransactions[\(index)]"))
     }

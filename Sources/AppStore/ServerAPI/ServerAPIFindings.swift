@@ -16,6 +16,7 @@ struct ServerAPIFindings {
   private(set) var notifications: NotificationPage?
   private(set) var testToken: String?
   private(set) var testOutcome: TestNotificationOutcome?
+  private(set) var refunds: [SignedRefund] = []
   private(set) var extensionAnswer: ExtensionAnswer?
   private var bundleID: BundleID?
   private var appAppleID: Int64?
@@ -51,15 +52,24 @@ struct ServerAPIFindings {
       bundleID = purchases.bundleID
       appAppleID = purchases.appAppleID ?? appAppleID
       for part in purchases.parts { take(part) }
-      if let next = purchases.nextRevision {
-        pages += 1
-        signatures += purchases.signatures
-        guard revisions.insert(next).inserted else { throw .invalidAnswer("revision: a page that was there before") }
-        guard pages < pageLimit, signatures <= pageLimit * Self.transactionsPerPage else {
-          throw .invalidAnswer("hasMore: more than \(pageLimit) pages")
-        }
-      }
-      revision = purchases.nextRevision
+      try turn(to: purchases.nextRevision, after: purchases.signatures, pageLimit: pageLimit)
+    case .refunds(let page):
+      refunds += page.refunds
+      try turn(to: page.nextRevision, after: page.refunds.count, pageLimit: pageLimit)
+    }
+  }
+
+  /// - Parameter signatures: the signed transactions of the page.
+  private mutating func turn(
+    to next: String?, after signatures: Int, pageLimit: Int
+  ) throws(AppStoreError) {
+    revision = next
+    guard let next else { return }
+    pages += 1
+    self.signatures += signatures
+    guard revisions.insert(next).inserted else { throw .invalidAnswer("revision: a page that was there before") }
+    guard pages < pageLimit, self.signatures <= pageLimit * Self.transactionsPerPage else {
+      throw .invalidAnswer("hasMore: more than \(pageLimit) pages")
     }
   }
 

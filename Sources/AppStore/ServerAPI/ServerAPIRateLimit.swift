@@ -3,8 +3,9 @@ import Synchronization
 
 /// The limit of calls to the Server API, by Apple's published rates.
 ///
-/// Apple counts calls by kind and app: in production 50 a second for the kinds used here (10 for orders, 20 for extensions, one for tests), in the
-/// sandbox a tenth. More than that over an hour is answered 429, to everybody. Calls therefore wait for their turn, and
+/// Apple counts calls by kind and app: in production 50 a second for most kinds used here (20 for account tokens and extensions,
+/// 10 for orders and refunds, one for tests), in the sandbox a tenth. More than that over an hour is answered 429, to everybody.
+/// Calls therefore wait for their turn, and
 /// after a 429 the store is paused until the time that Apple named.
 ///
 /// https://developer.apple.com/documentation/appstoreserverapi/identifying-rate-limits
@@ -45,9 +46,9 @@ final class ServerAPIRateLimit: Sendable {
       }
       guard var rate = callsPerSecond[quota.environment] else { return .after(.zero) }
       switch quota.endpoint {
-      case .order: rate = max(1, rate / 5)
+      case .accountToken, .renewalExtension: rate = max(1, rate * 2 / 5)
+      case .order, .refunds: rate = max(1, rate / 5)
       case .testNotification, .productExtension, .productExtensionStatus: rate = 1
-      case .renewalExtension: rate = max(1, rate * 2 / 5)
       case .statuses, .history, .payments, .transaction, .notifications, .testOutcome, .consumption: break
       }
       var bucket = state.buckets[quota] ?? RateBucket(rate: rate, at: now)

@@ -20,13 +20,17 @@ package enum ServerAPIEndpoint: String, Hashable, Sendable, CaseIterable {
   case testNotification, testOutcome
   /// Send Consumption Information: for Apple's decision on a refund.
   case consumption
+  /// Get Refund History: the refunded transactions of the customer who made a transaction.
+  case refunds
+  /// Set App Account Token: the user who has a purchase.
+  case accountToken
   /// Extend a Subscription Renewal Date.
   case renewalExtension
   /// Extend Subscription Renewal Dates for All Active Subscribers, and Get Status of Subscription Renewal Date Extensions.
   case productExtension, productExtensionStatus
 
   /// Whether it tells Apple something, and the answer is the status alone.
-  var isSent: Bool { self == .consumption }
+  var isSent: Bool { self == .consumption || self == .accountToken }
 }
 
 /// A request with an ID that is proven to be digits, or letters and digits: it is part of the path, where a slash or a
@@ -72,6 +76,13 @@ struct ServerAPIRequest: Sendable {
     id = "\(productID.rawValue.percentEncoded)/\(requestIdentifier.percentEncoded)"
   }
 
+  /// - Parameter token: a lower-case UUID.
+  /// - Returns: `nil` if the text cannot be an ID of Apple's.
+  init?(accountToken token: String, of id: OriginalTransactionID) {
+    self.init(id: id.rawValue)
+    body = JSONWriter.object { $0.member("appAccountToken", token) }
+  }
+
   /// - Returns: `nil` if the text cannot be a token of Apple's; an empty one asks for a test notification.
   init?(testToken: String) {
     let isPlain = testToken.utf8.allSatisfy { octet in
@@ -96,7 +107,7 @@ struct ServerAPIRequest: Sendable {
     id = order
   }
 
-  /// - Parameter revision: the start of the next page of the history, as Apple named it.
+  /// - Parameter revision: the start of the next page of a history, as Apple named it.
   func path(_ endpoint: ServerAPIEndpoint, revision: String? = nil) -> String {
     switch endpoint {
     case .statuses: "/inApps/v1/subscriptions/\(id)"
@@ -108,6 +119,8 @@ struct ServerAPIRequest: Sendable {
     case .testNotification: "/inApps/v1/notifications/test"
     case .testOutcome: "/inApps/v1/notifications/test/\(id)"
     case .consumption: "/inApps/v2/transactions/consumption/\(id)"
+    case .refunds: "/inApps/v2/refund/lookup/\(id)" + (revision.map { "?revision=\($0.percentEncoded)" } ?? "")
+    case .accountToken: "/inApps/v1/transactions/\(id)/appAccountToken"
     case .renewalExtension: "/inApps/v1/subscriptions/extend/\(id)"
     case .productExtension: "/inApps/v1/subscriptions/extend/mass"
     case .productExtensionStatus: "/inApps/v1/subscriptions/extend/mass/\(id)"
@@ -133,8 +146,8 @@ struct ServerAPIRequest: Sendable {
     let method: TransportRequest.Method =
       switch endpoint {
       case .notifications, .testNotification, .productExtension: .post
-      case .consumption, .renewalExtension: .put
-      case .statuses, .history, .payments, .transaction, .order, .testOutcome, .productExtensionStatus: .get
+      case .consumption, .accountToken, .renewalExtension: .put
+      case .statuses, .history, .payments, .transaction, .order, .testOutcome, .refunds, .productExtensionStatus: .get
       }
     return TransportRequest(
       method: method, url: base + path(endpoint, revision: revision), headers: headers, body: body ?? [],

@@ -13,6 +13,7 @@ enum ServerAPIResponse: Sendable {
   case notifications(NotificationPage)
   case testToken(String)
   case testOutcome(TestNotificationOutcome)
+  case refunds(RefundsResponse)
   case extensionAnswer(ExtensionAnswer)
   case accepted
 
@@ -26,9 +27,10 @@ enum ServerAPIResponse: Sendable {
     case .notifications: self = .notifications(try NotificationPage(body))
     case .testNotification: self = .testToken(try body.required("testNotificationToken"))
     case .testOutcome: self = .testOutcome(try TestNotificationOutcome(body))
+    case .refunds: self = .refunds(try RefundsResponse(body))
     case .renewalExtension, .productExtension, .productExtensionStatus:
       self = .extensionAnswer(try ExtensionAnswer(body, of: endpoint))
-    case .consumption: self = .accepted
+    case .consumption, .accountToken: self = .accepted
     }
   }
 }
@@ -50,7 +52,33 @@ struct OrderResponse: Hashable, Sendable {
   }
 }
 
+/// A page of https://developer.apple.com/documentation/appstoreserverapi/refundhistoryresponse
+struct RefundsResponse: Hashable, Sendable {
+  var signedTransactions: [String]
+  /// The start of the next page; `nil` on the last one.
+  var nextRevision: String?
+
+  init(_ body: JSONValue) throws(JSONError) {
+    signedTransactions = try body.texts("signedTransactions")
+    nextRevision = try body.nextRevision()
+  }
+}
+
 extension JSONValue {
+  /// The longest revision. Apple's have some dozens of characters.
+  private static let longestRevision = 1024
+
+  /// The start of a history's next page; `nil` on the last one.
+  fileprivate func nextRevision() throws(JSONError) -> String? {
+    // A missing `hasMore` is not `false`: the next page may have a refund.
+    guard let hasMore = try flag("hasMore") else { throw missing("hasMore") }
+    let revision = try text("revision")
+    guard hasMore else { return nil }
+    guard let revision else { throw missing("revision") }
+    guard revision.utf8.count <= Self.longestRevision else { throw unreadable("revision") }
+    return revision
+  }
+
   /// A required list of texts.
   fileprivate func texts(_ member: String) throws(JSONError) -> [String] {
     guard let list = self[member] else { throw missing(member) }
@@ -128,9 +156,6 @@ struct StatusesResponse: Hashable, Sendable {
 
 /// A page of https://developer.apple.com/documentation/appstoreserverapi/historyresponse
 struct HistoryResponse: Hashable, Sendable {
-  /// The longest revision. Apple's have some dozens of characters.
-  private static let longestRevision = 1024
-
   var head: ServerAPIResponseHead
   var signedTransactions: [String]
   /// The start of the next page; `nil` on the last one.
@@ -139,13 +164,6 @@ struct HistoryResponse: Hashable, Sendable {
   init(_ body: JSONValue) throws(JSONError) {
     head = try ServerAPIResponseHead(body)
     signedTransactions = try body.texts("signedTransactions")
-    // A missing `hasMore` is not `false`: the next page may have a refund.
-    guard let hasMore = try body.flag("hasMore") else { throw body.missing("hasMore") }
-    let revision = try body.text("revision")
-    if hasMore {
-      guard let revision else { throw body.missing("revision") }
-      guard revision.utf8.count <= Self.longestRevision else { throw body.unreadable("revision") }
-    }
-    nextRevision = hasMore ? revision : nil
+    nextRevision = try body.nextRevision()
   }
 }

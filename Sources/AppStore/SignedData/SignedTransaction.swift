@@ -28,6 +28,8 @@ package struct SignedTransaction: Hashable, Sendable {
   var offerDiscountType: String?
   /// The country or region of the App Store, as sent: `USA`.
   var storefront: String?
+  /// `revocationType` as sent: `REFUND_FULL`, `REFUND_PRORATED`, `FAMILY_REVOKE`.
+  package var revocationType: String?
 
   package var signedEnvironment: SignedEnvironment { SignedEnvironment(name: environmentName) }
 
@@ -81,6 +83,7 @@ package struct SignedTransaction: Hashable, Sendable {
     offerID = try payload.text("offerIdentifier")
     offerDiscountType = discountType
     storefront = try payload.text("storefront")
+    self.revocationType = revocationType
   }
 
   /// A member that cannot be read is left out: no purchase is refused for its price.

@@ -61,6 +61,8 @@ extension ServerAPIEndpoint {
     case .testNotification: "test_notification"
     case .testOutcome: "test_notification_status"
     case .consumption: "consumption_information"
+    case .refunds: "refund_history"
+    case .accountToken: "app_account_token"
     case .renewalExtension: "renewal_extension"
     case .productExtension: "product_extension"
     case .productExtensionStatus: "product_extension_status"

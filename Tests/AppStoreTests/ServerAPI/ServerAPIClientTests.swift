@@ -124,6 +124,96 @@ import Testing
     #expect(try await send([], id: "1/../2").error == .notFound)
   }
 
+  private func setToken(_ steps: [Step], id: OriginalTransactionID = "480002000000001") async throws -> Run<Bool> {
+    try await look(steps) { client, time throws(AppStoreError) in
+      try await client.setAccountToken(
+        "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11", of: id, bundleIDs: [Sample.bundleID], in: .production,
+        deadline: time.start.advanced(by: .seconds(10)))
+      return true
+    }
+  }
+
+  @Test func `an app account token is put to the purchase, and an empty 200 is the answer`() async throws {
+    let run = try await setToken([.body("")])
+    let call = try #require(run.transport.calls.first?.request)
+    #expect(call.method == .put)
+    #expect(call.url == "https://api.example/inApps/v1/transactions/480002000000001/appAccountToken")
+    #expect(
+      String(decoding: call.body, as: UTF8.self) == #"{"appAccountToken":"6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"}"#)
+    #expect(run.answer == true)
+  }
+
+  @Test func `an app account token that Apple refuses, or cannot take now, fails with the reason`() async throws {
+    for code in [4_000_183, 4_000_185, 4_000_187] {
+      #expect(try await setToken([Sample.error(code)]).error == .unexpected(appleStatus: code, httpStatus: 400))
+    }
+    #expect(try await setToken([Sample.error(4_040_010)]).error == .notFound)
+    let trouble = try await setToken([Sample.error(5_000_001)])
+    #expect(trouble.error?.appleStatus == 5_000_001 && trouble.time.pauses.isEmpty)
+    #expect(try await setToken([], id: "1/../2").error == .notFound)
+  }
+
+  // MARK: Refunds
+
+  private func refunds(
+    _ steps: [Step], pageLimit: Int = 50
+  ) async throws -> Run<[SignedRefund]> {
+    try await look(steps, { $0.pageLimit = pageLimit }) { client, time throws(AppStoreError) in
+      try await client.refunds(
+        of: "480002000000001", bundleIDs: [Sample.bundleID], in: .production,
+        deadline: time.start.advanced(by: .seconds(10)))
+    }
+  }
+
+  private static func refund(_ id: String) -> Sample.Transaction {
+    var refunded = Sample.Transaction.lifetime(id)
+    refunded.revoked = Sample.signedAt - 1
+    return refunded
+  }
+
+  @Test func `a customer's refunds come page by page, each as Apple signed it`() async throws {
+    let run = try await refunds([
+      .body(try Sample.refunds([Self.refund("1")], hasMore: true, revision: "a/b+c=&d")),
+      .body(try Sample.refunds([Self.refund("2"), Self.refund("3")])),
+    ])
+    #expect(
+      run.transport.calls.map(\.url) == [
+        "https://api.example/inApps/v2/refund/lookup/480002000000001",
+        "https://api.example/inApps/v2/refund/lookup/480002000000001?revision=a%2Fb%2Bc%3D%26d",
+      ])
+    #expect(run.transport.calls.allSatisfy { $0.request.method == .get })
+    let answer = try #require(run.answer)
+    #expect(answer.map(\.transaction.purchase.transactionID) == ["1", "2", "3"])
+    #expect(answer.allSatisfy { $0.transaction.purchase.cancellationDate != nil && $0.text.count > 100 })
+    #expect(try await refunds([.body(try Sample.refunds([]))]).answer?.isEmpty == true)
+  }
+
+  @Test func `a list of refunds counts whole, or not at all`() async throws {
+    let page = Step.body(try Sample.refunds([Self.refund("1")], hasMore: true, revision: "a"))
+    #expect(try await refunds([page, page]).error == .invalidAnswer("revision: a page that was there before"))
+    #expect(try await refunds([page], pageLimit: 1).error == .invalidAnswer("hasMore: more than 1 pages"))
+    var other = Self.refund("2")
+    other.environment = "Sandbox"
+    #expect(
+      try await refunds([.body(try Sample.refunds([Self.refund("1"), other]))]).error
+        == .invalidAnswer("signedTransactions[1]: the transaction is of another store than the one that was asked"))
+    other = Self.refund("3")
+    other.bundle = "com.example.other"
+    #expect(try await refunds([.body(try Sample.refunds([other]))]).error == .wrongApp("com.example.other"))
+    for broken in [#"{"hasMore":false}"#, #"{"signedTransactions":[]}"#, #"{"signedTransactions":[],"hasMore":true}"#] {
+      let run = try await refunds(Array(repeating: .body(broken), count: 3))
+      guard case .unavailable(_, _, .malformedAnswer) = run.error else {
+        Issue.record("\(broken): \(String(describing: run.error))")
+        continue
+      }
+    }
+    #expect(try await refunds([Sample.error(4_040_001)]).error == .notFound)
+    #expect(
+      try await refunds([Sample.error(4_000_005)]).error == .unexpected(appleStatus: 4_000_005, httpStatus: 400))
+  }
+
+  // MARK: Extensions
+
   private static let extension14 = RenewalExtension(days: 14, reason: .serviceIssue, requestIdentifier: "r-1")
 
   private func extend(_ steps: [Step], id: OriginalTransactionID = "480002000000001") async throws -> Run<Date> {

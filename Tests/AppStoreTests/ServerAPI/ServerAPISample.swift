@@ -101,6 +101,13 @@ enum ServerAPISample {
       #"{"environment":"\#(environment)","bundleId":"com.example.app","hasMore":\#(hasMore)\#(revision),"signedTransactions":[\#(list)]}"#
   }
 
+  static func refunds(
+    _ transactions: [Transaction], hasMore: Bool = false, revision: String = "r1"
+  ) throws -> String {
+    let list = try transactions.map { "\"\(try $0.signed())\"" }.joined(separator: ",")
+    return #"{"signedTransactions":[\#(list)],"revision":"\#(revision)","hasMore":\#(hasMore)}"#
+  }
+
   static func error(_ code: Int) -> ScriptedTransport.Step {
     .body(#"{"errorCode":\#(code),"errorMessage":"Words for people."}"#, status: code / 10_000)
   }
