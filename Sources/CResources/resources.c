@@ -70,6 +70,9 @@ static const unsigned char purchases_js[] = {
 static const unsigned char recent_js[] = {
 #embed "../CountersignServer/Console/Page/recent.js"
 };
+static const unsigned char refunds_js[] = {
+#embed "../CountersignServer/Console/Page/refunds.js"
+};
 static const unsigned char runs_js[] = {
 #embed "../CountersignServer/Console/Page/runs.js"
 };
@@ -119,6 +122,7 @@ static const struct resource resources[] = {
     RESOURCE("privacy.js", privacy_js),
     RESOURCE("purchases.js", purchases_js),
     RESOURCE("recent.js", recent_js),
+    RESOURCE("refunds.js", refunds_js),
     RESOURCE("runs.js", runs_js),
     RESOURCE("service.js", service_js),
     RESOURCE("tables.js", tables_js),

@@ -81,6 +81,7 @@ package struct ServiceRouter {
         // The answer needs a moment, too.
         patience: max(.zero, min(NotificationTestController.longestPatience, settings.requestDeadline - .seconds(1)))),
       ConsumptionController(ledger: ledger, budget: budgets.runs, now: now),
+      RefundsController(refunds: useCases.refunds),
       ExtensionsController(
         extensions: useCases.extensions, ledger: ledger, catalog: rules.catalog, budget: budgets.support, now: now),
       BrakeController(brake: useCases.brake, review: useCases.review),

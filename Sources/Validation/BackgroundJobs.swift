@@ -18,12 +18,13 @@ extension UseCases {
   ///   - onRemoved: called with the number of lines of the history that retention removed.
   ///   - isAppleAway: whether calls to Apple are useless at the moment.
   ///   - asksForMissed: whether Apple is asked for missed notifications at the start and every day.
+  ///   - refundSweep: how often Apple is asked for refunds of purchases that no check is due for; zero: never.
   ///   - pause: how long a job rests if it has nothing to do.
   package func backgroundJobs(
     replica: (id: String, name: String), rate: Int, width: Int, eventAge: Duration, historyAge: Duration?,
     consumption: ConsumptionPolicy, onConsumption: @escaping @Sendable (ConsumptionRequest.State) -> Void,
     onRemoved: @escaping @Sendable (_ lines: Int) -> Void, isAppleAway: @escaping @Sendable () -> Bool,
-    asksForMissed: Bool, pause: Duration, logger: Logger
+    asksForMissed: Bool, refundSweep: Duration, pause: Duration, logger: Logger
   ) -> [any Service] {
     let now = now
     let check = SubscriptionCheck(validator: validator, ledger: ledger, brake: brake)
@@ -67,6 +68,12 @@ extension UseCases {
       jobs.append(
         ExtensionFollower(
           extensions: extensions, ledger: ledger, logger: logger, now: now, pacer: pacer, pause: pause))
+    }
+    if serverAPI != nil, refundSweep > .zero {
+      jobs.append(
+        RefundSweep(
+          refunds: refunds, brake: brake, interval: refundSweep, logger: logger, now: now, mayBegin: { gate.isOpen },
+          isAppleAway: isAppleAway, pacer: pacer, pause: pause))
     }
     if let historyAge {
       // The batch limits the rows examined: examining is what takes time.

@@ -28,6 +28,7 @@ package struct UseCases: Sendable {
   package let revalidation: UserRevalidation
   package let extensions: RenewalExtensions
   package let transfer: PurchaseTransfer
+  package let refunds: RefundHistory
   package let brake: DowngradeBrakeService
   package let review: RulesReview
   package let progress = RunProgress()
@@ -39,6 +40,7 @@ package struct UseCases: Sendable {
   ///   - offerSigner: `nil` where no key signs offers.
   ///   - isOurPassword: whether the password of a notification of version 1 is our shared secret, in constant time.
   ///   - forwardsNotifications: whether somebody gets Apple's notifications as they came.
+  ///   - onRefund: called with each refund that no notification has told.
   ///   - onExtension: called with the last state of each extension of renewal dates.
   ///   - revenueCat: `nil` where RevenueCat's webhooks are not taken.
   package init(
@@ -47,6 +49,7 @@ package struct UseCases: Sendable {
     isOurPassword: @escaping @Sendable (NotificationV1) -> Bool,
     forwardsNotifications: Bool,
     onNotification: @escaping @Sendable (_ version: Int, NotificationReceiver.Outcome) -> Void,
+    onRefund: @escaping @Sendable (RefundHistory.Finder) -> Void,
     onExtension: @escaping @Sendable (ExtensionRecord) -> Void,
     revenueCat: (keyring: RevenueCatKeyring, onOutcome: @Sendable (RevenueCatReceiver.Outcome) -> Void)?
   ) {
@@ -83,6 +86,7 @@ package struct UseCases: Sendable {
     extensions = RenewalExtensions(
       validator: validator, ledger: ledger, revalidation: revalidation, onClosed: onExtension)
     transfer = PurchaseTransfer(validator: validator, ledger: ledger)
+    refunds = RefundHistory(validator: validator, ledger: ledger, onFound: onRefund)
     self.brake = brake
     self.review = review
   }

@@ -119,6 +119,9 @@ private func build(
     },
     forwardsNotifications: configuration.webhooks.contains { $0.format == .appStore },
     onNotification: { version, outcome in notifications.increment("\(version)", outcome.rawValue) },
+    onRefund: { [counter = LabelledCounter(.refundsFound, in: environment.metrics)] finder in
+      counter.increment(finder.rawValue)
+    },
     onExtension: { [counter = LabelledCounter(.renewalExtensions, in: environment.metrics)] record in
       counter.increment(record.subject.product == nil ? "purchase" : "product", record.state.rawValue)
     },
@@ -127,7 +130,7 @@ private func build(
     appStore: appStore.health, profileStore: writeBack?.health,
     breakers: appStore.allBreakers
       + (profileStore.map { [(upstream: "profile_store", breaker: $0.breaker)] } ?? []),
-    brake: brake, review: review, history: useCases.history, clock: environment.clock,
+    brake: brake, review: review, history: useCases.history, refunds: useCases.refunds, clock: environment.clock,
     userKeys: userTokens?.verifier.keySet,
     reserve: DiskReserve(share: Double(configuration.ledger.reserve) / 100) { [place = configuration.ledger.place] in
       place.freeShareOfDisk
@@ -159,7 +162,9 @@ private func build(
     onRemoved: ledgerMetrics.noteRemoved,
     isAppleAway: {
       appStore.recheckBreaker?.state == .open || appStore.serverAPI?.isClosed(.production) == true
-    }, asksForMissed: environment.asksForMissed, pause: environment.jobPause, logger: logger)
+    }, asksForMissed: environment.asksForMissed,
+    refundSweep: environment.asksForMissed ? configuration.appStore.refundSweep : .zero, pause: environment.jobPause,
+    logger: logger)
   services.append(
     FigureCounter(
       plans: configuration.plans, ledger: ledger, logger: logger, pause: environment.jobPause))

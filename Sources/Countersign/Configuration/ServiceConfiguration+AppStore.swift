@@ -50,6 +50,8 @@ extension ServiceConfiguration {
     /// The key that signs offers, where it is not the Server API's.
     let offers: OfferKey?
     let consumption: ConsumptionPolicy
+    /// How often Apple is asked for refunds of one-time purchases; zero: never.
+    let refundSweep: Duration
 
     var bundleIDs: Set<BundleID> { Set(orderedBundleIDs) }
 
@@ -88,6 +90,10 @@ extension ServiceConfiguration {
       serverAPI = ServerAPI(&reader)
       offers = OfferKey(&reader, issuerID: serverAPI?.issuerID)
       consumption = ConsumptionPolicy(&reader)
+      refundSweep = reader.read(
+        "app_store.refund_sweep", .duration(.zero ... .days(366)), default: .days(7),
+        "How often Apple is asked, by `app_store.server_api`, for refunds of purchases for life and of non-renewing "
+          + "subscriptions; 0: never")
       if serverAPI == nil, consumption.information.customerConsented == true {
         reader.warning(
           "app_store.consumption.customer_consented",

@@ -1,4 +1,5 @@
 import Access
+import Entitlements
 import Ledger
 
 /// Names what the service can do without, and would do better with.
@@ -11,6 +12,13 @@ extension Checkup {
           "app_store.server_api", .ok,
           "is not set: transactions of StoreKit 2 count by their signature, and Apple is not asked about them. The key is in "
             + "App Store Connect: \(AppStoreConnect.serverAPIKey)"))
+    } else if configuration.appStore.refundSweep == .zero,
+      configuration.catalog.products.values.contains(where: { $0.kind == .lifetime || $0.kind == .nonRenewing })
+    {
+      findings.append(
+        Finding(
+          "app_store.refund_sweep", .warning,
+          "is 0: a refund of a purchase for life that no notification has told is found only when support asks for it"))
     }
     findings.append(offerFinding)
     let path = "/v1/notifications/app-store"

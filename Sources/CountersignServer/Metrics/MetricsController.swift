@@ -65,6 +65,7 @@ struct MetricsController: Sendable {
     page.add(.downgradeBrakeEngaged, status.brake.isEngaged ? 1 : 0)
     page.add(.withheldByRules, Double(status.review.withheld))
     addHistory(to: &page, now)
+    if let sweptAt = status.refunds.sweptAt { page.add(.refundSweepAge, Self.age(sweptAt, now)) }
     page.add(.clockSkew, status.clock.skew ?? 0)
     page.add(.tlsCertificateExpiry, status.certificateEnd()?.timeIntervalSince1970)
     page.add(.buildInfo, 1, ("version", BuildInformation.version), ("swift", BuildInformation.swift))

@@ -14,6 +14,7 @@ package struct OperationalStatus: Sendable {
   package var brake: DowngradeBrakeService
   package var review: RulesReview
   package var history: NotificationHistory
+  package var refunds: RefundHistory
   package var clock: ServiceClock
   /// `nil` where users' tokens are not checked by published keys.
   package var userKeys: RemoteKeySet?
@@ -24,7 +25,8 @@ package struct OperationalStatus: Sendable {
   package init(
     appStore: AppStoreHealth, profileStore: ProfileStoreHealth? = nil,
     breakers: [(upstream: String, breaker: CircuitBreaker)], brake: DowngradeBrakeService, review: RulesReview,
-    history: NotificationHistory, clock: ServiceClock, userKeys: RemoteKeySet? = nil, reserve: DiskReserve,
+    history: NotificationHistory, refunds: RefundHistory, clock: ServiceClock, userKeys: RemoteKeySet? = nil,
+    reserve: DiskReserve,
     certificateEnd: @escaping @Sendable () -> Date? = { nil }
   ) {
     self.appStore = appStore
@@ -33,6 +35,7 @@ package struct OperationalStatus: Sendable {
     self.brake = brake
     self.review = review
     self.history = history
+    self.refunds = refunds
     self.clock = clock
     self.userKeys = userKeys
     self.reserve = reserve

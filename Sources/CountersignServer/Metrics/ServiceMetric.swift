@@ -27,6 +27,8 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
   case notificationGap = "countersign_notification_gap_seconds"
   case consumptionRequests = "countersign_consumption_requests_total"
   case consumptionRequestsDue = "countersign_consumption_requests_due"
+  case refundsFound = "countersign_refunds_found_total"
+  case refundSweepAge = "countersign_refund_sweep_age_seconds"
   case renewalExtensions = "countersign_renewal_extensions_total"
   case revenueCatEvents = "countersign_revenuecat_events_total"
   case breakerOpen = "countersign_breaker_open"
@@ -106,6 +108,8 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
     case .consumptionRequests:
       (.counter, ["outcome"], "Apple's requests for consumption information that are over, by outcome")
     case .consumptionRequestsDue: (.gauge, [], "Apple's requests for consumption information that wait for an answer")
+    case .refundsFound: (.counter, ["source"], "Refunds that no notification had told, by what had Apple asked")
+    case .refundSweepAge: (.gauge, [], "Time since the last sweep for refunds of one-time purchases ended")
     case .renewalExtensions:
       (.counter, ["of", "outcome"], "Extensions of renewal dates that are over, of purchases and products, by outcome")
     case .revenueCatEvents: (.counter, ["outcome"], "RevenueCat's webhook events, by outcome")

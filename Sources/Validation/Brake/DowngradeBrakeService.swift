@@ -63,6 +63,9 @@ package final class DowngradeBrakeService: Sendable {
     }
   }
 
+  /// Counts a check of a user about whom Apple has nothing new to say.
+  func noteUnchanged() { state.withLock { $0.brake.looked(at: .now) } }
+
   /// Writes the state down, with what another replica has written meanwhile. A crash before it loses counts of some seconds, but no
   /// announced engagement.
   func keep(_ logger: Logger) async {

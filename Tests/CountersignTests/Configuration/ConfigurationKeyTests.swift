@@ -60,6 +60,9 @@ struct ConfigurationKeyTests {
       file: ("https://sandbox.test", "https://sandbox.test"), environment: ("https://10.0.0.1", "https://10.0.0.1")),
     Row("app_store.concurrency", "64", file: ("1", "1"), environment: ("1000", "1000")),
     Row("app_store.deadline", "10.0 seconds", file: ("100ms", "0.1 seconds"), environment: ("14s", "14.0 seconds")),
+    Row(
+      "app_store.refund_sweep", "604800.0 seconds", file: ("0", "0.0 seconds"),
+      environment: ("366d", "31622400.0 seconds")),
     Row("app_store.app_apple_ids", "", file: ("[1234567890]", "1234567890"), environment: ("7,1", "1 7")),
     Row("catalog.tiers", "free pro", file: ("[a, pro, c]", "a pro c"), environment: ("z,pro", "z pro")),
     Row("catalog.entitlements", "cumulative", file: ("exact", "exact"), environment: ("exact", "exact")),

@@ -136,6 +136,7 @@ extension ServiceConfiguration {
     case "app_store.consumption.sample_content_provided":
       "\(appStore.consumption.information.sampleContentProvided ?? false)"
     case "app_store.consumption.wait": "\(appStore.consumption.wait)"
+    case "app_store.refund_sweep": "\(appStore.refundSweep)"
     case "app_store.clock": appStore.clock.rawValue
     case "app_store.ca_file": appStore.caFile ?? "none"
     case "app_store.roots": appStore.roots.joined(separator: " ")

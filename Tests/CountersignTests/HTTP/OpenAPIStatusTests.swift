@@ -74,6 +74,7 @@ import TestSupport
       Ask(method: .get, path: "/v1/profiles/u/access"),
       Ask(method: .get, path: "/v1/profiles/u/features/children?count=1"),
       Ask(method: .get, path: "/v1/profiles/u/offers"),
+      Ask(method: .get, path: "/v1/profiles/u/refunds", key: support),
       Ask(method: .post, path: "/v1/offers/promotional", body: offer("loyal")),
       Ask(method: .post, path: "/v1/offers/introductory", body: offer("loyal")),
       Ask(

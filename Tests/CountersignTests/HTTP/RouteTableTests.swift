@@ -162,6 +162,9 @@ import TestSupport
     Row(method: "GET", route: "/v1/revalidations", own: 403, other: 403, service: 200, support: 200),
     Row(method: "GET", route: "/v1/status", own: 403, other: 403, service: 200, support: 200),
     Row(
+      method: "GET", route: "/v1/profiles/{user_id}/refunds", path: "/v1/profiles/\(own)/refunds", own: 403, other: 403,
+      service: 200, support: 200),
+    Row(
       method: "GET", route: "/v1/profiles/{user_id}/trials", path: "/v1/profiles/\(own)/trials", own: 403, other: 403,
       service: 200, support: 200),
     Row(method: "GET", route: "/v1/webhooks", own: 403, other: 403, service: 200, support: 200),

@@ -142,6 +142,17 @@ import Testing
     }
   }
 
+  @Test func `a sweep for refunds that is off is told where the app sells something for life`() async throws {
+    try await SimulatedStore.run(at: Self.start) { store in
+      for (interval, sellsOnce, count) in [("0", true, 1), ("0", false, 0), ("7d", true, 0)] {
+        var settings = Settings(appStore: ["refund_sweep": interval])
+        if !sellsOnce { settings.products = ["com.example.app.pro.monthly": "{ tier: pro }"] }
+        let findings = await (try Deployment(store.apple(), settings)).checkup().missingFindings()
+        #expect(texts(findings, "app_store.refund_sweep").count == count)
+      }
+    }
+  }
+
   @Test func `without a receipt the secret is not proven, and the line says how to prove it`() async throws {
     try await simulated { _, deployment in
       let findings = await deployment.checkup().run()

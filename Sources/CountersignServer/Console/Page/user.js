@@ -6,6 +6,7 @@ import {extendForm} from './extensions.js'
 import {actions, buttonOf, field, message, needed, noteBox, showMessage, work} from './forms.js'
 import {givenCard, trialsCard} from './grants.js'
 import {eraseForm, exportForm} from './privacy.js'
+import {refundsForm} from './refunds.js'
 import {ask, isErased, userLink, userPath} from './service.js'
 import {draw} from './timeline.js'
 import {endName, isGiven, kind, noteOf, refreshed, stateParts, userButton} from './verdict.js'
@@ -35,6 +36,7 @@ export function showUser(first, tiers, more, show, leave) {
   const doing = actions([
     {name: 'ask', label: 'Ask Apple again', opens: form},
     {name: 'give', label: 'Give access', opens: given.form},
+    {name: 'refunds', label: 'Refunds', opens: refundsForm(user, refresh)},
     {name: 'extend', label: 'Extend', opens: extending.form},
     {name: 'move', label: purchasesLabel, opens: owned},
     {name: 'export', label: 'Export', opens: exportForm(user)},
@@ -56,7 +58,7 @@ export function showUser(first, tiers, more, show, leave) {
       el('button', {type: 'button', class: 'quiet small', 'data-transaction': id,
         'aria-label': `Show or move the purchase ${id}`}, 'Show or move'))))
     // Without a purchase there is nothing to ask about, and nothing to move.
-    const isThere = {ask: purchases.length > 0, move: purchases.length > 0, extend: extending.show(history)}
+    const isThere = {ask: purchases.length > 0, refunds: purchases.length > 0, move: purchases.length > 0, extend: extending.show(history)}
     for (const name of Object.keys(isThere)) {
       doing.querySelector(`#open-${name}`).hidden = !isThere[name]
       if (!isThere[name]) doing.querySelector(`#action-${name}`).hidden = true

@@ -1,0 +1,51 @@
+package import Entitlements
+
+/// Refunds that no notification has told.
+extension Ledger {
+  /// The purchases at Apple's, in the order of their places.
+  /// - Parameter place: where to continue.
+  package func refundQuestions(after place: Int64, limit: Int) async throws(LedgerError) -> [RefundQuestion] {
+    try await read { tables in try tables.refundQuestions(after: place, limit: limit) }
+  }
+
+  /// A user's purchases at Apple's, the newest evidence first.
+  package func refundQuestions(of user: UserID) async throws(LedgerError) -> [RefundQuestion] {
+    try await read { tables in
+      try tables.purchases(of: tables.account(of: user)).sorted {
+        ($0.evidenceAt, $0.proof) > ($1.evidenceAt, $1.proof)
+      }
+      .compactMap(tables.refundQuestion)
+    }
+  }
+
+  /// What is known of refunded transactions, in their order.
+  package func knowledge(
+    ofRefunds refunds: [(key: SubscriptionKey, transactionID: TransactionID)]
+  ) async throws(LedgerError) -> [RefundKnowledge] {
+    try await read { tables in
+      try refunds.map { key, transactionID in
+        guard let stored = try tables.purchase(key), let id = stored.id else { return .unowned }
+        let present = stored.evidence.purchases.first { $0.transactionID == transactionID }
+        let row = try present ?? tables.pastTransactions(of: id).first { $0.transactionID == transactionID }
+        return row?.cancellationDate == nil ? .new(owner: stored.owner) : .known(owner: stored.owner)
+      }
+    }
+  }
+}
+
+extension LedgerTables {
+  func refundQuestions(after place: Int64, limit: Int) throws -> [RefundQuestion] {
+    try all(
+      "SELECT id FROM purchase WHERE id > ? ORDER BY id LIMIT ?", place, max(1, limit), as: Int64.self
+    )
+    .map(purchase(id:)).compactMap(refundQuestion)
+  }
+
+  /// The app of a purchase.
+  func bundleID(ofProof id: Int64) throws -> BundleID? { try first("SELECT bundle_id FROM proof WHERE id = ?", id) }
+
+  fileprivate func refundQuestion(_ stored: StoredPurchase) throws -> RefundQuestion? {
+    guard let id = stored.id, let bundleID = try bundleID(ofProof: stored.proof) else { return nil }
+    return RefundQuestion(place: id, evidence: stored.evidence, owner: stored.owner, bundleID: bundleID)
+  }
+}

@@ -1,0 +1,207 @@
+import AppStore
+import Entitlements
+import FoundationEssentials
+import Ledger
+import Logging
+import Resilience
+import ServiceLifecycle
+import Synchronization
+
+/// The job that asks Apple for the refunds of purchases that no check is due for before they end: those for life, and
+/// non-renewing subscriptions. A notification that was missed for longer than Apple keeps it is made good so.
+///
+///     every interval: production's purchases, a page at a time ─► gives access now? ─► asked, paced ─► taken ─► noted
+///
+/// A page that was not noted, as the process ended, is asked about again: its refunds are known then. Where a verdict would lower
+/// more users than can be right, the brake holds the sweep until a person releases it. Apple's trouble makes it rest.
+final class RefundSweep: Service {
+  private let refunds: RefundHistory
+  private let brake: DowngradeBrakeService
+  private let interval: Duration
+  private let logger: Logger
+  private let now: @Sendable () -> Date
+  /// Whether what was missed before the start is known.
+  private let mayBegin: @Sendable () -> Bool
+  private let isAppleAway: @Sendable () -> Bool
+  private let pacer: Pacer
+  private let pause: Duration
+
+  /// Guards the pause after failures.
+  private let rest = Mutex<(failures: Int, until: Date)>((0, .distantPast))
+  private let holder = UUID().uuidString
+
+  static let page = 100
+  private static let rest = Backoff(base: .seconds(60), cap: .seconds(3_600))
+  /// Pauses between two looks for something to do.
+  private static let polls = 5
+  static let memo = "refund_sweep"
+  /// Among replicas one asks at a time.
+  private static let claim = "refund_sweep"
+
+  /// What survives a restart.
+  struct Progress: Codable, Hashable, Sendable {
+    var beganAt: Date?
+    var endedAt: Date?
+    /// The last purchase that was looked at; `nil` while no sweep is under way.
+    var place: Int64?
+    /// Purchases of this sweep that Apple was asked about, those of them without an answer, and refunds that were new.
+    var asked = 0
+    var unanswered = 0
+    var found = 0
+  }
+
+  init(
+    refunds: RefundHistory, brake: DowngradeBrakeService, interval: Duration, logger: Logger,
+    now: @escaping @Sendable () -> Date, mayBegin: @escaping @Sendable () -> Bool,
+    isAppleAway: @escaping @Sendable () -> Bool, pacer: Pacer, pause: Duration
+  ) {
+    self.refunds = refunds
+    self.brake = brake
+    self.interval = interval
+    self.logger = logger
+    self.now = now
+    self.mayBegin = mayBegin
+    self.isAppleAway = isAppleAway
+    self.pacer = pacer
+    self.pause = pause
+  }
+
+  private var ledger: Ledger { refunds.ledger }
+  private var validator: ReceiptValidator { refunds.validator }
+
+  func run() async throws {
+    await cancelWhenGracefulShutdown { [self] in
+      await repeatUntilCancelled { await turn() ? nil : pause * Self.polls }
+    }
+  }
+
+  /// Looks at a page of purchases, if a sweep is due.
+  ///
+  /// - Returns: whether there is more to do at once.
+  func turn() async -> Bool {
+    let isResting = rest.withLock { now() < $0.until }
+    guard mayBegin(), !isResting, !isAppleAway(), !brake.isEngaged, !Task.isCancelled else { return false }
+    do throws(LedgerError) {
+      guard isDue(try await load()), await isOurs() else { return false }
+      // Another replica may have ended it meanwhile.
+      var progress = try await load()
+      guard isDue(progress) else { return false }
+      if progress.place == nil { progress = Progress(beganAt: now(), endedAt: progress.endedAt, place: 0) }
+      return try await goOn(&progress)
+    } catch {
+      logger.warning("refunds cannot be looked up or recorded", metadata: ["error": "\(error)"])
+      return false
+    }
+  }
+
+  private func isDue(_ progress: Progress) -> Bool {
+    progress.place != nil || progress.beganAt.map { $0.advanced(by: interval) <= now() } ?? true
+  }
+
+  private func load() async throws(LedgerError) -> Progress {
+    let text = try await ledger.memo(Self.memo)
+    let progress = text.flatMap { try? JSONDecoder().decode(Progress.self, from: Data($0.utf8)) } ?? Progress()
+    refunds.noteSweep(endedAt: progress.endedAt)
+    return progress
+  }
+
+  private func keep(_ progress: Progress) async throws(LedgerError) {
+    let text = (try? JSONEncoder().encode(progress)).map { String(decoding: $0, as: UTF8.self) }
+    try await ledger.changeMemo(Self.memo) { text ?? $0 }
+    refunds.noteSweep(endedAt: progress.endedAt)
+  }
+
+  private func isOurs() async -> Bool {
+    guard ledger.isShared else { return true }
+    let now = now()
+    let held = try? await ledger.claimWebhooks(
+      [Self.claim], by: holder, overBefore: now.advanced(by: .zero - WebhookClaims.skew),
+      until: now.advanced(by: WebhookClaims.lease))
+    return held?.isEmpty == false
+  }
+
+  private func goOn(_ progress: inout Progress) async throws(LedgerError) -> Bool {
+    let page = try await ledger.refundQuestions(after: progress.place ?? 0, limit: Self.page)
+    guard !page.isEmpty else {
+      progress.place = nil
+      progress.endedAt = now()
+      try await keep(progress)
+      logger.notice(
+        "Apple was asked for refunds",
+        metadata: [
+          "asked": "\(progress.asked)", "unanswered": "\(progress.unanswered)", "found": "\(progress.found)",
+        ])
+      return false
+    }
+    var goesOn = true
+    for question in page {
+      if try await mayLose(question) {
+        goesOn = try await ask(about: question, &progress)
+        guard goesOn else { break }
+      }
+      progress.place = question.place
+    }
+    await brake.keep(logger)
+    try await keep(progress)
+    return goesOn
+  }
+
+  /// Whether the purchase gives access now, for which no check is due before its end.
+  private func mayLose(_ question: RefundQuestion) async throws(LedgerError) -> Bool {
+    let rules = validator.rules
+    let kinds = question.evidence.purchases.compactMap { rules.catalog.products[$0.productID]?.kind }
+    guard question.key.environment == .production,
+      kinds.contains(where: { $0 == .lifetime || $0 == .nonRenewing }), !question.owner.isErased,
+      !question.key.isOfApp, let profile = try await ledger.profile(of: question.owner)
+    else { return false }
+    return rules.running(question.owner, profile.evidence, at: now()).contains {
+      $0.originalTransactionID == question.key.originalTransactionID
+    }
+  }
+
+  /// - Returns: `false` where the sweep cannot go on.
+  private func ask(about question: RefundQuestion, _ progress: inout Progress) async throws(LedgerError) -> Bool {
+    guard await isOurs(), await pacer.turn() else { return false }
+    let signed: [SignedRefund]
+    do throws(AppStoreError) {
+      signed = try await refunds.ask(
+        about: question, retriesTrouble: false, until: .now.advanced(by: validator.gateway.deadline))
+    } catch {
+      switch error {
+      case .cancelled: return false
+      case .wrongApp, .invalidAnswer, .unexpected: break
+      case let error where error.mayConcernThisReceiptOnly: break
+      default:
+        rest(for: error.words)
+        return false
+      }
+      // The next sweep asks again.
+      progress.asked += 1
+      progress.unanswered += 1
+      return true
+    }
+    rest.withLock { $0 = (0, .distantPast) }
+    let taken = try await refunds.take(
+      signed, in: question.key.environment, by: .sweep,
+      requestID: "refunds-\(question.key.originalTransactionID.rawValue)", logger: logger,
+      approves: brake.approval(of: validator.rules))
+    guard !taken.isHeldBack else {
+      await brake.announce(logger)
+      return false
+    }
+    let found = taken.refunds.count(where: \.isNew)
+    if found == 0 { brake.noteUnchanged() }
+    progress.asked += 1
+    progress.found += found
+    return true
+  }
+
+  private func rest(for problem: String) {
+    let failures = rest.withLock { rest in
+      rest = (rest.failures + 1, now().advanced(by: Self.rest.ceiling(after: rest.failures)))
+      return rest.failures
+    }
+    guard failures == 1 else { return }
+    logger.warning("Apple cannot be asked for refunds", metadata: ["problem": "\(problem)"])
+  }
+}
