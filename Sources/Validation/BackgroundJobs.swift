@@ -15,6 +15,7 @@ extension UseCases {
   ///   - historyAge: how long histories are kept whole; `nil`: for ever.
   ///   - consumption: the policy for answers to Apple's requests for consumption information.
   ///   - onConsumption: called with the last state of each request.
+  ///   - onAccountToken: called where Apple was told the user of a purchase, or refuses it.
   ///   - onRemoved: called with the number of lines of the history that retention removed.
   ///   - isAppleAway: whether calls to Apple are useless at the moment.
   ///   - asksForMissed: whether Apple is asked for missed notifications at the start and every day.
@@ -23,6 +24,7 @@ extension UseCases {
   package func backgroundJobs(
     replica: (id: String, name: String), rate: Int, width: Int, eventAge: Duration, historyAge: Duration?,
     consumption: ConsumptionPolicy, onConsumption: @escaping @Sendable (ConsumptionRequest.State) -> Void,
+    onAccountToken: @escaping @Sendable (AccountTokenOutcome) -> Void,
     onRemoved: @escaping @Sendable (_ lines: Int) -> Void, isAppleAway: @escaping @Sendable () -> Bool,
     asksForMissed: Bool, refundSweep: Duration, pause: Duration, logger: Logger
   ) -> [any Service] {
@@ -68,6 +70,12 @@ extension UseCases {
       jobs.append(
         ExtensionFollower(
           extensions: extensions, ledger: ledger, logger: logger, now: now, pacer: pacer, pause: pause))
+    }
+    if let serverAPI, validator.verdicts.tellsAccountTokens {
+      jobs.append(
+        AccountTokenTeller(
+          serverAPI: serverAPI, ledger: ledger, logger: logger, now: now, pacer: pacer,
+          deadline: validator.gateway.deadline, pause: pause, onEnd: onAccountToken))
     }
     if serverAPI != nil, refundSweep > .zero {
       jobs.append(

@@ -54,6 +54,9 @@ import Testing
       "environment": .none, "transaction_id": .none, "said": .none, "original_transaction_id": .none,
       "bundle_id": .none, "state": .none, "problem": .none,
     ],
+    "account_token_due": [
+      "environment": .none, "original_transaction_id": .none, "bundle_id": .none, "account_token": .named,
+    ],
     "renewal_extension": [
       "request_identifier": .none, "environment": .none, "subject": .none, "storefronts": .none, "bundle_id": .none,
       "reason": .none, "author": .none, "note": .free, "request_id": .free, "idempotency_key": .free, "state": .none,
@@ -143,6 +146,11 @@ import Testing
       try await Anna.fill(ledger)
       try await scratch.change(
         "INSERT INTO thinned VALUES ('\(annasAccount)', 0, 0, NULL, 1, 1, 0, 0, zeroblob(32))")
+      try await scratch.change(
+        """
+        INSERT INTO account_token_due (environment, original_transaction_id, bundle_id, account_token, due_at, attempts)
+        VALUES ('production', '1', 'com.example.app', '\(annasAccount)', 0, 0)
+        """)
       let names = Anna.names.map { $0.lowercased() }
       func named() throws -> Set<String> {
         let file = try SQLiteFile(scratch.path)

@@ -47,6 +47,9 @@ import Testing
       ("waitingUpdate", { _ = try $0.waitingUpdate(of: "u9") }),
       ("hasConsumptionRequests", { _ = try $0.hasConsumptionRequests(dueAt: now) }),
       ("claimConsumptionRequests", { _ = try $0.claimConsumptionRequests(dueAt: now, until: at(40), limit: 8) }),
+      ("hasAccountTokens", { _ = try $0.hasAccountTokens(dueAt: now) }),
+      ("claimAccountTokens", { _ = try $0.claimAccountTokens(dueAt: now, until: at(40), limit: 8) }),
+      ("refundQuestions", { _ = try $0.refundQuestions(after: 99_990, limit: 5) }),
       ("hasExtensions", { _ = try $0.hasExtensions(dueAt: now) }),
       ("claimExtensions", { _ = try $0.claimExtensions(dueAt: now, until: at(40), limit: 8) }),
       ("openExtensions", { _ = try $0.openExtensions(of: .purchase("7"), .production) }),
@@ -285,7 +288,7 @@ import Testing
     let file = try SQLiteConnection(path: scratch.path)
     let (statements, time) = try Self.run({ _ = try $0.backlog(at: at(10)) }, on: file)
     print("ledger of \(Self.users): backlog \(time)")
-    #expect(statements.count == 7)
+    #expect(statements.count == 8)
     for statement in statements {
       for step in try Self.plan(of: statement, on: file) where step.hasPrefix("SCAN") {
         let isByIndex = step.contains("USING COVERING INDEX") || step.contains("USING INDEX")

@@ -98,6 +98,7 @@ private func build(
     ledger: ledger,
     verdicts: VerdictContext(
       rules: rules, now: now, accountTokenIsUserID: configuration.policy.appAccountToken == .userID,
+      tellsAccountTokens: configuration.policy.appAccountToken == .userID && configuration.appStore.serverAPI != nil,
       writeBack: writeBack),
     ownership: configuration.policy.ownership,
     provisional: configuration.policy.provisional,
@@ -159,6 +160,9 @@ private func build(
     width: max(1, configuration.appStore.concurrency / 2), eventAge: configuration.events.age,
     historyAge: configuration.retention.history, consumption: configuration.appStore.consumption,
     onConsumption: { [consumptions] state in consumptions.increment(state.rawValue) },
+    onAccountToken: { [counter = LabelledCounter(.accountTokens, in: environment.metrics)] outcome in
+      counter.increment(outcome.rawValue)
+    },
     onRemoved: ledgerMetrics.noteRemoved,
     isAppleAway: {
       appStore.recheckBreaker?.state == .open || appStore.serverAPI?.isClosed(.production) == true

@@ -98,6 +98,7 @@ struct MetricsController: Sendable {
     page.add(.rechecksDue, Double(backlog.rechecksDue))
     page.add(.rechecksAge, Self.age(backlog.oldestRecheck, now))
     page.add(.consumptionRequestsDue, Double(backlog.consumptionRequests))
+    page.add(.accountTokensDue, Double(backlog.accountTokens))
     guard status.profileStore != nil else { return }
     page.add(.outboxDepth, Double(backlog.updates))
     page.add(.outboxAge, Self.age(backlog.oldestUpdate, now))

@@ -27,6 +27,8 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
   case notificationGap = "countersign_notification_gap_seconds"
   case consumptionRequests = "countersign_consumption_requests_total"
   case consumptionRequestsDue = "countersign_consumption_requests_due"
+  case accountTokens = "countersign_account_tokens_total"
+  case accountTokensDue = "countersign_account_tokens_due"
   case refundsFound = "countersign_refunds_found_total"
   case refundSweepAge = "countersign_refund_sweep_age_seconds"
   case renewalExtensions = "countersign_renewal_extensions_total"
@@ -108,6 +110,8 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
     case .consumptionRequests:
       (.counter, ["outcome"], "Apple's requests for consumption information that are over, by outcome")
     case .consumptionRequestsDue: (.gauge, [], "Apple's requests for consumption information that wait for an answer")
+    case .accountTokens: (.counter, ["outcome"], "Users of purchases that Apple was told, or refuses")
+    case .accountTokensDue: (.gauge, [], "Users of purchases that Apple has to be told")
     case .refundsFound: (.counter, ["source"], "Refunds that no notification had told, by what had Apple asked")
     case .refundSweepAge: (.gauge, [], "Time since the last sweep for refunds of one-time purchases ended")
     case .renewalExtensions:

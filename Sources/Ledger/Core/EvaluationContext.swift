@@ -24,13 +24,17 @@ package struct EvaluationContext: Sendable {
   package var evaluate: Evaluator
   /// Every account token is the ID of a user (`policy.app_account_token`).
   package var tokensAreUserIDs: Bool
+  /// Apple is told the users of purchases that do not name them.
+  package var tellsAccountTokens: Bool
 
   package init(
-    evaluatedAt: Date, recordedAt: Date, tokensAreUserIDs: Bool = false, evaluate: @escaping Evaluator
+    evaluatedAt: Date, recordedAt: Date, tokensAreUserIDs: Bool = false, tellsAccountTokens: Bool = false,
+    evaluate: @escaping Evaluator
   ) {
     self.evaluatedAt = evaluatedAt.inWholeMilliseconds
     self.recordedAt = recordedAt
     self.tokensAreUserIDs = tokensAreUserIDs
+    self.tellsAccountTokens = tellsAccountTokens
     self.evaluate = evaluate
   }
 }

@@ -6,6 +6,8 @@ struct OwnershipMove {
   let tables: LedgerTables
   /// The rows of the purchases, already saved with their new owner; `from`: `nil` for a purchase of nobody's.
   let gained: [(purchase: Int64, from: UserID?)]
+  /// Whether Apple is told the gaining user.
+  var tellsAccountTokens = false
   let writer: (Account) throws -> VerdictWriter
 
   /// - Parameter save: stores the verdict on the gaining user; `nil`: the user is reevaluated.
@@ -15,6 +17,7 @@ struct OwnershipMove {
   {
     for (purchase, former) in gained {
       try tables.appendGain(of: purchase, from: former, to: &winner, writer(winner).head)
+      if tellsAccountTokens { try tables.tellAccountToken(ofPurchase: purchase, at: writer(winner).head.recordedAt) }
     }
     if let save { try save(&winner) } else { try writer(winner).reevaluate(&winner) }
     let losers = Set(gained.compactMap(\.from)).sorted { $0.rawValue < $1.rawValue }

@@ -63,6 +63,9 @@ package struct JoinCustomer: LedgerOperation {
         purchase.rows = try StoredForm.text(purchase.evidence)
       }
       let row = try tables.save(purchase)
+      if evaluationContext.tellsAccountTokens {
+        try tables.tellAccountToken(ofPurchase: row, at: writer.head.recordedAt)
+      }
       try tables.appendGain(of: row, from: loser.user, to: &owner, writer.head)
       try tables.appendLoss(of: row, to: owner.user, from: &loser, writer.head)
       if isLeft { nobody = owner } else { winner = owner }

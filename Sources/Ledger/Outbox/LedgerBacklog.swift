@@ -21,6 +21,8 @@ package struct LedgerBacklog: Hashable, Sendable {
   /// Apple's requests for consumption information that wait, and those that were missed in the last week.
   package var consumptionRequests = 0
   package var missedConsumptionRequests = 0
+  /// Users whom Apple has to be told.
+  package var accountTokens = 0
 
   package init() {}
 }
@@ -66,6 +68,7 @@ extension LedgerTables {
       try first(
         "SELECT count(*) FROM consumption_request WHERE changed_at > ? AND state = 'missed'",
         now.advanced(by: .seconds(-7 * 86_400))) ?? 0
+    backlog.accountTokens = try first("SELECT count(*) FROM account_token_due WHERE due_at > 0") ?? 0
     return backlog
   }
 }

@@ -38,6 +38,8 @@ package struct LedgerEntry: Sendable {
   package var keysNamingOthers: Set<SubscriptionKey> = []
   /// Every account token is the ID of a user (`policy.app_account_token`).
   package var tokensAreUserIDs = false
+  /// Apple is told the user of a purchase that does not name them.
+  package var tellsAccountTokens = false
   package var receipt: KeptReceipt
   /// The octets of the receipt that others have too, of what its base64 spells, or of its text where it is a signed
   /// transaction: certificates of Apple's. The ledger stores them once. `nil`: none are known.

@@ -202,7 +202,9 @@ struct RecordOperation {
       guard let row = rows[key] else { throw StoredForm.Unstorable() }
       return (purchase: row, from: grant.moved[key])
     }
-    try OwnershipMove(tables: tables, gained: gains, writer: { _ in writer }).run(to: &account) { account in
+    try OwnershipMove(
+      tables: tables, gained: gains, tellsAccountTokens: entry.tellsAccountTokens, writer: { _ in writer }
+    ).run(to: &account) { account in
       for key in own.map(\.evidence.key).filter({ known.unclaimed[$0] != nil }) + named.map(\.key) {
         try tables.removeUnclaimed(key)
       }

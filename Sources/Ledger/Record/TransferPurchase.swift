@@ -48,7 +48,10 @@ package struct TransferPurchase: LedgerOperation {
     purchase.owner = winner.user
     purchase.claim = .proof
     _ = try tables.save(purchase)
-    try OwnershipMove(tables: tables, gained: [(id, from: former)], writer: { _ in writer }).run(to: &winner)
+    try OwnershipMove(
+      tables: tables, gained: [(id, from: former)], tellsAccountTokens: evaluationContext.tellsAccountTokens,
+      writer: { _ in writer }
+    ).run(to: &winner)
     return .moved(from: former)
   }
 }

@@ -267,7 +267,9 @@ struct RevenueCatReportOperation {
     let former = purchase.owner
     purchase.owner = winner.user
     _ = try tables.save(purchase)
-    try OwnershipMove(tables: tables, gained: [(id, from: former)], writer: writer).run(to: &winner)
+    try OwnershipMove(
+      tables: tables, gained: [(id, from: former)], tellsAccountTokens: context.tellsAccountTokens, writer: writer
+    ).run(to: &winner)
     return true
   }
 }

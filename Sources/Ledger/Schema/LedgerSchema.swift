@@ -368,6 +368,19 @@ struct LedgerSchema: Sendable {
     CREATE INDEX consumption_request_due_at ON consumption_request (due_at) WHERE due_at IS NOT NULL;
     CREATE INDEX consumption_request_changed_at ON consumption_request (changed_at, state);
 
+    -- Users whom Apple has to be told, each the newest of a purchase. A row goes when Apple has taken or refused it.
+    -- account_token: the user's ID. claimed_until: the end of a replica's claim.
+    CREATE TABLE account_token_due (
+      environment TEXT NOT NULL CHECK (environment IN ('production', 'sandbox')),
+      original_transaction_id TEXT NOT NULL CHECK (original_transaction_id <> ''),
+      bundle_id TEXT NOT NULL CHECK (bundle_id <> ''),
+      account_token TEXT NOT NULL CHECK (account_token <> ''),
+      due_at INTEGER NOT NULL,
+      claimed_until INTEGER,
+      attempts INTEGER NOT NULL CHECK (attempts >= 0),
+      PRIMARY KEY (environment, original_transaction_id)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX account_token_due_due_at ON account_token_due (due_at);
     -- Extensions of renewal dates that Apple was asked for: of a purchase, or of all active subscribers of a product (subject).
     -- request_identifier names the request at Apple. due_at: when Apple is asked, again or for the status; NULL: it is over.
     -- claimed_until: the end of a replica's claim. expires_at: the new end of the purchase's period. expected: users here

@@ -342,6 +342,7 @@ package final class ReceiptValidator: Sendable {
     entry.keepsReceipts = accepted.source != .verifyReceipt
     entry.keysNamingOthers = Set(evidence.filter { $0.namesAnother(than: submission.user) }.map(\.key))
     entry.tokensAreUserIDs = verdicts.accountTokenIsUserID
+    entry.tellsAccountTokens = verdicts.tellsAccountTokens
     entry.note = submission.note
     entry.rowsClaimedUntil = verdicts.rowsClaim
     switch try await consult(await ledger.record(entry)) {

@@ -12,16 +12,19 @@ package struct VerdictContext: Sendable {
   package let now: @Sendable () -> Date
   /// Whether a purchase's `appAccountToken` is the ID of a user, known or not (`policy.app_account_token`).
   let accountTokenIsUserID: Bool
+  /// Whether Apple is told the users of purchases that do not name them: with that policy, and a key.
+  let tellsAccountTokens: Bool
   /// `nil` without a profile store.
   let writeBack: ProfileWriteBack?
 
   package init(
     rules: EntitlementRules, now: @escaping @Sendable () -> Date, accountTokenIsUserID: Bool = false,
-    writeBack: ProfileWriteBack? = nil
+    tellsAccountTokens: Bool = false, writeBack: ProfileWriteBack? = nil
   ) {
     self.rules = rules
     self.now = now
     self.accountTokenIsUserID = accountTokenIsUserID
+    self.tellsAccountTokens = tellsAccountTokens
     self.writeBack = writeBack
   }
 
@@ -29,7 +32,8 @@ package struct VerdictContext: Sendable {
   var evaluationContext: EvaluationContext {
     let now = now()
     return EvaluationContext(
-      evaluatedAt: now, recordedAt: now, tokensAreUserIDs: accountTokenIsUserID, evaluate: evaluate)
+      evaluatedAt: now, recordedAt: now, tokensAreUserIDs: accountTokenIsUserID,
+      tellsAccountTokens: tellsAccountTokens, evaluate: evaluate)
   }
 
   var evaluate: Evaluator {

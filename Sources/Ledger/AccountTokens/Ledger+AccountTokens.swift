@@ -1,0 +1,29 @@
+package import struct FoundationEssentials.Date
+
+/// The users whom Apple has to be told (Set App Account Token). A task is written with the gain of the purchase, in one transaction;
+/// a purchase has one, for its newest user.
+extension Ledger {
+  /// Claims tasks that are due, the longest due first. One that is not settled is due again at `lease`.
+  package func claimAccountTokens(
+    dueAt now: Date, until lease: Date, limit: Int
+  ) async throws(LedgerError) -> [AccountTokenTask] {
+    let isIdle = try await read { tables in try !tables.hasAccountTokens(dueAt: now) }
+    guard !isIdle else { return [] }
+    return try await engine.submit { tables in
+      try tables.claimAccountTokens(dueAt: now, until: lease, limit: limit)
+    }
+  }
+
+  /// Ends a claimed task, or puts it off. A task for a user who has come to the purchase since is due.
+  /// - Parameter moment: when it is due again; `nil`: it is done.
+  package func settle(_ task: AccountTokenTask, dueAgainAt moment: Date?) async throws(LedgerError) {
+    try await engine.submit { tables in try tables.settle(task, dueAgainAt: moment) }
+  }
+
+  /// Returns claimed tasks that were not settled.
+  package func returnAccountTokens(
+    _ tasks: [AccountTokenTask], claimedUntil lease: Date
+  ) async throws(LedgerError) {
+    try await engine.submit { tables in try tables.returnAccountTokens(tasks, claimedUntil: lease) }
+  }
+}

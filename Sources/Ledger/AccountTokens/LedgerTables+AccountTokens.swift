@@ -1,0 +1,86 @@
+internal import Entitlements
+internal import struct FoundationEssentials.Date
+
+extension LedgerTables {
+  /// Has Apple told the user who came to have a purchase, unless the purchase names them already. Of a user whose ID is no UUID
+  /// nothing can be told, and a family-shared purchase names its buyer.
+  func tellAccountToken(ofPurchase id: Int64, at now: Int64) throws {
+    guard id > 0 else { return }
+    let purchase = try purchase(id: id)
+    let evidence = purchase.evidence
+    guard let token = purchase.owner.accountToken, !purchase.owner.isErased, !evidence.key.isOfApp,
+      !evidence.isAccountGone, evidence.accountToken != token,
+      evidence.purchases.contains(where: { $0.ownership == .purchased }),
+      let bundleID = try bundleID(ofProof: purchase.proof)
+    else { return try forgetAccountToken(of: evidence.key) }
+    // Where another user is being told, this one's turn is afterwards.
+    try execute(
+      """
+      INSERT INTO account_token_due (environment, original_transaction_id, bundle_id, account_token, due_at, attempts)
+      VALUES (?, ?, ?, ?, ?, 0)
+      ON CONFLICT (environment, original_transaction_id) DO UPDATE SET
+        bundle_id = excluded.bundle_id, account_token = excluded.account_token, due_at = excluded.due_at, attempts = 0
+      """, evidence.key, bundleID, token, now)
+  }
+
+  func forgetAccountToken(of key: SubscriptionKey) throws {
+    try execute("DELETE FROM account_token_due WHERE environment = ? AND original_transaction_id = ?", key)
+  }
+
+  func hasAccountTokens(dueAt now: Date) throws -> Bool {
+    try exists(
+      """
+      SELECT 1 FROM account_token_due
+      WHERE due_at <= ? AND (claimed_until IS NULL OR claimed_until <= ?) LIMIT 1
+      """, now, now)
+  }
+
+  func claimAccountTokens(dueAt now: Date, until lease: Date, limit: Int) throws -> [AccountTokenTask] {
+    let due = try all(
+      """
+      SELECT environment, original_transaction_id, bundle_id, account_token, attempts FROM account_token_due
+      WHERE due_at <= ? AND (claimed_until IS NULL OR claimed_until <= ?) ORDER BY due_at LIMIT ?
+      /*pg: FOR UPDATE SKIP LOCKED */
+      """, now, now, max(0, limit)
+    ) { row in
+      AccountTokenTask(
+        key: try row.get(0), bundleID: try row.get(2), token: try row.get(3), attempts: try row.get(4))
+    }
+    for task in due {
+      try execute(
+        "UPDATE account_token_due SET claimed_until = ? WHERE environment = ? AND original_transaction_id = ?", lease,
+        task.key)
+    }
+    return due
+  }
+
+  func settle(_ task: AccountTokenTask, dueAgainAt moment: Date?) throws {
+    try execute(
+      """
+      UPDATE account_token_due SET claimed_until = NULL
+      WHERE environment = ? AND original_transaction_id = ? AND account_token <> ?
+      """, task.key, task.token)
+    guard let moment else {
+      return try execute(
+        """
+        DELETE FROM account_token_due
+        WHERE environment = ? AND original_transaction_id = ? AND account_token = ?
+        """, task.key, task.token)
+    }
+    try execute(
+      """
+      UPDATE account_token_due SET due_at = ?, claimed_until = NULL, attempts = ?
+      WHERE environment = ? AND original_transaction_id = ? AND account_token = ?
+      """, moment, task.attempts + 1, task.key, task.token)
+  }
+
+  func returnAccountTokens(_ tasks: [AccountTokenTask], claimedUntil lease: Date) throws {
+    for task in tasks {
+      try execute(
+        """
+        UPDATE account_token_due SET claimed_until = NULL
+        WHERE environment = ? AND original_transaction_id = ? AND claimed_until = ?
+        """, task.key, lease)
+    }
+  }
+}
