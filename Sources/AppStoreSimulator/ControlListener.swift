@@ -10,7 +10,8 @@ import NIOCore
 ///     POST   /receipts   {"scenario":"grace","environment":"sandbox","subscriber":7,"bundle_id":"…","format":"ber"}
 ///                        {"late":"90s"} shows renewals so late, {"age":"50d"} signs it as of so long before
 ///     POST   /transactions  the same but for the format, and {"app_account_token":"…"}: a signed transaction
-///                        {"promotional_offer":{"jws":"…"}} buys it with an offer, which is checked as at the store
+///                        {"promotional_offer":{"jws":"…"}} buys it with an offer, {"introductory_offer":{"jws":"…"}}
+///                        with the introductory one if that allows it; each is checked as at the store
 ///     POST   /device-tokens {"device":"phone-1","environment":"production"}: a token of DeviceCheck for 30 seconds
 ///     GET    /devices/phone-1                              the two bits on each of DeviceCheck's servers
 ///     GET    /transactions/480000000010000                 the newest of that original transaction ID
@@ -53,7 +54,10 @@ struct ControlListener: Sendable {
       case (.post, "/receipts"): return reply(try issue(body))
       case (.post, "/transactions"):
         let wanted = try decode(ReceiptRequest.self, body)
-        return reply(transaction(try core.issueTransaction(try order(wanted), with: wanted.promotionalOffer)))
+        return reply(
+          transaction(
+            try core.issueTransaction(
+              try order(wanted), with: wanted.promotionalOffer, eligibility: wanted.introductoryOffer?.jws)))
       case (.get, let path) where path.hasPrefix("/transactions/"):
         let id = String(path.dropFirst("/transactions/".count))
         return reply(transaction(try core.issuer.newestTransaction(ofOriginal: id, at: core.clock.now)))
@@ -157,12 +161,19 @@ struct ControlListener: Sendable {
     var age: String?
     /// The offer of a purchase that is posted as a transaction.
     var promotionalOffer: SignedOffer?
+    var introductoryOffer: Eligibility?
+
+    /// Whether the customer may have the introductory offer, signed by the app's server.
+    struct Eligibility: Decodable {
+      var jws: String
+    }
 
     enum CodingKeys: String, CodingKey {
       case scenario, environment, subscriber, format, late, age
       case bundleID = "bundle_id"
       case appAccountToken = "app_account_token"
       case promotionalOffer = "promotional_offer"
+      case introductoryOffer = "introductory_offer"
     }
   }
 

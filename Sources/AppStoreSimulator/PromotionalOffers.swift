@@ -19,11 +19,13 @@ struct SignedOffer: Decodable, Hashable, Sendable {
   }
 }
 
-/// Checks promotional offers as the store does at a purchase. Each nonce is good for one, even one that fails.
+/// Checks promotional offers, and who may have an introductory one, as the store does at a purchase. Each nonce is good for
+/// one, even one that fails.
 ///
 ///     jws     header  alg ES256, kid the key's ID, typ JWT
 ///             claims  iss the issuer's ID, aud promotional-offer, bid, iat, nonce, productId, offerIdentifier, and
 ///                     transactionId, one of the customer's
+///                     aud introductory-offer-eligibility: allowIntroductoryOffer, and transactionId always
 ///     former  ECDSA with SHA-256 in DER over app, key, product, offer, account, nonce and timestamp, U+2063 between them
 final class PromotionalOffers: Sendable {
   private struct Claims: Decodable {
@@ -33,7 +35,8 @@ final class PromotionalOffers: Sendable {
     var bid: String
     var nonce: String
     var productId: String
-    var offerIdentifier: String
+    var offerIdentifier: String?
+    var allowIntroductoryOffer: Bool?
     var transactionId: String?
   }
 
@@ -54,7 +57,29 @@ final class PromotionalOffers: Sendable {
   func accept(
     _ offer: SignedOffer, of product: Product, for seed: ReceiptSeed, at now: Timestamp
   ) throws(IssueError) -> String {
-    let (id, nonce, issuedAt) = try offer.jws == nil ? former(offer, product, seed) : read(offer, product, seed)
+    if let jws = offer.jws {
+      let claims = try read(jws, "promotional-offer", product, seed, at: now)
+      guard let id = claims.offerIdentifier else { throw .offer("it names no offer") }
+      return id
+    }
+    let (id, nonce, issuedAt) = try former(offer, product, seed)
+    try spend(nonce, issuedAt: issuedAt, at: now)
+    return id
+  }
+
+  /// - Parameter eligibility: a JWS for `introductoryOfferEligibility(compactJWS:)`.
+  /// - Returns: whether the customer may have the introductory offer.
+  func accept(
+    eligibility jws: String, of product: Product, for seed: ReceiptSeed, at now: Timestamp
+  ) throws(IssueError) -> Bool {
+    let claims = try read(jws, "introductory-offer-eligibility", product, seed, at: now)
+    guard let isAllowed = claims.allowIntroductoryOffer, claims.transactionId != nil else {
+      throw .offer("it does not say whether the customer may have it, or which customer")
+    }
+    return isAllowed
+  }
+
+  private func spend(_ nonce: String, issuedAt: Int64, at now: Timestamp) throws(IssueError) {
     guard UUID(uuidString: nonce) != nil, nonce == nonce.lowercased() else { throw .offer("its nonce is no UUID") }
     let isNew = nonces.withLock { nonces in
       if nonces.count >= Self.noncesLimit { nonces.removeAll() }
@@ -64,16 +89,15 @@ final class PromotionalOffers: Sendable {
     guard bearers.isTimely(issuedAt: issuedAt, expiry: issuedAt + Self.lifetime, now: now) else {
       throw .offer("it was not signed within 24 hours")
     }
-    return id
   }
 
   private func read(
-    _ offer: SignedOffer, _ product: Product, _ seed: ReceiptSeed
-  ) throws(IssueError) -> (id: String, nonce: String, issuedAt: Int64) {
-    guard let (header, claims): (DevelopmentBearers.Header, Claims) = bearers.read("Bearer \(offer.jws ?? "")"),
+    _ jws: String, _ audience: String, _ product: Product, _ seed: ReceiptSeed, at now: Timestamp
+  ) throws(IssueError) -> Claims {
+    guard let (header, claims): (DevelopmentBearers.Header, Claims) = bearers.read("Bearer \(jws)"),
       header.typ == "JWT"
     else { throw .offer("its signature is wrong") }
-    guard claims.iss == DeveloperTokens.issuerID, claims.aud == "promotional-offer", claims.bid == seed.bundleID,
+    guard claims.iss == DeveloperTokens.issuerID, claims.aud == audience, claims.bid == seed.bundleID,
       claims.productId == product.id
     else { throw .offer("it is for another app or product") }
     if let id = claims.transactionId, id != seed.appTransactionID,
@@ -81,7 +105,8 @@ final class PromotionalOffers: Sendable {
     {
       throw .offer("it is for another customer")
     }
-    return (claims.offerIdentifier, claims.nonce, claims.iat)
+    try spend(claims.nonce, issuedAt: claims.iat, at: now)
+    return claims
   }
 
   private func former(

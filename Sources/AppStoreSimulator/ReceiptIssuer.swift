@@ -23,7 +23,7 @@ enum IssueError: Error, Hashable, CustomStringConvertible {
     case .nothingBought(let scenario): "the scenario '\(scenario.rawValue)' has no transaction"
     case .unknownTransaction(let id): "no known customer has made the transaction \(id)"
     case .signing(let reason): "signing failed: \(reason)"
-    case .offer(let reason): "the promotional offer is refused: \(reason)"
+    case .offer(let reason): "the offer is refused: \(reason)"
     }
   }
 
@@ -51,6 +51,8 @@ struct ReceiptOrder: Hashable, Sendable {
   var age: Int64 = 0
   /// The promotional offer with which the newest transaction was bought.
   var offerID: String?
+  /// Whether the app's server allowed the introductory offer for it.
+  var hasIntroductoryOffer: Bool?
 
   /// Sets a scenario or a trouble by its name; a trouble affects a healthy subscription.
   mutating func setScenario(named name: String) throws(IssueError) {
@@ -167,7 +169,7 @@ final class ReceiptIssuer: Sendable {
       scenario: order.scenario, trouble: order.trouble, environment: order.environment, subscriber: order.subscriber,
       bundleID: order.scenario.bundleID(order.bundleID), start: start, created: created, format: order.format,
       appAccountToken: token, renewalsLateBy: order.renewalsLateBy.map { $0 / Timestamp.second },
-      offerID: order.offerID)
+      offerID: order.offerID, hasIntroductoryOffer: order.hasIntroductoryOffer)
   }
 
   /// The receipt on the customer's device at a moment: signed again with the newest purchase.

@@ -24,6 +24,8 @@ struct ReceiptSeed: Codable, Hashable, Sendable {
   var renewalsLateBy: Int64?
   /// The promotional offer with which the newest transaction at the start was bought.
   var offerID: String?
+  /// Whether the app's server allowed the introductory offer for that transaction; nil where it said nothing.
+  var hasIntroductoryOffer: Bool?
   /// In the order in which they were made; nil before the first.
   var extensions: [RenewalExtension]?
 

@@ -23,6 +23,9 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
   case upgradeRefunded = "upgrade_refunded"
   case downgradePending = "downgrade_pending"
   case crossgraded
+  case commitment
+  case commitmentStopped = "commitment_stopped"
+  case migrated
   case familyShared = "family_shared"
   case familyRevoked = "family_revoked"
   case lifetime
@@ -62,6 +65,10 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
     case .upgradeRefunded: "pro yearly replaced by premium monthly 5 days ago, which was refunded yesterday"
     case .downgradePending: "premium monthly for 15 more days, then pro monthly"
     case .crossgraded: "pro monthly for 15 more days, then pro yearly"
+    case .commitment: "a year of pro, 45 days old, paid each month; another year follows"
+    case .commitmentStopped: "a year of pro, 45 days old, paid each month; the customer wants no other year"
+    case .migrated:
+      "pro monthly, 45 days old, moved to the Advanced Commerce API and another ID 5 days ago; with `age` before it"
     case .familyShared: "premium monthly through family sharing"
     case .familyRevoked: "premium monthly through family sharing, which ended yesterday"
     case .lifetime: "bought for ever 100 days ago"
@@ -163,6 +170,26 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
       return Timeline(subscriptions: runs)
     case .downgradePending: return Timeline(subscriptions: change(from: .premiumMonthly, to: .proMonthly, start: start))
     case .crossgraded: return Timeline(subscriptions: change(from: .proMonthly, to: .proYearly, start: start))
+    case .commitment:
+      return Timeline(subscriptions: [
+        Subscription(product: .proYearly, start: start.adding(days: -45), commitment: Subscription.Commitment())
+      ])
+    case .commitmentStopped:
+      var subscription = Subscription(
+        product: .proYearly, start: start.adding(days: -45), periods: Subscription.Commitment.payments, intent: 1,
+        commitment: Subscription.Commitment(stoppedFrom: start.adding(days: -2)))
+      // The store turns the payments off when the last one is made.
+      subscription.renewalOffFrom = subscription.period(Subscription.Commitment.payments - 1).start
+      return Timeline(subscriptions: [subscription])
+    case .migrated:
+      let moved = start.adding(days: -5)
+      var former = Subscription(product: .proMonthly, start: start.adding(days: -45), periods: 2)
+      former.migratedAt = moved
+      return Timeline(subscriptions: [
+        former,
+        Subscription(
+          slot: 1, product: .proMonthly, start: former.period(1).start, chargedAt: moved, formerSlot: former.slot),
+      ])
     case .familyShared:
       return Timeline(subscriptions: [
         Subscription(product: .premiumMonthly, isFamilyShared: true, start: start.adding(days: -10))

@@ -49,7 +49,9 @@ struct SignedDataPayload: Sendable {
     }
     if row.isUpgraded { members.append(("isUpgraded", true)) }
     let offer = offer(of: row)
-    if let offer {
+    if isIntroductory(row) {
+      members += [("offerType", 1), ("offerDiscountType", "PAY_AS_YOU_GO"), ("offerPeriod", "P1M")]
+    } else if let offer {
       members += [
         ("offerType", 2), ("offerIdentifier", .string(offer)), ("offerDiscountType", "PAY_AS_YOU_GO"),
         ("offerPeriod", "P1M"),
@@ -62,18 +64,60 @@ struct SignedDataPayload: Sendable {
       ("transactionReason", row.isRenewal ? "RENEWAL" : "PURCHASE"),
       ("storefront", "USA"),
       ("storefrontId", "143441"),
-      ("price", .integer(row.isTrial ? 0 : row.product.milliunits / (offer == nil ? 1 : 2))),
+      ("price", .integer(price(of: row))),
       ("currency", "USD"),
       ("appTransactionId", .string(seed.appTransactionID)),
     ]
+    if let commitment = row.commitment {
+      members += [
+        ("billingPlanType", "MONTHLY"),
+        (
+          "commitmentInfo",
+          .object([
+            ("billingPeriodNumber", .integer(Int64(commitment.number))),
+            ("totalBillingPeriods", .integer(Int64(Subscription.Commitment.payments))),
+            ("commitmentExpiresDate", .integer(commitment.endsAt.milliseconds)),
+            ("commitmentPrice", .integer(row.product.milliunits)),
+          ])
+        ),
+      ]
+    }
+    if let former = row.formerSlot {
+      members += [
+        ("previousOriginalTransactionId", .string(seed.transactionID(slot: former, number: 0))),
+        ("advancedCommerceInfo", .object([("items", .array([item(of: row.product)]))])),
+      ]
+    }
     return .object(members)
+  }
+
+  /// An Advanced Commerce subscription has items of the app's own.
+  private func item(of product: Product) -> JSON {
+    .object([
+      ("SKU", .string(product.rawValue)), ("displayName", .string(product.rawValue)), ("description", "Everything"),
+      ("price", .integer(product.milliunits)),
+    ])
+  }
+
+  /// What the customer pays for a transaction: an offer halves the price, and a commitment is paid in twelve parts.
+  private func price(of row: CustomerState.Row) -> Int64 {
+    if row.isTrial { return 0 }
+    if row.commitment != nil { return row.product.milliunits / Int64(Subscription.Commitment.payments) }
+    return row.product.milliunits / (offer(of: row) == nil && !isIntroductory(row) ? 1 : 2)
+  }
+
+  /// Whether a transaction was bought with the introductory offer that the app's server allowed.
+  private func isIntroductory(_ row: CustomerState.Row) -> Bool {
+    seed.hasIntroductoryOffer == true && !row.isTrial && isBoughtAtStart(row)
+  }
+
+  private func isBoughtAtStart(_ row: CustomerState.Row) -> Bool {
+    seed.newestRow(at: seed.startedAt).map { ($0.slot, $0.number) == (row.slot, row.number) } ?? false
   }
 
   /// The promotional offer with which a transaction was bought.
   private func offer(of row: CustomerState.Row) -> String? {
-    guard let offer = seed.offerID, let bought = seed.newestRow(at: seed.startedAt),
-      (bought.slot, bought.number) == (row.slot, row.number)
-    else { return nil }
+    guard let offer = seed.offerID, isBoughtAtStart(row) else { return nil }
     return offer
   }
 
@@ -91,7 +135,25 @@ struct SignedDataPayload: Sendable {
       ("productId", .string(renewal.product.id)),
       ("autoRenewStatus", renewal.isOn ? 1 : 0),
     ]
-    if renewal.isOn { members += [("renewalPrice", .integer(renewal.nextProduct.milliunits)), ("currency", "USD")] }
+    if renewal.isOn {
+      let payments = renewal.commitmentRenews == nil ? 1 : Int64(Subscription.Commitment.payments)
+      members += [("renewalPrice", .integer(renewal.nextProduct.milliunits / payments)), ("currency", "USD")]
+    }
+    if let renews = renewal.commitmentRenews, let end = renewal.commitmentEndsAt {
+      members += [
+        ("renewalBillingPlanType", "MONTHLY"),
+        (
+          "commitmentInfo",
+          .object([
+            ("commitmentAutoRenewStatus", renews ? 1 : 0),
+            ("commitmentAutoRenewProductId", .string(renewal.nextProduct.id)),
+            ("commitmentRenewalBillingPlanType", "MONTHLY"),
+            ("commitmentRenewalDate", .integer(end.milliseconds)),
+            ("commitmentRenewalPrice", .integer(renewal.nextProduct.milliunits)),
+          ])
+        ),
+      ]
+    }
     if renewal.declinesPrice { members.append(("priceIncreaseStatus", 0)) }
     members.append(("isInBillingRetryPeriod", .boolean(renewal.isInRetry)))
     if let date = renewal.graceUntil { members.append(("gracePeriodExpiresDate", .integer(date.milliseconds))) }

@@ -207,16 +207,18 @@ final class RunningSimulator: Sendable {
   ///   - renewalsLateBy: how late the store shows renewals; nil for the scenario's own.
   ///   - age: how long before now it was signed.
   ///   - offer: the offer by which the newest transaction is bought.
+  ///   - eligibility: a JWS of the app's server on the introductory offer.
   func issueTransaction(
     _ scenario: Scenario = .renewing, trouble: Trouble? = nil, environment: StoreEnvironment = .production,
     subscriber: Int64 = 1, bundleID: String = Product.defaultBundleID, appAccountToken: UUID? = nil,
-    renewalsLateBy: Duration? = nil, age: Duration = .zero, offer: SignedOffer? = nil
+    renewalsLateBy: Duration? = nil, age: Duration = .zero, offer: SignedOffer? = nil,
+    eligibility: String? = nil
   ) throws(IssueError) -> IssuedTransaction {
     try core.issueTransaction(
       ReceiptOrder(
         scenario: scenario, trouble: trouble, environment: environment, subscriber: subscriber, bundleID: bundleID,
         appAccountToken: appAccountToken?.uuidString, renewalsLateBy: renewalsLateBy?.milliseconds,
-        age: age.milliseconds), with: offer)
+        age: age.milliseconds), with: offer, eligibility: eligibility)
   }
 
   /// Signs the AppTransaction of a customer at the time of the store's clock.

@@ -44,15 +44,22 @@ extension SimulatorCore {
     return receipt
   }
 
-  /// - Parameter offer: with which the customer buys.
+  /// - Parameters:
+  ///   - offer: with which the customer buys.
+  ///   - eligibility: a JWS of the app's server on the introductory offer.
   func issueTransaction(
-    _ order: ReceiptOrder, with offer: SignedOffer? = nil
+    _ order: ReceiptOrder, with offer: SignedOffer? = nil, eligibility: String? = nil
   ) throws(IssueError) -> IssuedTransaction {
     var order = order
-    if let offer {
+    if offer != nil || eligibility != nil {
       let seed = try issuer.seed(of: order, at: clock.now)
       guard let newest = seed.newestRow(at: seed.createdAt) else { throw .nothingBought(order.scenario) }
-      order.offerID = try offers.accept(offer, of: newest.product, for: seed, at: clock.now)
+      if let offer { order.offerID = try offers.accept(offer, of: newest.product, for: seed, at: clock.now) }
+      if let eligibility {
+        let isAllowed = try offers.accept(eligibility: eligibility, of: newest.product, for: seed, at: clock.now)
+        guard isAllowed || !newest.isTrial else { throw .offer("the customer may not have the introductory offer") }
+        order.hasIntroductoryOffer = isAllowed
+      }
     }
     let transaction = try issuer.issueTransaction(order, at: clock.now)
     delivery.catchUp()

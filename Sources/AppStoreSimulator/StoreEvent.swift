@@ -65,6 +65,7 @@ private struct Change {
 
   private func purchase(_ new: CustomerState.Row) -> (String, String?) {
     guard new.product.isSubscription else { return ("ONE_TIME_CHARGE", nil) }
+    if rowsBefore.isEmpty, new.formerSlot != nil { return ("MIGRATION", nil) }
     guard !rowsBefore.isEmpty else { return ("SUBSCRIBED", "INITIAL_BUY") }
     if new.isRenewal {
       return ("DID_RENEW", before?.phase == .grace || before?.phase == .retry ? "BILLING_RECOVERY" : nil)
@@ -82,8 +83,9 @@ private struct Change {
     guard let before, let end = newest.expiresAt else { return [] }
     if moment < end {
       var changes: [(String, String?)] = []
-      if before.isOn != after.isOn {
-        changes.append(("DID_CHANGE_RENEWAL_STATUS", after.isOn ? "AUTO_RENEW_ENABLED" : "AUTO_RENEW_DISABLED"))
+      if before.isOn != after.isOn || before.commitmentRenews != after.commitmentRenews {
+        let goesOn = after.isOn && after.commitmentRenews != false
+        changes.append(("DID_CHANGE_RENEWAL_STATUS", goesOn ? "AUTO_RENEW_ENABLED" : "AUTO_RENEW_DISABLED"))
       }
       if before.nextProduct != after.nextProduct {
         // A crossgrade to another duration also waits for the period's end, and has the same subtype.

@@ -63,6 +63,27 @@ struct Subscription: Sendable {
   var nextProductFrom: Timestamp?
   /// The customer has not agreed to a higher price.
   var declinesPrice = false
+  /// The customer is bound for a year, and pays each month.
+  var commitment: Commitment?
+  /// Moved to another original transaction ID at this moment: the store shows nothing under this one since.
+  var migratedAt: Timestamp?
+  /// The slot from which this run has moved to an ID of its own.
+  var formerSlot: Int?
+
+  /// Twelve monthly payments at a time.
+  struct Commitment: Sendable {
+    static let payments = 12
+    /// When the customer asked for no further one.
+    var stoppedFrom: Timestamp?
+  }
+
+  /// The months of a period.
+  private var months: Int { commitment == nil ? product.months : 1 }
+
+  /// The end of the commitment of the nth period.
+  fileprivate func commitmentEnd(_ index: Int) -> Timestamp? {
+    commitment.map { _ in period(index / Commitment.payments * Commitment.payments + Commitment.payments - 1).end }
+  }
   /// Extensions of its periods.
   var extensions: [(period: Int, days: Int)] = []
 
@@ -79,11 +100,11 @@ struct Subscription: Sendable {
   /// The bounds of the nth period without extensions.
   private func regularPeriod(_ index: Int) -> (start: Timestamp, end: Timestamp) {
     guard hasTrial else {
-      return (start.adding(months: index * product.months), start.adding(months: (index + 1) * product.months))
+      return (start.adding(months: index * months), start.adding(months: (index + 1) * months))
     }
     let paidFrom = start.adding(days: 7)
     if index == 0 { return (start, paidFrom) }
-    return (paidFrom.adding(months: (index - 1) * product.months), paidFrom.adding(months: index * product.months))
+    return (paidFrom.adding(months: (index - 1) * months), paidFrom.adding(months: index * months))
   }
 }
 
@@ -116,6 +137,16 @@ struct CustomerState: Hashable, Sendable {
     /// Charged by the store, not ordered by the customer.
     var isRenewal: Bool
     var group: String?
+    var commitment: Commitment?
+    /// The slot from which it has moved.
+    var formerSlot: Int?
+  }
+
+  /// The place of a payment in a commitment.
+  struct Commitment: Hashable, Sendable {
+    /// From 1.
+    var number: Int
+    var endsAt: Timestamp
   }
 
   /// The renewal state of one subscription.
@@ -136,6 +167,9 @@ struct CustomerState: Hashable, Sendable {
     var isInRetry: Bool
     var graceUntil: Timestamp?
     var declinesPrice: Bool
+    /// Whether another commitment follows, and the end of the present one; `nil` without one.
+    var commitmentRenews: Bool?
+    var commitmentEndsAt: Timestamp?
   }
 
   var rows: [Row] = []
@@ -151,7 +185,7 @@ extension Timeline {
   func state(at now: Timestamp) -> CustomerState {
     var state = CustomerState()
     var firstPurchase: [Int: Timestamp] = [:]
-    for subscription in subscriptions(at: now) {
+    for subscription in subscriptions(at: now) where subscription.migratedAt.map({ now < $0 }) ?? true {
       let original = firstPurchase[subscription.slot] ?? subscription.start
       firstPurchase[subscription.slot] = original
       let rows = subscription.rows(at: now, originallyPurchasedAt: original)
@@ -182,7 +216,10 @@ extension Subscription {
           cancellationReason: cancellation?.reason ?? 0, cancellationPercentage: cancellation?.percentage,
           isTrial: hasTrial && index == 0,
           isUpgraded: upgradedAt.map { $0 <= now && period.end > $0 } ?? false, isFamilyShared: isFamilyShared,
-          isRenewal: index > 0 || isContinuation, group: group))
+          isRenewal: index > 0 || isContinuation, group: group,
+          commitment: commitmentEnd(index).map {
+            CustomerState.Commitment(number: index % Commitment.payments + 1, endsAt: $0)
+          }, formerSlot: formerSlot))
     }
     return rows
   }
@@ -203,7 +240,9 @@ extension Subscription {
       intent: isOver ? intent : nil,
       isInRetry: isInRetry,
       graceUntil: phase == .grace && !hidesGrace ? end.adding(days: graceDays) : nil,
-      declinesPrice: declinesPrice)
+      declinesPrice: declinesPrice,
+      commitmentRenews: commitment.map { $0.stoppedFrom.map { now < $0 } ?? true },
+      commitmentEndsAt: last.commitment?.endsAt)
   }
 
   private func phase(at now: Timestamp, after last: CustomerState.Row, end: Timestamp) -> CustomerState.Renewal.Phase {

@@ -22,7 +22,9 @@ extension Timestamp {
 
 extension Subscription {
   fileprivate func moments(through to: Timestamp) -> [Timestamp] {
-    var moments = [renewalOffFrom, renewalOnAgainFrom, chargedAt, upgradedAt, nextProductFrom].compactMap(\.self)
+    var moments = [
+      renewalOffFrom, renewalOnAgainFrom, chargedAt, upgradedAt, nextProductFrom, migratedAt, commitment?.stoppedFrom,
+    ].compactMap(\.self)
     moments += cancellations.map(\.at)
     for index in 0..<min(periods ?? Timeline.periodLimit, Timeline.periodLimit) {
       let period = period(index)

@@ -57,6 +57,9 @@ struct ScenarioTests {
       scenario: .upgradeRefunded, product: .premiumMonthly, endsIn: 26...26, autoRenew: "0", isCancelled: true, rows: 2),
     ExpectedAnswer(scenario: .downgradePending, product: .premiumMonthly, endsIn: 15...15, autoRenew: "1", rows: 2),
     ExpectedAnswer(scenario: .crossgraded, endsIn: 15...15, autoRenew: "1", rows: 2),
+    ExpectedAnswer(scenario: .commitment, product: .proYearly, endsIn: 15...18, autoRenew: "1", rows: 2),
+    ExpectedAnswer(scenario: .commitmentStopped, product: .proYearly, endsIn: 15...18, autoRenew: "1", rows: 2),
+    ExpectedAnswer(scenario: .migrated, endsIn: 15...18, autoRenew: "1", rows: 1),
     ExpectedAnswer(
       scenario: .familyShared, product: .premiumMonthly, endsIn: 21...21, autoRenew: "1", ownership: "FAMILY_SHARED",
       rows: 1),

@@ -88,6 +88,56 @@ struct SignedDataTests {
     #expect(payload.text("transactionReason") == "PURCHASE")
   }
 
+  @Test("a year that is paid by the month is twelve payments, and says where each stands")
+  func commitment() throws {
+    let second = try transaction(ReceiptOrder(scenario: .commitment))
+    #expect(second.text("productId") == Product.proYearly.id)
+    #expect(second.text("billingPlanType") == "MONTHLY")
+    #expect(second["price"] as? Int64 == 4_165)
+    let info = second.object("commitmentInfo")
+    #expect(info["billingPeriodNumber"] as? Int == 2 && info["totalBillingPeriods"] as? Int == 12)
+    #expect(info["commitmentPrice"] as? Int64 == 49_990)
+    let start = noon.adding(days: -45)
+    #expect(info["commitmentExpiresDate"] as? Int64 == start.adding(months: 12).milliseconds)
+    let later = try transaction(ReceiptOrder(scenario: .commitment), at: noon.adding(days: 365))
+    #expect(later.object("commitmentInfo")["billingPeriodNumber"] as? Int == 2)
+    let renewal = try renewal(ReceiptOrder(scenario: .commitment))
+    #expect(renewal["autoRenewStatus"] as? Int == 1 && renewal["renewalPrice"] as? Int64 == 4_165)
+    #expect(renewal.object("commitmentInfo")["commitmentAutoRenewStatus"] as? Int == 1)
+  }
+
+  @Test("a commitment that was stopped goes on until its last payment")
+  func commitmentStopped() throws {
+    let order = ReceiptOrder(scenario: .commitmentStopped)
+    func renews(_ days: Int) throws -> [Int?] {
+      let info = try renewal(order, at: noon.adding(days: days))
+      return [
+        info["autoRenewStatus"] as? Int, info.object("commitmentInfo")["commitmentAutoRenewStatus"] as? Int,
+      ]
+    }
+    #expect(try renews(0) == [1, 0] && renews(280) == [1, 0] && renews(300) == [0, 0])
+    let store = try Store()
+    let told = try store.notifications(order, after: noon.adding(days: -40), days: 400)
+    #expect(told.filter { $0.subtype == "AUTO_RENEW_DISABLED" }.map(\.at) == [noon.adding(days: -2).date])
+    #expect(told.last?.type == "EXPIRED" && told.last?.subtype == "VOLUNTARY")
+  }
+
+  @Test("a migrated subscription has another ID, which names the former one")
+  func migrated() throws {
+    let order = ReceiptOrder(scenario: .migrated)
+    let moved = try transaction(order)
+    #expect(moved.text("originalTransactionId") == "480000000011000")
+    #expect(moved.text("previousOriginalTransactionId") == "480000000010000")
+    #expect(moved.object("advancedCommerceInfo").objects("items").map { $0.text("SKU") } == ["pro.monthly"])
+    let old = ReceiptOrder(scenario: .migrated, age: 10 * Timestamp.day)
+    let before = try CheckedJWS.payload(Store().issuer.issueTransaction(old, at: noon).signedTransaction)
+    #expect(before.text("originalTransactionId") == "480000000010000")
+    #expect(before.dayNumber("expiresDate") == moved.dayNumber("expiresDate"))
+    let told = try Store().notifications(order, after: noon.adding(days: -6), days: 10)
+    #expect(told.map(\.type) == ["MIGRATION"])
+    #expect(told.map(\.at) == [noon.adding(days: -5).date])
+  }
+
   @Test("a family member's transaction says whose it is not")
   func family() throws {
     let payload = try transaction(ReceiptOrder(scenario: .familyRevoked))

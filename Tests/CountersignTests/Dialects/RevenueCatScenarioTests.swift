@@ -67,7 +67,7 @@ import Testing
   private static func tier(of scenario: Scenario) -> String {
     switch scenario {
     case .subscriber, .trial, .renewing, .lateRenewal, .renewalOff, .grace, .graceEnded, .billingRetry, .crossgraded,
-      .nonRenewing, .eventfulYear:
+      .commitment, .commitmentStopped, .migrated, .nonRenewing, .eventfulYear:
       "pro"
     case .refundedThenRebought, .upgraded, .downgradePending, .familyShared, .lifetime, .twoGroups: "premium"
     case .expiredVoluntary, .expiredBillingError, .expiredPriceIncrease, .expiredProductUnavailable, .expiredUnknown,

@@ -43,6 +43,10 @@ import Testing
     Case(scenario: .upgradeRefunded, verdict: "free expired refunded"),
     Case(scenario: .downgradePending, verdict: "premium active renewing", accessUntil: "2024-06-30T12:00:00Z"),
     Case(scenario: .crossgraded, verdict: "pro active renewing", accessUntil: "2024-06-30T12:00:00Z"),
+    // verifyReceipt tells nothing of a commitment.
+    Case(scenario: .commitment, verdict: "pro active renewing", accessUntil: "2024-07-01T12:00:00Z"),
+    Case(scenario: .commitmentStopped, verdict: "pro active renewing", accessUntil: "2024-07-01T12:00:00Z"),
+    Case(scenario: .migrated, verdict: "pro active renewing", accessUntil: "2024-07-01T12:00:00Z"),
     Case(scenario: .familyShared, verdict: "premium active renewing", accessUntil: "2024-07-05T12:00:00Z"),
     Case(scenario: .familyRevoked, verdict: "free expired revoked"),
     Case(scenario: .lifetime, verdict: "premium active lifetime"),

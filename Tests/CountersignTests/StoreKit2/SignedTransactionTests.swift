@@ -12,8 +12,8 @@ import Testing
 
   @Test func `a signed transaction gets the same verdict as the receipt of the same customer`() async throws {
     try await RunningService.besideStore(at: Self.clock, withServerAPI: true) { service, store in
-      // Of a grace period without a date verifyReceipt says nothing.
-      let without: Set<Scenario> = [.empty, .accountGone, .wrongApp, .graceWithoutDate]
+      // Of a grace period without a date verifyReceipt says nothing, nor of a commitment.
+      let without: Set<Scenario> = [.empty, .accountGone, .wrongApp, .graceWithoutDate, .commitmentStopped]
       for (number, scenario) in Scenario.allCases.filter({ !without.contains($0) }).enumerated() {
         let receipt = try store.simulator.issueReceipt(scenario, subscriber: Int64(number * 2 + 1))
         let expected = try await service.validate(receipt.receiptData, user: "receipt-\(number)")
