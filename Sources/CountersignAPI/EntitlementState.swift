@@ -14,6 +14,9 @@ public struct EntitlementState: Codable, Hashable, Sendable {
   /// When access ends as far as is known, grace and retry included; `nil` for lifetime access and where there is no
   /// access.
   @Nullable public var accessUntil: Date?
+  /// The end of the customer's commitment, which may be paid by the month. With the reason `renewalOff` the customer wants no
+  /// other one, and the payments go on until then.
+  @Nullable public var commitmentExpiresAt: Date?
   /// The product that gives the tier; `nil` where none does.
   @Nullable public var productID: String?
   /// Apple's ID of the first transaction of the subscription, which all its renewals share.
@@ -36,7 +39,8 @@ public struct EntitlementState: Codable, Hashable, Sendable {
 
   public init(
     tier: String, status: Status, reason: Reason, expiresAt: Date? = nil, accessUntil: Date? = nil,
-    productID: String? = nil, originalTransactionID: String? = nil, environment: Environment? = nil,
+    commitmentExpiresAt: Date? = nil, productID: String? = nil, originalTransactionID: String? = nil,
+    environment: Environment? = nil,
     willRenew: Bool? = nil, nextProductID: String? = nil, isTrial: Bool, ownership: Ownership? = nil,
     evidenceAt: Date? = nil, source: Source? = nil, isStale: Bool, isProvisional: Bool
   ) {
@@ -45,6 +49,7 @@ public struct EntitlementState: Codable, Hashable, Sendable {
     self.reason = reason
     self.expiresAt = expiresAt
     self.accessUntil = accessUntil
+    self.commitmentExpiresAt = commitmentExpiresAt
     self.productID = productID
     self.originalTransactionID = originalTransactionID
     self.environment = environment
@@ -62,6 +67,7 @@ public struct EntitlementState: Codable, Hashable, Sendable {
     case tier, status, reason
     case expiresAt = "expires_at"
     case accessUntil = "access_until"
+    case commitmentExpiresAt = "commitment_expires_at"
     case productID = "product_id"
     case originalTransactionID = "original_transaction_id"
     case environment
@@ -135,6 +141,8 @@ extension EntitlementState {
 
     public static let purchased: Self = "purchased"
     public static let familyShared: Self = "family_shared"
+    /// Neither, in a word of Apple's that the service does not know. It belongs to no user.
+    public static let unknown: Self = "unknown"
   }
 
   /// The source of the evidence for a verdict.

@@ -21,12 +21,16 @@ public struct PurchasePeriod: Codable, Hashable, Sendable {
   @Nullable public var retryUntil: Date?
   /// Until when it is granted on Apple's signature alone.
   @Nullable public var provisionalUntil: Date?
+  /// What Apple says of the transaction beside its dates.
+  public var terms: PurchaseTerms?
+  /// What Apple says of the renewal after it.
+  public var renewal: RenewalTerms?
 
   public init(
     originalTransactionID: String, transactionID: String, environment: EntitlementState.Environment, productID: String,
     tier: String? = nil, startsAt: Date? = nil, endsAt: Date? = nil, takenBackAt: Date? = nil, isUpgraded: Bool,
     isTrial: Bool, ownership: EntitlementState.Ownership, graceUntil: Date? = nil, retryUntil: Date? = nil,
-    provisionalUntil: Date? = nil
+    provisionalUntil: Date? = nil, terms: PurchaseTerms? = nil, renewal: RenewalTerms? = nil
   ) {
     self.originalTransactionID = originalTransactionID
     self.transactionID = transactionID
@@ -42,6 +46,8 @@ public struct PurchasePeriod: Codable, Hashable, Sendable {
     self.graceUntil = graceUntil
     self.retryUntil = retryUntil
     self.provisionalUntil = provisionalUntil
+    self.terms = terms
+    self.renewal = renewal
   }
 
   enum CodingKeys: String, CodingKey {
@@ -59,5 +65,6 @@ public struct PurchasePeriod: Codable, Hashable, Sendable {
     case graceUntil = "grace_until"
     case retryUntil = "retry_until"
     case provisionalUntil = "provisional_until"
+    case terms, renewal
   }
 }

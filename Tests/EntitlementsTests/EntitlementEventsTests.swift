@@ -41,6 +41,14 @@ import Testing
       return copy
     }
 
+    /// Within a commitment after which the customer wants no other one.
+    func stopped() -> State {
+      var copy = self
+      copy.verdict?.commitmentRenews = false
+      copy.testDescription += ", of a commitment that was stopped"
+      return copy
+    }
+
     func of(_ product: ProductID) -> State {
       var copy = self
       copy.verdict?.productID = product
@@ -95,6 +103,12 @@ import Testing
     Way(off, active.lasting(until: 200), .renewalOn, .subscriptionRenewed),
     Way(active, grace, .billingIssue), Way(active, grace.lasting(until: 200), .subscriptionRenewed, .billingIssue),
     Way(off, grace, .renewalOn, .billingIssue),
+    // The customer wants no other commitment: said once, however the payments of this one go.
+    Way(nobody, active.stopped(), .subscriptionStarted, .renewalOff), Way(active, active.stopped(), .renewalOff),
+    Way(active.stopped(), active.stopped().lasting(until: 200), .subscriptionRenewed),
+    Way(active.stopped(), grace.stopped(), .billingIssue),
+    Way(grace.stopped(), active.stopped().lasting(until: 200), .subscriptionRenewed),
+    Way(active.stopped(), active, .renewalOn), Way(active.stopped(), off), Way(off, over, .subscriptionExpired),
     // Apple prolongs a period: the same transaction ends later.
     Way(active, active.lasting(until: 200, row: "t100.0")),
     // Another product, and no renewal besides.

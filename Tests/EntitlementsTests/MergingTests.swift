@@ -25,12 +25,20 @@ import struct FoundationEssentials.Date
         cancelled: random.chance(25) ? day(begin + Double(Int.random(in: 0...2, using: &random))) : nil)
     }
 
+    /// An answer of verifyReceipt has no terms.
     private mutating func info() -> RenewalInfo {
-      renewal(
+      var info = renewal(
         renews: random.pick([true, false, nil], or: nil), intent: random.pick([nil, 1, 2], or: nil),
         retry: random.pick([nil, true], or: nil),
         grace: random.chance(15) ? moment() : nil, status: random.chance(30) ? .billingGracePeriod : nil,
         graceOver: random.chance(10) ? true : nil)
+      if random.chance(60) {
+        var terms = RenewalTerms(signedAt: moment())
+        terms.commitmentRenews = random.chance(50)
+        terms.commitmentEndsAt = day(40)
+        info.terms = terms
+      }
+      return info
     }
 
     private mutating func moment() -> Date { day(Double(Int.random(in: 0...8, using: &random))) }
@@ -38,10 +46,15 @@ import struct FoundationEssentials.Date
     private mutating func whole() -> SubscriptionEvidence {
       let time = moment()
       let rows = (1...4).filter { _ in random.chance(50) }.map { term($0) }
-      return SubscriptionEvidence(
+      let renewals = random.chance(60) ? [info()] : []
+      var evidence = SubscriptionEvidence(
         key: MergingTests.key, source: random.pick([.verifyReceipt, .serverAPI], or: .serverAPI), evidenceTime: time,
         evaluatedAt: time.advanced(by: .seconds(86_400 * Int64(random.pick([0, 0, 1, 5], or: 0)))), purchases: rows,
-        renewals: random.chance(60) ? [info()] : [], isAccountGone: random.chance(10))
+        renewals: renewals, isAccountGone: random.chance(10))
+      evidence.terms = renewals.first?.terms
+      evidence.terms?.signedAt = nil
+      for index in evidence.renewals.indices { evidence.renewals[index].terms = nil }
+      return evidence
     }
 
     private mutating func part() -> SubscriptionEvidence {

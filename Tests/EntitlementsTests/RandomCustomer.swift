@@ -53,7 +53,23 @@ struct RandomCustomer {
       expiresDate: random.chance(product == season ? 5 : 95) ? end : nil,
       cancellationDate: random.chance(15) ? random.moment(-40...10) : nil,
       isUpgraded: random.chance(10), ownership: random.chance(20) ? .familyShared : .purchased,
-      isTrial: random.chance(20))
+      isTrial: random.chance(20), sale: random.chance(10) ? Purchase.Sale(terms: commitment()) : nil)
+  }
+
+  /// The payments of a year.
+  private mutating func commitment() -> Purchase.Terms {
+    var terms = Purchase.Terms()
+    terms.billingPlan = "MONTHLY"
+    terms.commitmentEndsAt = random.moment(-10...40)
+    return terms
+  }
+
+  private mutating func terms() -> RenewalTerms {
+    var terms = RenewalTerms()
+    terms.price = 4_990
+    terms.commitmentRenews = random.pick([nil, false, false, true], or: nil)
+    terms.commitmentEndsAt = random.chance(80) ? random.moment(-10...40) : nil
+    return terms
   }
 
   /// One key: some rows and, mostly, what Apple says about the next renewal.
@@ -63,7 +79,7 @@ struct RandomCustomer {
     let rows = (0..<Int.random(in: 1...4, using: &random)).map { _ in purchase(of: original, group: group) }
     let lifetime = random.chance(5)
     let moment = random.moment(-20...0)
-    return SubscriptionEvidence(
+    var evidence = SubscriptionEvidence(
       key: SubscriptionKey(environment: .production, originalTransactionID: original), source: .verifyReceipt,
       evidenceTime: moment, evaluatedAt: moment,
       purchases: rows + (lifetime ? [self.lifetime(of: original, group: group)] : []),
@@ -74,6 +90,8 @@ struct RandomCustomer {
           until: random.chance(70) ? random.moment(-10...15) : nil,
           runningAt: random.chance(40) ? random.moment(-20...0) : nil,
           overAt: random.chance(20) ? random.moment(-20...0) : nil) : nil)
+    if random.chance(25) { evidence.terms = terms() }
+    return evidence
   }
 
   private mutating func lifetime(of original: OriginalTransactionID, group: SubscriptionGroupID?) -> Purchase {

@@ -26,6 +26,7 @@ struct ReferenceModel {
 
   let rows: [Purchase]
   let renewal: RenewalInfo?
+  var terms: RenewalTerms?
   var grace: KnownGrace?
   let isGone: Bool
   let answered: Int64
@@ -128,6 +129,14 @@ struct ReferenceModel {
     return row.productID == forever || row.expiresDate != nil || row.productID == season && row.purchaseDate != nil
   }
 
+  /// Whether the customer wants no other commitment after the one of a row.
+  private func isStopped(_ row: Purchase) -> Bool {
+    guard terms?.commitmentRenews == false else { return false }
+    let begin = Self.ms(row.purchaseDate ?? .distantPast) ?? .min
+    if let end = Self.ms(terms?.commitmentEndsAt) { return begin < end }
+    return row.sale?.terms?.commitmentEndsAt != nil
+  }
+
   private func table(at now: Int64) -> Verdict {
     let known = rows.filter { Self.tiers[$0.productID] != nil }
     if known.isEmpty {
@@ -147,7 +156,8 @@ struct ReferenceModel {
       if renewal?.autoRenews == false {
         return Verdict(status: "cancelled", tier: tier, reason: "renewal_off", accessUntil: end)
       }
-      return Verdict(status: "active", tier: tier, reason: "renewing", accessUntil: end)
+      return Verdict(
+        status: "active", tier: tier, reason: isStopped(last) ? "renewal_off" : "renewing", accessUntil: end)
     }
     func takenBack(_ row: Purchase) -> Verdict {
       Verdict(status: "expired", tier: "free", reason: row.ownership == .familyShared ? "revoked" : "refunded")

@@ -40,7 +40,7 @@ import struct FoundationEssentials.Date
         }
       }
       let model = ReferenceModel(
-        rows: evidence.purchases, renewal: evidence.renewals.first, grace: evidence.grace,
+        rows: evidence.purchases, renewal: evidence.renewals.first, terms: evidence.terms, grace: evidence.grace,
         isGone: evidence.isAccountGone,
         answered: evidence.evaluatedAt.millisecondsSince1970,
         retryAccess: Self.wholeMilliseconds(policy.billingRetryAccess),

@@ -55,6 +55,20 @@ import struct FoundationEssentials.Date
       $0.explanation.policy = .init(key: "policy.late_renewal", value: "1d")
     },
     Case(
+      reason: .renewalOff, status: .active,
+      words: """
+        Renewal is turned off, but the payments by the month go on until the commitment ends on 19 March 2026. The \
+        subscription is paid until 3 March 2026. The tier is pro.
+        """
+    ) { $0.commitmentExpiresAt = Self.nineteenth },
+    Case(
+      reason: .renewing, status: .active,
+      words: """
+        The subscription is paid until 3 March 2026 and renews by itself then. It is part of a commitment until 19 March \
+        2026. The tier is pro.
+        """
+    ) { $0.commitmentExpiresAt = Self.nineteenth },
+    Case(
       reason: .nonRenewing, status: .active,
       words: "The subscription does not renew by itself. It is paid until 3 March 2026. The tier is pro."),
     Case(

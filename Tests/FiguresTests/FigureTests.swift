@@ -102,10 +102,37 @@ import Testing
     #expect(recurring([Self.period(0, 31)], year) == 9_990)
     // A year that was billed by the month, and then is paid for at once.
     #expect(recurring([Self.period(0, 31), Self.period(31, 396)], on: 31) == 830)
+    // A commitment says so itself, and a payment that came late counts as the others do.
+    var payment = Self.period(20, 31)
+    var monthly = Purchase.Terms()
+    monthly.billingPlan = "MONTHLY"
+    payment.sale?.terms = monthly
+    #expect(recurring([payment], year, on: 20) == 9_990 && recurring([payment], on: 20) == 9_990)
+    #expect(Self.evidence([payment]).billingPeriods.isEmpty)
     // A quarter that is paid for at once, as an offer.
     var offer = Self.period(0, 90)
     offer.isIntroductoryOffer = true
     #expect(recurring([offer], month) == 3_330)
+  }
+
+  @Test func `a migrated subscription goes on, and its running period is paid for once`() {
+    func migrated(_ from: Double, _ to: Double) -> Purchase {
+      var purchase = Self.period(from, to)
+      var terms = Purchase.Terms()
+      terms.previousOriginalTransactionID = "0"
+      purchase.sale?.terms = terms
+      return purchase
+    }
+    let whole = Self.series(Self.evidence([Self.period(0, 31), migrated(10, 31), migrated(31, 59)]))
+    #expect(Self.days(.payments, whole) == [0: 1, 31: 1] && Self.days(.new, whole) == [0: 1])
+    #expect(Set(Self.days(.active, whole).keys) == Set(0..<59) && Self.days(.ended, whole) == [59: 1])
+    // Of one that is known from the migration on, the first payment is not.
+    var first = migrated(10, 31)
+    first.transactionID = "1"
+    var evidence = Self.evidence([first])
+    evidence.purchases[0].isFirst = false
+    let later = Self.series(evidence)
+    #expect(Self.days(.existing, later) == [10: 1] && Self.days(.new, later).isEmpty)
   }
 
   @Test func `a trial is no subscription until it is paid for`() {

@@ -59,14 +59,15 @@ import Testing
     let explanation = Explanation(decidedBy: nil, passedOver: [], evaluatedAt: nil)
     let values: [(Any, Int)] = [
       (Purchase(productID: pro, transactionID: "1", originalTransactionID: "1"), 18),
-      (try #require(Purchase.Sale(price: 1)), 7), (RenewalInfo(), 12),
-      (Entitlement.none(tier: "free", reason: .unknown, explanation: explanation), 17), (explanation, 7),
+      (try #require(Purchase.Sale(price: 1)), 8), (Purchase.Terms(), 11), (RenewalInfo(), 13), (RenewalTerms(), 14),
+      (AdvancedCommerceItem(sku: "1"), 4),
+      (Entitlement.none(tier: "free", reason: .unknown, explanation: explanation), 19), (explanation, 7),
       (Explanation.PassedOver(transactionID: "1", productID: pro, cause: .upgraded), 3),
       (Explanation.PolicyValue(key: "k", value: "v"), 2),
-      (StoredForm.Rows(parts: nil, purchases: [], renewals: []), 4),
+      (StoredForm.Rows(parts: nil, purchases: [], renewals: []), 5),
       (StoredForm.Rows.Grace(), 3), (StoredForm.Rows.Parts(), 2),
       // The entitlements at RevenueCat are in a column of their own.
-      (evidence("1"), 12),
+      (evidence("1"), 13),
     ]
     for (value, count) in values { #expect(Mirror(reflecting: value).children.count == count, "\(type(of: value))") }
   }
@@ -119,7 +120,7 @@ import Testing
     #"{"names":["p"],"purchases":[["p","1",null,null,0]],"renewals":[]}"#,
     #"{"names":["p"],"purchases":[[0,1,null,null,0]],"renewals":[]}"#,
     #"{"names":["p"],"purchases":[[0,null,null,null,0]],"renewals":[]}"#,
-    #"{"names":["p"],"purchases":[[0,"1",null,null,32]],"renewals":[]}"#,
+    #"{"names":["p"],"purchases":[[0,"1",null,null,34]],"renewals":[]}"#,
     #"{"names":["p"],"purchases":[[0,"1",null,null,-1]],"renewals":[]}"#,
     #"{"names":["p"],"purchases":[[0,"1",null,null,null]],"renewals":[]}"#,
     #"{"names":["p"],"purchases":[[0,"1",null,null]],"renewals":[]}"#,
@@ -181,7 +182,7 @@ private struct Values: Hashable {
   init(of text: String) throws {
     var object = try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any] ?? [:]
     let names = object["names"] as? [String] ?? []
-    let named: Set = [0, 5, 9, 10, 13, 14, 16, 17, 18]
+    let named: Set = [0, 5, 9, 10, 13, 14, 16, 17, 18, 20, 21, 22, 23, 24, 29, 30]
     for columns in object["purchases"] as? [[Any]] ?? [] {
       var values: [String] = []
       for (column, value) in columns.enumerated() where !(value is NSNull) {
@@ -228,13 +229,54 @@ extension SeededRandom {
       webOrderLineItemID: maybe { $0.text() }, subscriptionGroupID: maybe { SubscriptionGroupID($0.name()) },
       purchaseDate: maybe { $0.moment() }, expiresDate: maybe { $0.moment() }, cancellationDate: maybe { $0.moment() },
       cancellationReason: maybe { Int(Int64(bitPattern: $0.next())) }, isUpgraded: flag(),
-      ownership: one(of: [Purchase.Ownership.purchased, .familyShared]), isTrial: flag(), isIntroductoryOffer: flag(),
+      ownership: one(of: [Purchase.Ownership.purchased, .familyShared, .unknown]), isTrial: flag(),
+      isIntroductoryOffer: flag(),
       isFirst: flag(), appAccountToken: maybe { $0.name() }, reportedAt: maybe { $0.moment() },
       sale: Purchase.Sale(
         price: maybe { Int64($0.below(1 << 40)) }, currency: maybe { $0.text() }, storefront: maybe { $0.text() },
         offerType: maybe { $0.below(9) - 4 }, offerPeriod: maybe { $0.text() }, offerID: maybe { $0.name() },
-        revocationPercentage: maybe { Int64($0.below(100_001)) }),
+        revocationPercentage: maybe { Int64($0.below(100_001)) }, terms: maybe { $0.terms() }),
       appVersion: maybe { $0.name() })
+  }
+
+  private mutating func terms() -> Purchase.Terms {
+    var terms = Purchase.Terms()
+    terms.reason = maybe { $0.name() }
+    terms.discountType = maybe { $0.name() }
+    terms.appTransactionID = maybe { $0.name() }
+    terms.revocationType = maybe { $0.name() }
+    terms.billingPlan = maybe { $0.name() }
+    terms.billingPeriod = maybe { Int64($0.below(24)) }
+    terms.billingPeriods = maybe { Int64($0.below(24)) }
+    terms.commitmentEndsAt = maybe { $0.moment() }
+    terms.commitmentPrice = maybe { Int64($0.below(1 << 40)) }
+    terms.previousOriginalTransactionID = maybe { OriginalTransactionID($0.name()) }
+    terms.items = many { $0.item() }
+    return terms
+  }
+
+  private mutating func item() -> AdvancedCommerceItem {
+    AdvancedCommerceItem(
+      sku: text(), name: maybe { $0.text() }, price: maybe { Int64($0.below(1 << 40)) },
+      revokedAt: maybe { $0.moment() })
+  }
+
+  private mutating func renewalTerms() -> RenewalTerms {
+    var terms = RenewalTerms(signedAt: maybe { $0.moment() })
+    terms.priceIncreaseStatus = maybe { $0.below(3) - 1 }
+    terms.price = maybe { Int64($0.below(1 << 40)) }
+    terms.currency = maybe { $0.text() }
+    terms.offerType = maybe { $0.below(9) - 4 }
+    terms.offerID = maybe { $0.text() }
+    terms.discountType = maybe { $0.text() }
+    terms.billingPlan = maybe { $0.text() }
+    terms.commitmentRenews = maybe { $0.flag() }
+    terms.commitmentEndsAt = maybe { $0.moment() }
+    terms.commitmentProductID = maybe { ProductID($0.text()) }
+    terms.commitmentBillingPlan = maybe { $0.text() }
+    terms.commitmentPrice = maybe { Int64($0.below(1 << 40)) }
+    terms.items = many { $0.item() }
+    return terms
   }
 
   mutating func renewal() -> RenewalInfo {
@@ -259,6 +301,7 @@ extension SeededRandom {
       evidence.coverage = .partial(since: maybe { $0.moment() })
       evidence.answeredAt = maybe { $0.moment() }
     }
+    evidence.terms = maybe { $0.renewalTerms() }
     if flag() {
       evidence.grace = KnownGrace(
         until: maybe { $0.moment() }, runningAt: maybe { $0.moment() }, overAt: maybe { $0.moment() })
@@ -293,13 +336,15 @@ extension SeededRandom {
     verdict.status = one(of: SubscriptionStatus.allCases)
     verdict.expiresAt = maybe { $0.date() }
     verdict.accessUntil = maybe { $0.date() }
+    verdict.commitmentExpiresAt = maybe { $0.date() }
+    verdict.commitmentRenews = maybe { $0.flag() }
     verdict.productID = maybe { ProductID($0.text()) }
     verdict.originalTransactionID = maybe { OriginalTransactionID($0.text()) }
     verdict.environment = maybe { $0.one(of: StoreEnvironment.allCases) }
     verdict.willRenew = maybe { $0.flag() }
     verdict.nextProductID = maybe { ProductID($0.text()) }
     verdict.isTrial = flag()
-    verdict.ownership = maybe { $0.one(of: [Purchase.Ownership.purchased, .familyShared]) }
+    verdict.ownership = maybe { $0.one(of: [Purchase.Ownership.purchased, .familyShared, .unknown]) }
     verdict.evidenceTime = maybe { $0.date() }
     verdict.source = maybe { $0.one(of: EvidenceSource.allCases) }
     verdict.isStale = flag()

@@ -11,8 +11,8 @@ package struct SignedRenewalInfo: Hashable, Sendable {
   var renewal: RenewalInfo
   /// The subscription of the renewal info.
   var originalTransactionID: OriginalTransactionID
-  /// `priceIncreaseStatus` as sent: 0 not answered, 1 agreed; for people.
-  package var priceIncreaseStatus: Int?
+  /// `priceIncreaseStatus` as sent: 0 not answered, 1 agreed.
+  package var priceIncreaseStatus: Int? { renewal.terms?.priceIncreaseStatus }
   /// `environment` as sent; missing in 2021.
   var environmentName: String?
   /// The date of the signature, at which the certificates have to be valid.
@@ -38,8 +38,8 @@ package struct SignedRenewalInfo: Hashable, Sendable {
       periodEnd: try payload.moment("renewalDate"),
       winBackOfferIDs: Self.winBackOfferIDs(payload),
       reportedAt: signedDate)
+    renewal.terms = RenewalTerms(payload, signedAt: signedDate)
     self.originalTransactionID = originalTransactionID
-    priceIncreaseStatus = try? payload.code("priceIncreaseStatus")
     environmentName = try payload.text("environment")
     self.signedDate = signedDate
   }

@@ -10,8 +10,10 @@ package struct SignedTransaction: Hashable, Sendable {
   /// The transaction for the rules, reported at the signed date.
   package var purchase: Purchase
   package var bundleID: BundleID
-  /// After a migration to another way of selling; for people.
-  package var previousOriginalTransactionID: String?
+  /// The ID before a migration to the Advanced Commerce API.
+  package var previousOriginalTransactionID: String? {
+    purchase.sale?.terms?.previousOriginalTransactionID?.rawValue
+  }
   /// `environment` as sent; missing in 2021.
   var environmentName: String?
   /// The date of the signature, at which the certificates have to be valid.
@@ -63,17 +65,15 @@ package struct SignedTransaction: Hashable, Sendable {
       cancellationDate: revocationDate,
       cancellationReason: revocationReason,
       isUpgraded: try payload.flag("isUpgraded") ?? false,
-      // Anything but FAMILY_SHARED counts as purchased.
-      ownership: try payload.text("inAppOwnershipType")?.uppercased() == "FAMILY_SHARED" ? .familyShared : .purchased,
+      ownership: Purchase.Ownership(ofApples: try payload.text("inAppOwnershipType")),
       isTrial: isTrial,
       // As in verifyReceipt, a free trial is not also an introductory offer.
       isIntroductoryOffer: offerType == 1 && !isTrial,
       isFirst: Purchase.isFirst(purchaseDate, originally: originalDate),
       appAccountToken: try payload.text("appAccountToken")?.lowercased(),
       reportedAt: signedDate,
-      sale: Self.sale(payload, offerType: offerType, revocationType: revocationType))
+      sale: Self.sale(payload, offerType: offerType, discountType: discountType, revocationType: revocationType))
     bundleID = BundleID(try payload.required("bundleId"))
-    previousOriginalTransactionID = try? payload.text("previousOriginalTransactionId")
     environmentName = try payload.text("environment")
     self.signedDate = signedDate
     productType = try payload.text("type")
@@ -88,12 +88,17 @@ package struct SignedTransaction: Hashable, Sendable {
 
   /// A member that cannot be read is left out: no purchase is refused for its price.
   /// A full refund says so, lest an earlier report of a prorated one stands.
-  private static func sale(_ payload: JSONValue, offerType: Int?, revocationType: String?) -> Purchase.Sale? {
-    Purchase.Sale(
+  private static func sale(
+    _ payload: JSONValue, offerType: Int?, discountType: String?, revocationType: String?
+  ) -> Purchase.Sale? {
+    var terms = Purchase.Terms(payload)
+    (terms.discountType, terms.revocationType) = (discountType, revocationType)
+    return Purchase.Sale(
       price: (try? payload.number("price")) ?? nil, currency: (try? payload.text("currency")) ?? nil,
       storefront: (try? payload.text("storefront")) ?? nil, offerType: offerType,
       offerPeriod: (try? payload.text("offerPeriod")) ?? nil, offerID: (try? payload.text("offerIdentifier")) ?? nil,
       revocationPercentage: revocationType == "REFUND_FULL"
-        ? 100_000 : (try? payload.number("revocationPercentage")) ?? nil)
+        ? 100_000 : (try? payload.number("revocationPercentage")) ?? nil,
+      terms: terms)
   }
 }

@@ -37,8 +37,7 @@ extension Purchase {
       cancellationDate: cancellationDate,
       cancellationReason: cancellationReason,
       isUpgraded: try row.flag("is_upgraded") ?? false,
-      // Anything but FAMILY_SHARED counts as purchased.
-      ownership: try row.text("in_app_ownership_type")?.uppercased() == "FAMILY_SHARED" ? .familyShared : .purchased,
+      ownership: Ownership(ofApples: try row.text("in_app_ownership_type")),
       isTrial: try row.flag("is_trial_period") ?? false,
       isIntroductoryOffer: try row.flag("is_in_intro_offer_period") ?? false,
       isFirst: Purchase.isFirst(purchaseDate, originally: originalDate),

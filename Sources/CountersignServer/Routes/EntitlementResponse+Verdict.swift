@@ -21,6 +21,7 @@ extension EntitlementResponse {
   /// The same bytes as the encoder's, without its allocations: nearly every answer is one of these.
   func writeMembers(to json: inout JSONWriter) {
     json.member("access_until", entitlement.accessUntil?.rfc3339)
+    json.member("commitment_expires_at", entitlement.commitmentExpiresAt?.rfc3339)
     json.member("environment", entitlement.environment?.rawValue)
     json.member("evidence_at", entitlement.evidenceAt?.rfc3339)
     json.member("expires_at", entitlement.expiresAt?.rfc3339)
@@ -48,7 +49,8 @@ extension EntitlementState {
     self.init(
       tier: entitlement.tier.rawValue, status: Status(rawValue: entitlement.status.rawValue),
       reason: Reason(rawValue: entitlement.reason.rawValue), expiresAt: entitlement.expiresAt,
-      accessUntil: entitlement.accessUntil, productID: entitlement.productID?.rawValue,
+      accessUntil: entitlement.accessUntil, commitmentExpiresAt: entitlement.commitmentExpiresAt,
+      productID: entitlement.productID?.rawValue,
       originalTransactionID: entitlement.originalTransactionID?.rawValue,
       environment: entitlement.environment.map(Environment.init), willRenew: entitlement.willRenew,
       nextProductID: entitlement.nextProductID?.rawValue, isTrial: entitlement.isTrial,

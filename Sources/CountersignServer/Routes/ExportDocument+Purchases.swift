@@ -22,6 +22,7 @@ extension ExportDocument {
       @Nullable var price: Int64?
       @Nullable var currency: String?
       @Nullable var storefront: String?
+      var terms: PurchaseTerms?
       /// Its consumption information for Apple's decision on a refund, and Apple's request.
       @Nullable var consumption: ConsumptionResponse?
 
@@ -40,6 +41,7 @@ extension ExportDocument {
         _price = Nullable(wrappedValue: purchase.sale?.price)
         _currency = Nullable(wrappedValue: purchase.sale?.currency)
         _storefront = Nullable(wrappedValue: purchase.sale?.storefront)
+        terms = PurchaseTerms(purchase)
         _consumption = Nullable(wrappedValue: consumption)
       }
     }
@@ -77,6 +79,8 @@ extension ExportDocument {
     @Nullable var nextCheckAt: Date?
     var transactions: [Transaction]
     var renewals: [Renewal]
+    /// The terms of the next renewal.
+    var renewal: CountersignAPI.RenewalTerms?
     var events: [ReportedEvent]
     @Nullable var receipt: Receipt?
     var notifications: [Notification]
@@ -106,6 +110,7 @@ extension ExportDocument.KeptPurchase {
           inBillingRetry: renewal.isInBillingRetry, gracePeriodExpiresAt: renewal.gracePeriodExpiresDate,
           winBackOfferIds: renewal.winBackOfferIDs ?? [])
       },
+      renewal: evidence.terms.map(CountersignAPI.RenewalTerms.init),
       events: purchase.events.map(ExportDocument.ReportedEvent.init),
       receipt: purchase.proof.map { proof in
         Receipt(sha256: proof.sha256, bundleID: proof.receipt.bundleID.rawValue, receiptData: proof.receipt.base64)

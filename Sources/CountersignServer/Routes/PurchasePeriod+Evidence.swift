@@ -20,7 +20,9 @@ extension PurchasePeriod {
         var period = PurchasePeriod(purchase, of: item, catalog: catalog)
         period.isUpgraded = upgraded.contains(purchase.transactionID)
         period.endsAt = period.endsAt ?? nonRenewing.end(of: purchase, in: item.key.environment)
-        guard let end = purchase.expiresDate, end == last, let renewal = item.renewal(of: purchase) else {
+        guard let end = purchase.expiresDate, end == last else { return period }
+        period.renewal = item.terms.map(CountersignAPI.RenewalTerms.init)
+        guard let renewal = item.renewal(of: purchase) else {
           return period
         }
         period.graceUntil = renewal.gracePeriodExpiresDate
@@ -46,6 +48,7 @@ extension PurchasePeriod {
       tier: product?.tier.rawValue, startsAt: purchase.purchaseDate,
       endsAt: product?.kind == .lifetime ? nil : purchase.expiresDate, takenBackAt: purchase.cancellationDate,
       isUpgraded: purchase.isUpgraded, isTrial: purchase.isTrial,
-      ownership: EntitlementState.Ownership(purchase.ownership), provisionalUntil: evidence.provisionalUntil)
+      ownership: EntitlementState.Ownership(purchase.ownership), provisionalUntil: evidence.provisionalUntil,
+      terms: PurchaseTerms(purchase))
   }
 }

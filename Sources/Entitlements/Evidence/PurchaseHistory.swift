@@ -80,7 +80,10 @@ package struct PurchaseHistory: Hashable, Sendable {
         },
         isAccountGone: isAccountGone,
         coverage: coverage)
+      evidence.terms = evidence.renewals.compactMap(\.terms).max(by: RenewalTerms.precedes)
+      for index in evidence.renewals.indices { evidence.renewals[index].terms = nil }
       if coverage == .snapshot {
+        evidence.terms?.signedAt = nil
         // Decoded rows are as old as the receipt.
         let reported = purchases.compactMap(\.reportedAt)
         if reported.count == purchases.count, let newest = reported.max() { evidence.evidenceTime = newest }
@@ -111,6 +114,8 @@ package struct SubscriptionEvidence: Hashable, Sendable {
   package var answeredAt: Date?
   /// The billing grace periods that earlier reports told of, where the renewal infos at hand do not.
   package var grace: KnownGrace?
+  /// The terms of the next renewal that Apple signed last.
+  package var terms: RenewalTerms?
   /// Set for signed evidence that Apple was not asked about yet: it grants access until then, and proves nothing.
   package var provisionalUntil: Date?
   /// The entitlement IDs that RevenueCat names for each product; empty for evidence of Apple's.

@@ -16,6 +16,7 @@ package import struct FoundationEssentials.Date
 ///     the deletion of the account                       until a report newer than the answer that says so
 ///     the source                                        the newest report's
 ///     the sale of a transaction                         kept while the transaction stands: not every report has it
+///     the terms of the next renewal                     those that were signed last: not every report has them
 extension SubscriptionEvidence {
   /// The most partial transactions kept per subscription, the latest purchases first: ten years of weekly renewals.
   package static let partLimit = 520
@@ -47,16 +48,27 @@ extension SubscriptionEvidence {
     return kept
   }
 
-  /// Adds prices, countries and offers that only other evidence has for the same transactions.
+  /// Adds prices, countries and offers that only other evidence has for the same transactions, and newer terms of the next
+  /// renewal.
   package func keepingSales(of other: SubscriptionEvidence) -> SubscriptionEvidence {
-    guard other.purchases.contains(where: { $0.sale != nil }) else { return self }
-    let sales = Dictionary(other.purchases.map { ($0.transactionID, $0.sale) }) { $0 ?? $1 }
     var kept = self
+    kept.terms = [datedTerms, other.datedTerms].compactMap(\.self).max(by: RenewalTerms.precedes)
+    if coverage == .snapshot, kept.terms?.signedAt == evidenceTime.inWholeMilliseconds { kept.terms?.signedAt = nil }
+    guard other.purchases.contains(where: { $0.sale != nil }) else { return kept }
+    let sales = Dictionary(other.purchases.map { ($0.transactionID, $0.sale) }) { $0 ?? $1 }
     for index in kept.purchases.indices {
       guard let known = sales[kept.purchases[index].transactionID] ?? nil else { continue }
       kept.purchases[index].sale = kept.purchases[index].sale?.completed(by: known) ?? known
     }
     return kept
+  }
+
+  private var datedTerms: RenewalTerms? {
+    terms.map { terms in
+      var dated = terms
+      dated.signedAt = (terms.signedAt ?? evidenceTime).inWholeMilliseconds
+      return dated
+    }
   }
 
   /// Some transactions of this evidence, each a part with the time of its report.
@@ -69,6 +81,24 @@ extension SubscriptionEvidence {
     return SubscriptionEvidence(
       key: key, source: source, evidenceTime: evidenceTime, evaluatedAt: evidenceTime, purchases: rows,
       coverage: .partial(since: nil))
+  }
+
+  /// The purchases of which this one is the successor, by a migration to another way of selling.
+  package var formerKeys: Set<SubscriptionKey> {
+    Set(
+      purchases.compactMap { $0.sale?.terms?.previousOriginalTransactionID }.filter { $0 != key.originalTransactionID }
+        .map { SubscriptionKey(environment: key.environment, originalTransactionID: $0) })
+  }
+
+  /// The transactions under the ID of the successor: parts of it, as no answer about the former ID knows the later ones.
+  package func migrated(to successor: SubscriptionKey) -> SubscriptionEvidence {
+    var moved = parts { _ in true }
+    moved.key = successor
+    moved.provisionalUntil = provisionalUntil
+    for index in moved.purchases.indices {
+      moved.purchases[index].originalTransactionID = successor.originalTransactionID
+    }
+    return moved
   }
 
   /// When Apple reported a row of this evidence.

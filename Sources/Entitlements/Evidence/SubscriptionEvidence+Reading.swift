@@ -190,7 +190,7 @@ extension SubscriptionEvidence {
 }
 
 extension Purchase {
-  fileprivate var begin: Date { purchaseDate ?? .distantPast }
+  var begin: Date { purchaseDate ?? .distantPast }
 
   fileprivate var paidEnd: Date { expiresDate ?? .distantPast }
 

@@ -18,6 +18,9 @@ extension Entitlement {
     if explanation.periodKnownBy == .renewalInfo {
       sentences.append("Apple reported when this period ends, but not its payment.")
     }
+    if reason == .renewing, let commitmentExpiresAt {
+      sentences.append("It is part of a commitment until \(commitmentExpiresAt.dayInWords).")
+    }
     if let nextProductID, willRenew == true { sentences.append("The next renewal is for \(nextProductID).") }
     if isReported { sentences.append("RevenueCat reported the purchase; it was made at \(store).") }
     if ownership == .familyShared, reason != .revoked { sentences.append("The purchase is shared by a family member.") }
@@ -86,6 +89,11 @@ extension Entitlement {
       guard let willRenew else { return "\(paid)\(expiresAt.until). \(witness) did not say whether it renews then." }
       return willRenew
         ? "\(paid)\(expiresAt.until) and renews by itself then." : "\(paid)\(expiresAt.until) and does not renew."
+    case .renewalOff where status == .active:
+      return """
+        Renewal is turned off, but the payments by the month go on until the commitment ends\(commitmentExpiresAt.on). \
+        \(paid)\(expiresAt.until).
+        """
     case .renewalOff: return "Renewal is turned off. \(paid)\(expiresAt.until); access to \(tier) runs until then."
     case .refunded: return "\(store) refunded the purchase of \(product); access ended\(expiresAt.on)."
     case .revoked: return "A family member no longer shares the purchase of \(product); access ended\(expiresAt.on)."

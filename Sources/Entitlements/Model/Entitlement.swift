@@ -65,6 +65,10 @@ package struct Entitlement: Hashable, Codable, Sendable {
   package var environment: StoreEnvironment?
   /// `nil` if Apple did not say.
   package var willRenew: Bool?
+  /// The end of the customer's commitment, which may be paid by the month; `nil` without one, and without access.
+  package var commitmentExpiresAt: Date?
+  /// Whether another commitment follows; `nil` if Apple did not say.
+  package var commitmentRenews: Bool?
   /// The product of the next period, if Apple names a different one.
   package var nextProductID: ProductID?
   package var isTrial: Bool
@@ -79,6 +83,9 @@ package struct Entitlement: Hashable, Codable, Sendable {
   /// Whether Apple names no end of the purchase, and the catalog calls it a subscription.
   package var lacksEnd: Bool { reason == .unknown && expiresAt == nil && productID != nil }
 
+  /// Whether the customer asked for an end: of the renewal, or of a commitment that is paid by the month until then.
+  package var isRenewalOff: Bool { status == .cancelled || commitmentRenews == false }
+
   /// Whether a purchase gives the tier.
   package var givesAccess: Bool { productID != nil && status != .expired }
 
@@ -86,7 +93,8 @@ package struct Entitlement: Hashable, Codable, Sendable {
   package static func none(tier: Tier, reason: EntitlementReason, explanation: Explanation) -> Entitlement {
     Entitlement(
       tier: tier, status: .active, reason: reason, expiresAt: nil, accessUntil: nil, productID: nil,
-      originalTransactionID: nil, environment: nil, willRenew: nil, nextProductID: nil, isTrial: false,
+      originalTransactionID: nil, environment: nil, willRenew: nil, commitmentExpiresAt: nil,
+      commitmentRenews: nil, nextProductID: nil, isTrial: false,
       ownership: nil, evidenceTime: nil, source: nil, isStale: false, isProvisional: false,
       explanation: explanation)
   }

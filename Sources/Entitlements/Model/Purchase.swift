@@ -8,6 +8,9 @@ package struct Purchase: Hashable, Codable, Sendable {
   package enum Ownership: String, Hashable, Codable, Sendable {
     case purchased
     case familyShared = "family_shared"
+    /// A word of Apple's that this version does not know. The purchase may be an organization's, and does not become a user's
+    /// by being presented.
+    case unknown
   }
 
   /// The price that the customer paid, and the offer, as far as the store or RevenueCat says. verifyReceipt does not.
@@ -31,6 +34,7 @@ package struct Purchase: Hashable, Codable, Sendable {
     ///
     /// https://developer.apple.com/documentation/appstoreserverapi/revocationpercentage
     package var revocationPercentage: Int64?
+    package var terms: Terms?
 
     /// Bytes of the longest text that is kept.
     private static let longest = 64
@@ -39,7 +43,7 @@ package struct Purchase: Hashable, Codable, Sendable {
     /// - Returns: `nil` if nothing is known. A text that is too long is left out: no verdict hangs on it.
     package init?(
       price: Int64? = nil, currency: String? = nil, storefront: String? = nil, offerType: Int? = nil,
-      offerPeriod: String? = nil, offerID: String? = nil, revocationPercentage: Int64? = nil
+      offerPeriod: String? = nil, offerID: String? = nil, revocationPercentage: Int64? = nil, terms: Terms? = nil
     ) {
       func short(_ text: String?) -> String? { text.flatMap { (1...Self.longest).contains($0.utf8.count) ? $0 : nil } }
       self.price = price
@@ -49,10 +53,29 @@ package struct Purchase: Hashable, Codable, Sendable {
       self.offerPeriod = short(offerPeriod)
       self.offerID = short(offerID)
       self.revocationPercentage = revocationPercentage.flatMap { (0...Self.wholePrice).contains($0) ? $0 : nil }
+      self.terms = terms?.checked
       guard
         self.price != nil || self.currency != nil || self.storefront != nil || offerType != nil
           || self.offerPeriod != nil || self.offerID != nil || self.revocationPercentage != nil
+          || self.terms != nil
       else { return nil }
+    }
+
+    /// The kind of the offer in words: see `name(ofOffer:)`.
+    package var offerName: String? { Self.name(ofOffer: offerType) }
+
+    /// Apple's `offerType` in words; a number of Apple's that has none is itself.
+    ///
+    /// https://developer.apple.com/documentation/appstoreserverapi/offertype
+    package static func name(ofOffer type: Int?) -> String? {
+      switch type {
+      case nil: nil
+      case 1: "introductory"
+      case 2: "promotional"
+      case 3: "offer_code"
+      case 4: "win_back"
+      case let other?: String(other)
+      }
     }
 
     /// The part of an amount that a refund gives back: all of it, unless the store says how much. A half is rounded up.
@@ -71,6 +94,7 @@ package struct Purchase: Hashable, Codable, Sendable {
       sale.offerPeriod = offerPeriod ?? other.offerPeriod
       sale.offerID = offerID ?? other.offerID
       sale.revocationPercentage = revocationPercentage ?? other.revocationPercentage
+      sale.terms = terms?.completed(by: other.terms) ?? other.terms
       return sale
     }
   }
@@ -173,6 +197,8 @@ package struct RenewalInfo: Hashable, Codable, Sendable {
   package var isGraceOver: Bool?
   /// Apple's `eligibleWinBackOfferIds`: the win-back offers that the customer may redeem, the best first; `nil` for none.
   package var winBackOfferIDs: [String]?
+  /// The terms in a signed answer. Evidence has them beside its renewal infos.
+  package var terms: RenewalTerms?
   /// The report time of this renewal info, in merged evidence; `nil` means the evidence time.
   package var reportedAt: Date?
 

@@ -133,6 +133,8 @@ extension Entitlement {
       originalTransactionID: purchase.originalTransactionID,
       environment: state.row.evidence.key.environment,
       willRenew: state.renewal?.autoRenews,
+      commitmentExpiresAt: state.isEntitled ? state.row.commitmentEnd : nil,
+      commitmentRenews: state.isEntitled ? state.row.commitmentRenews : nil,
       nextProductID: next == purchase.productID ? nil : next,
       isTrial: purchase.isTrial,
       ownership: purchase.ownership,

@@ -23,7 +23,7 @@ extension Entitlement {
       case .ended: return former == .ended && isTakenBack && before?.isTakenBack == false ? [.subscriptionRefunded] : []
       case .running, .grace:
         let start: EventType = isTrial ? .trialStarted : isDuringTrial ? .trialConverted : .subscriptionStarted
-        return [start] + (phase == .grace ? [.billingIssue] : status == .cancelled ? [.renewalOff] : [])
+        return [start] + (phase == .grace ? [.billingIssue] : isRenewalOff ? [.renewalOff] : [])
       }
     }
     switch phase {
@@ -56,7 +56,7 @@ extension Entitlement {
 
   private func continuation(of before: Entitlement, _ former: Phase) -> [EventType] {
     var events: [EventType] = []
-    if before.status == .cancelled, willRenew == true { events.append(.renewalOn) }
+    if before.isRenewalOff, !isRenewalOff, willRenew == true { events.append(.renewalOn) }
     let isOther = productID != before.productID
     let isLater = isOfLaterPeriod(than: before)
     if before.isTrial, !isTrial, isOther || isLater {
@@ -66,7 +66,7 @@ extension Entitlement {
     } else if isLater || former == .grace && phase == .running {
       events.append(.subscriptionRenewed)
     }
-    if status == .cancelled, before.status != .cancelled { events.append(.renewalOff) }
+    if isRenewalOff, !before.isRenewalOff { events.append(.renewalOff) }
     if phase == .grace, former == .running || isLater { events.append(.billingIssue) }
     return events
   }

@@ -56,6 +56,21 @@ struct SubscriptionGroup {
     /// Apple's report on its next renewal.
     var renewal: RenewalInfo? { evidence.renewal(of: reading) }
 
+    /// When the commitment ends of which the row is a period, as far as Apple says. A row is part of the last commitment that
+    /// a renewal info tells of, unless it begins after its end.
+    var commitmentEnd: Date? {
+      let told = evidence.terms?.commitmentEndsAt.flatMap { end in purchase.begin.isBefore(end) ? end : nil }
+      return told ?? purchase.sale?.terms?.commitmentEndsAt
+    }
+
+    /// Whether another commitment follows the row's; `nil` without one, and if Apple does not say.
+    var commitmentRenews: Bool? {
+      guard let terms = evidence.terms, commitmentEnd != nil,
+        terms.commitmentEndsAt.map(purchase.begin.isBefore) ?? true
+      else { return nil }
+      return terms.commitmentRenews
+    }
+
     /// When the row ended or will end: cut short by a cancellation, never for a lifetime purchase.
     ///
     /// Apple charges a renewal up to a day before it begins and may refund it within that day. Such a renewal ended

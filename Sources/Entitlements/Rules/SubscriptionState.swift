@@ -90,6 +90,7 @@ extension SubscriptionGroup {
   ///     a non-renewing subscription, before and after its end          active         non_renewing, period_over
   ///     runs, renewal on or unknown                                    active         renewing
   ///     runs, renewal off                                              cancelled      renewal_off
+  ///     runs, renewal on until a commitment ends, and off then         active         renewal_off
   ///     none runs, and the newest row was taken back                   expired        refunded, revoked
   ///     over, and the grace period runs                                grace_period   billing_grace
   ///     over, in billing retry, never a grace period, not ended by     grace_period   billing_retry
@@ -127,8 +128,8 @@ extension SubscriptionGroup {
     }
     if let last, now.isBefore(last.end) {
       if last.product?.kind == .nonRenewing { return state(.active, .nonRenewing, until: last.end) }
-      return renewal?.autoRenews == false
-        ? state(.cancelled, .renewalOff, until: last.end) : state(.active, .renewing, until: last.end)
+      if renewal?.autoRenews == false { return state(.cancelled, .renewalOff, until: last.end) }
+      return state(.active, last.commitmentRenews == false ? .renewalOff : .renewing, until: last.end)
     }
     if newest.cause == .accountGone { return state(.expired, .accountGone, of: newest, entitled: false) }
     if newest.purchase.cancellationDate != nil, !newest.purchase.isUpgraded { return takenBack(newest) }

@@ -29,7 +29,7 @@ extension SubscriptionEvidence {
   package var billingPeriods: [(product: ProductID, period: BillingPeriod)] {
     guard key.environment == .production else { return [] }
     var newest: [FigurePeriod] = []
-    for purchase in purchases where !purchase.isTrial && !purchase.isIntroductoryOffer {
+    for purchase in purchases where !purchase.isTrial && !purchase.isIntroductoryOffer && !purchase.isBilledMonthly {
       guard purchase.ownership == .purchased, let period = FigurePeriod(purchase) else { continue }
       if let place = newest.firstIndex(where: { $0.purchase.productID == purchase.productID }) {
         if newest[place].start <= period.start { newest[place] = period }
@@ -55,18 +55,24 @@ extension SubscriptionEvidence {
     let bought = counted
     guard let start = bought.compactMap(\.purchaseDate).min() else { return true }
     return bought.contains { purchase in
-      purchase.purchaseDate == start
+      purchase.purchaseDate == start && !purchase.isMigrated
         && (purchase.isTrial || purchase.isIntroductoryOffer || purchase.isFirst
           || purchase.transactionID.rawValue == key.originalTransactionID.rawValue)
     }
   }
 
-  /// The purchases of a subscription that count.
+  /// The purchases of a subscription that count. The first one after a migration may be the period that runs, under the new ID:
+  /// it is not paid for again.
   var counted: [Purchase] {
     guard key.environment == .production, provisionalUntil == nil, key.originalTransactionID.store != "promotional",
       !key.isOfApp
     else { return [] }
-    return purchases.filter { $0.ownership == .purchased && $0.purchaseDate != nil }
+    let bought = purchases.filter { $0.ownership == .purchased && $0.purchaseDate != nil }
+    guard bought.contains(where: \.isMigrated) else { return bought }
+    let paid = Set(bought.filter { !$0.isMigrated }.compactMap(\.expiresDate))
+    return bought.filter { purchase in
+      !purchase.isMigrated || !(purchase.expiresDate.map(paid.contains) ?? false)
+    }
   }
 
   /// The periods of a subscription, by their start.
@@ -225,7 +231,7 @@ private struct FigureTally {
   ) {
     /// The days of each product's shortest period.
     var shortest: [ProductID: Int] = [:]
-    for period in periods where period.isRegular {
+    for period in periods where period.isRegular && !period.purchase.isBilledMonthly {
       shortest[period.purchase.productID] = min(shortest[period.purchase.productID] ?? .max, period.days)
     }
     /// The paid period before, and the day on which it ends.
@@ -269,11 +275,12 @@ private struct FigureTally {
   /// The length by which a payment counts for a month. A late payment shortens the dates of its period, and an extension
   /// of Apple's lengthens them.
   ///
-  /// It is the catalog's, unless less than half of it was paid for: a yearly subscription that is billed by the month. Else it
+  /// A payment of a commitment that is billed by the month counts for a month. Else it is the catalog's, unless less than half of it was paid for: a yearly subscription that is billed by the month. Else it
   /// is the shortest of the product's periods without an offer, as the length of Apple's that comes nearest, but for a whole
   /// year, which may follow months of the same product; an offer and another store have the length of their dates.
   private func length(of period: FigurePeriod, _ shortest: Int?, _ regular: BillingPeriod?) -> BillingPeriod {
     let dates = BillingPeriod(days: period.days)
+    if period.purchase.isBilledMonthly { return BillingPeriod(count: 1, unit: .month) }
     guard period.isRegular else { return dates }
     if let regular, period.days * 2 >= regular.days { return regular }
     return dates.unit == .year ? dates : BillingPeriod(ofApples: shortest ?? period.days)
@@ -294,6 +301,12 @@ extension Purchase {
     guard !isTrial, let purchaseDate else { return false }
     return expiresDate.map { purchaseDate < $0 } ?? true
   }
+
+  /// Whether it names the ID that its subscription had before a migration.
+  fileprivate var isMigrated: Bool { sale?.terms?.previousOriginalTransactionID != nil }
+
+  /// Whether it is one of the payments of a commitment, whose length is the product's.
+  fileprivate var isBilledMonthly: Bool { sale?.terms?.isBilledMonthly == true }
 
   /// An upgrade ends a period too, and Apple gives back what is left of it; RevenueCat counts no refund there.
   var isRefunded: Bool { cancellationDate != nil && !isUpgraded }

@@ -15,9 +15,11 @@ extension StoredForm {
   ///     0 product*   1 transaction   2 bought   3 ends   4 flags   5 group*   6 order   7 cancelled   8 reason
   ///     9 original*, if it differs from the row's   10 account token*   11 reported at
   ///     12 price   13 currency*   14 storefront*   15 offer type   16 offer period*   17 app version*
-  ///     18 offer ID*   19 revocation percentage   (* a name)
+  ///     18 offer ID*   19 revocation percentage   20 transaction reason*   21 discount type*   22 app transaction*
+  ///     23 revocation type*   24 billing plan*   25 billing period   26 billing periods   27 commitment ends
+  ///     28 commitment price   29 previous original*   30 items*, as JSON   (* a name)
   ///
-  /// Flags: 1 upgraded, 2 family-shared, 4 trial, 8 introductory offer, 16 first of the subscription.
+  /// Flags: 1 upgraded, 2 family-shared, 4 trial, 8 introductory offer, 16 first of the subscription, 32 of unknown ownership.
   struct Rows {
     /// Present where earlier reports told of a grace period.
     struct Grace: Codable {
@@ -36,6 +38,7 @@ extension StoredForm {
     var parts: Parts?
     var purchases: [Purchase]
     var renewals: [RenewalInfo]
+    var terms: RenewalTerms?
   }
 
   static func text(_ evidence: SubscriptionEvidence) throws -> String {
@@ -58,6 +61,7 @@ extension StoredForm {
       }
       writer.array("purchases") { writer in lists.forEach { $0.write(to: &writer) } }
       try writer.array("renewals") { writer in try evidence.renewals.forEach { try $0.write(to: &writer) } }
+      if let terms = evidence.terms { try writer.object("terms") { writer in try terms.write(to: &writer) } }
     }
     return String(decoding: text, as: UTF8.self)
   }
@@ -67,11 +71,13 @@ extension StoredForm {
     isAccountGone: Bool = false
   ) throws -> SubscriptionEvidence {
     let rows = try rows(text, of: key)
-    return SubscriptionEvidence(
+    var evidence = SubscriptionEvidence(
       key: key, source: source, evidenceTime: date(evidenceAt), evaluatedAt: date(evaluatedAt),
       purchases: rows.purchases, renewals: rows.renewals, isAccountGone: isAccountGone,
       coverage: rows.parts.map { .partial(since: $0.since) } ?? .snapshot, answeredAt: rows.parts?.answeredAt,
       grace: rows.grace.map { KnownGrace(until: $0.until, runningAt: $0.runningAt, overAt: $0.overAt) })
+    evidence.terms = rows.terms
+    return evidence
   }
 
   static func rows(_ text: String, of key: SubscriptionKey) throws -> Rows {
@@ -94,7 +100,8 @@ extension StoredForm {
               try reader.list { reader throws(StoredTextReader.Unfamiliar) in
                 try Columns(elements: &reader).purchase(of: key, names)
               }
-            }, renewals: try reader.array("renewals", RenewalInfo.init(from:)))
+            }, renewals: try reader.array("renewals", RenewalInfo.init(from:)),
+            terms: try reader.object("terms", RenewalTerms.init(members:)))
         }
       }
     } catch {
@@ -131,6 +138,7 @@ extension StoredForm {
     var appVersion: Int64?
     var offerID: Int64?
     var revocation: Int64?
+    var terms: [Int64?] = []
 
     init(_ purchase: Purchase, of key: SubscriptionKey, _ names: inout [String]) throws {
       product = place(of: purchase.productID.rawValue, in: &names)
@@ -140,6 +148,7 @@ extension StoredForm {
       flags =
         (purchase.isUpgraded ? 1 : 0) | (purchase.ownership == .familyShared ? 2 : 0) | (purchase.isTrial ? 4 : 0)
         | (purchase.isIntroductoryOffer ? 8 : 0) | (purchase.isFirst ? 16 : 0)
+        | (purchase.ownership == .unknown ? 32 : 0)
       group = purchase.subscriptionGroupID.map { place(of: $0.rawValue, in: &names) }
       order = purchase.webOrderLineItemID
       cancelled = try purchase.cancellationDate.map(milliseconds)
@@ -158,14 +167,29 @@ extension StoredForm {
       offerPeriod = sale.offerPeriod.map { place(of: $0, in: &names) }
       offerID = sale.offerID.map { place(of: $0, in: &names) }
       revocation = sale.revocationPercentage
+      guard let terms = sale.terms else { return }
+      let texts = [
+        terms.reason, terms.discountType, terms.appTransactionID, terms.revocationType, terms.billingPlan,
+      ].map { $0.map { place(of: $0, in: &names) } }
+      self.terms =
+        texts + [
+          terms.billingPeriod, terms.billingPeriods, try terms.commitmentEndsAt.map(milliseconds),
+          terms.commitmentPrice,
+          terms.previousOriginalTransactionID.map { place(of: $0.rawValue, in: &names) },
+        ]
+      guard !terms.items.isEmpty else { return }
+      let items = try JSONWriter.object { writer in try AdvancedCommerceItem.write(terms.items, to: &writer) }
+      self.terms.append(place(of: String(decoding: items, as: UTF8.self), in: &names))
     }
 
     /// Nulls at the end are left out.
     func write(to writer: inout JSONWriter) {
-      let rest = [
-        cancelled, reason, original, account, reported, price, currency, storefront, offerType, offerPeriod, appVersion,
-        offerID, revocation,
-      ]
+      let rest =
+        [
+          cancelled, reason, original, account, reported, price, currency, storefront, offerType, offerPeriod,
+          appVersion,
+          offerID, revocation,
+        ] + terms
       let count = rest.lastIndex { $0 != nil }.map { $0 + 1 } ?? 0
       writer.array { writer in
         writer.value(product)
@@ -200,22 +224,56 @@ extension StoredForm {
       appVersion = try reader.integerElement()
       offerID = try reader.integerElement()
       revocation = try reader.integerElement()
+      for column in 0..<Self.termColumns {
+        guard let value = try reader.integerElement() else { continue }
+        // Most rows have none.
+        if terms.isEmpty { terms = Array(repeating: nil, count: Self.termColumns) }
+        terms[column] = value
+      }
+    }
+
+    /// The columns of `Purchase.Terms`.
+    private static let termColumns = 11
+
+    private func terms(
+      _ name: (Int64) throws(StoredTextReader.Unfamiliar) -> String
+    ) throws(StoredTextReader.Unfamiliar) -> Purchase.Terms? {
+      guard terms.count == Self.termColumns else { return nil }
+      var kept = Purchase.Terms()
+      kept.reason = try terms[0].map(name)
+      kept.discountType = try terms[1].map(name)
+      kept.appTransactionID = try terms[2].map(name)
+      kept.revocationType = try terms[3].map(name)
+      kept.billingPlan = try terms[4].map(name)
+      (kept.billingPeriod, kept.billingPeriods) = (terms[5], terms[6])
+      (kept.commitmentEndsAt, kept.commitmentPrice) = (terms[7].map(date), terms[8])
+      kept.previousOriginalTransactionID = try terms[9].map { place throws(StoredTextReader.Unfamiliar) in
+        OriginalTransactionID(try name(place))
+      }
+      if let items = terms[10] {
+        kept.items = try StoredTextReader.value(of: try name(items)) { reader throws(StoredTextReader.Unfamiliar) in
+          try reader.object(AdvancedCommerceItem.items(from:))
+        }
+        guard !kept.items.isEmpty else { throw StoredTextReader.Unfamiliar() }
+      }
+      return kept
     }
 
     private func sale(
       _ name: (Int64) throws(StoredTextReader.Unfamiliar) -> String
     ) throws(StoredTextReader.Unfamiliar) -> Purchase.Sale? {
       let numbers = [price, currency, storefront, offerType, offerPeriod, offerID, revocation]
-      guard numbers.contains(where: { $0 != nil }) else { return nil }
+      let terms = try terms(name)
+      guard terms != nil || numbers.contains(where: { $0 != nil }) else { return nil }
       let texts = (
         try currency.map(name), try storefront.map(name), try offerPeriod.map(name), try offerID.map(name)
       )
       let sale = Purchase.Sale(
         price: price, currency: texts.0, storefront: texts.1, offerType: offerType.map(Int.init), offerPeriod: texts.2,
-        offerID: texts.3, revocationPercentage: revocation)
+        offerID: texts.3, revocationPercentage: revocation, terms: terms)
       // What is no part of a sale was not written here.
       guard let sale, texts == (sale.currency, sale.storefront, sale.offerPeriod, sale.offerID),
-        revocation == sale.revocationPercentage
+        revocation == sale.revocationPercentage, terms == sale.terms
       else { throw StoredTextReader.Unfamiliar() }
       return sale
     }
@@ -225,7 +283,7 @@ extension StoredForm {
         guard names.indices.contains(Int(place)) else { throw StoredTextReader.Unfamiliar() }
         return names[Int(place)]
       }
-      guard (0..<32).contains(flags) else { throw StoredTextReader.Unfamiliar() }
+      guard (0..<64).contains(flags), flags & 34 != 34 else { throw StoredTextReader.Unfamiliar() }
       return Purchase(
         productID: ProductID(try name(product)), transactionID: TransactionID(transaction),
         originalTransactionID: try original.map { place throws(StoredTextReader.Unfamiliar) in
@@ -237,7 +295,7 @@ extension StoredForm {
         },
         purchaseDate: bought.map(date), expiresDate: ends.map(date), cancellationDate: cancelled.map(date),
         cancellationReason: reason.map(Int.init), isUpgraded: flags & 1 != 0,
-        ownership: flags & 2 != 0 ? .familyShared : .purchased, isTrial: flags & 4 != 0,
+        ownership: flags & 2 != 0 ? .familyShared : flags & 32 != 0 ? .unknown : .purchased, isTrial: flags & 4 != 0,
         isIntroductoryOffer: flags & 8 != 0, isFirst: flags & 16 != 0,
         appAccountToken: try account.map(name), reportedAt: reported.map(date),
         sale: try sale(name), appVersion: try appVersion.map(name))
@@ -246,7 +304,8 @@ extension StoredForm {
 }
 
 extension StoredForm {
-  /// The price and the offer of one transaction, in the order of `Purchase.Sale`: `[9990,"USD","USA",2,"P1M","spring",null]`.
+  /// The price, the offer and the reasons of one transaction, for its events:
+  /// `[9990,"USD","USA",2,"P1M","spring",null,"PURCHASE",null]`.
   static func text(_ sale: Purchase.Sale) -> String {
     var writer = JSONWriter()
     writer.array { writer in
@@ -257,6 +316,8 @@ extension StoredForm {
       writer.value(sale.offerPeriod)
       writer.value(sale.offerID)
       writer.value(sale.revocationPercentage)
+      writer.value(sale.terms?.reason)
+      writer.value(sale.terms?.revocationType)
     }
     return String(decoding: writer.bytes, as: UTF8.self)
   }
@@ -268,9 +329,12 @@ extension StoredForm {
         let (currency, storefront) = (try reader.stringElement(), try reader.stringElement())
         let offerType = try reader.integerElement()
         let (period, id) = (try reader.stringElement(), try reader.stringElement())
+        let revocation = try reader.integerElement()
+        var terms = Purchase.Terms()
+        (terms.reason, terms.revocationType) = (try reader.stringElement(), try reader.stringElement())
         return Purchase.Sale(
           price: price, currency: currency, storefront: storefront, offerType: offerType.map(Int.init),
-          offerPeriod: period, offerID: id, revocationPercentage: try reader.integerElement())
+          offerPeriod: period, offerID: id, revocationPercentage: revocation, terms: terms)
       }
     }
   }

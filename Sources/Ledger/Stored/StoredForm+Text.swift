@@ -52,10 +52,82 @@ extension RenewalInfo {
   }
 }
 
+extension RenewalTerms {
+  func write(to writer: inout JSONWriter) throws {
+    writer.member("billingPlan", ifPresent: billingPlan)
+    writer.member("commitmentBillingPlan", ifPresent: commitmentBillingPlan)
+    try writer.member("commitmentEndsAt", ifPresent: commitmentEndsAt)
+    writer.member("commitmentPrice", ifPresent: commitmentPrice)
+    writer.member("commitmentProductID", ifPresent: commitmentProductID?.rawValue)
+    writer.member("commitmentRenews", ifPresent: commitmentRenews)
+    writer.member("currency", ifPresent: currency)
+    writer.member("discountType", ifPresent: discountType)
+    try AdvancedCommerceItem.write(items, to: &writer)
+    writer.member("offerID", ifPresent: offerID)
+    writer.member("offerType", ifPresent: offerType.map(Int64.init))
+    writer.member("price", ifPresent: price)
+    writer.member("priceIncreaseStatus", ifPresent: priceIncreaseStatus.map(Int64.init))
+    try writer.member("signedAt", ifPresent: signedAt)
+  }
+
+  /// - Throws: also for what is no term, which is not written.
+  init(members reader: inout StoredTextReader) throws(StoredTextReader.Unfamiliar) {
+    var terms = RenewalTerms()
+    terms.billingPlan = try reader.string("billingPlan")
+    terms.commitmentBillingPlan = try reader.string("commitmentBillingPlan")
+    terms.commitmentEndsAt = try reader.date("commitmentEndsAt")
+    terms.commitmentPrice = try reader.integer("commitmentPrice")
+    terms.commitmentProductID = try reader.string("commitmentProductID").map { ProductID($0) }
+    terms.commitmentRenews = try reader.bool("commitmentRenews")
+    terms.currency = try reader.string("currency")
+    terms.discountType = try reader.string("discountType")
+    terms.items = try AdvancedCommerceItem.items(from: &reader)
+    terms.offerID = try reader.string("offerID")
+    terms.offerType = try reader.int("offerType")
+    terms.price = try reader.integer("price")
+    terms.priceIncreaseStatus = try reader.int("priceIncreaseStatus")
+    terms.signedAt = try reader.date("signedAt")
+    self = terms
+  }
+}
+
+extension AdvancedCommerceItem {
+  /// No items are left out.
+  static func write(_ items: [AdvancedCommerceItem], to writer: inout JSONWriter) throws {
+    guard !items.isEmpty else { return }
+    try writer.array("items") { writer in
+      for item in items {
+        try writer.object { writer in
+          writer.member("name", ifPresent: item.name)
+          writer.member("price", ifPresent: item.price)
+          try writer.member("revokedAt", ifPresent: item.revokedAt)
+          writer.member("sku", item.sku)
+        }
+      }
+    }
+  }
+
+  static func items(from reader: inout StoredTextReader) throws(StoredTextReader.Unfamiliar) -> [AdvancedCommerceItem] {
+    let items = try reader.arrayIfPresent("items") { reader throws(StoredTextReader.Unfamiliar) in
+      try reader.object { reader throws(StoredTextReader.Unfamiliar) in
+        let (name, price) = (try reader.string("name"), try reader.integer("price"))
+        let revokedAt = try reader.date("revokedAt")
+        return AdvancedCommerceItem(
+          sku: try StoredTextReader.needed(reader.string("sku")), name: name, price: price, revokedAt: revokedAt)
+      }
+    }
+    guard let items else { return [] }
+    guard !items.isEmpty else { throw StoredTextReader.Unfamiliar() }
+    return items
+  }
+}
+
 extension Entitlement: StoredForm.Value {
   func write(to writer: inout JSONWriter) throws {
     try writer.object { writer in
       try writer.member("accessUntil", ifPresent: accessUntil)
+      try writer.member("commitmentExpiresAt", ifPresent: commitmentExpiresAt)
+      writer.member("commitmentRenews", ifPresent: commitmentRenews)
       writer.member("environment", ifPresent: environment?.rawValue)
       try writer.member("evidenceTime", ifPresent: evidenceTime)
       try writer.member("expiresAt", ifPresent: expiresAt)
@@ -78,6 +150,8 @@ extension Entitlement: StoredForm.Value {
   init(from reader: inout StoredTextReader) throws(StoredTextReader.Unfamiliar) {
     self = try reader.object { reader throws(StoredTextReader.Unfamiliar) in
       let accessUntil = try reader.date("accessUntil")
+      let commitmentExpiresAt = try reader.date("commitmentExpiresAt")
+      let commitmentRenews = try reader.bool("commitmentRenews")
       let environment = try reader.word("environment", StoreEnvironment.self)
       let evidenceTime = try reader.date("evidenceTime")
       let expiresAt = try reader.date("expiresAt")
@@ -97,6 +171,8 @@ extension Entitlement: StoredForm.Value {
       entitlement.status = status
       entitlement.expiresAt = expiresAt
       entitlement.accessUntil = accessUntil
+      entitlement.commitmentExpiresAt = commitmentExpiresAt
+      entitlement.commitmentRenews = commitmentRenews
       entitlement.productID = productID.map { ProductID($0) }
       entitlement.originalTransactionID = originalTransactionID.map { OriginalTransactionID($0) }
       entitlement.environment = environment

@@ -80,6 +80,7 @@ extension Entitlement {
     var copy = self
     copy.expiresAt = expiresAt?.inWholeMilliseconds
     copy.accessUntil = accessUntil?.inWholeMilliseconds
+    copy.commitmentExpiresAt = commitmentExpiresAt?.inWholeMilliseconds
     copy.evidenceTime = evidenceTime?.inWholeMilliseconds
     copy.explanation.evaluatedAt = explanation.evaluatedAt?.inWholeMilliseconds
     return copy

@@ -114,6 +114,8 @@ package enum EventDocument {
     json.member("country", sale?.storefront)
     json.member("offer_type", sale?.offerName)
     json.member("offer_id", sale?.offerID)
+    json.member("transaction_reason", sale?.terms?.reason)
+    if isRefund { json.member("revocation_type", sale?.terms?.revocationType) }
   }
 
   /// The members of a verdict, under the names of `GET /v1/profiles/{user_id}`.
@@ -123,6 +125,7 @@ package enum EventDocument {
     json.member("reason", verdict.reason.rawValue)
     json.member("expires_at", verdict.expiresAt?.rfc3339)
     json.member("access_until", verdict.accessUntil?.rfc3339)
+    json.member("commitment_expires_at", verdict.commitmentExpiresAt?.rfc3339)
     json.member("product_id", verdict.productID?.rawValue)
     json.member("transaction_id", verdict.explanation.decidedBy?.rawValue)
     json.member("original_transaction_id", verdict.originalTransactionID?.rawValue)
@@ -132,21 +135,5 @@ package enum EventDocument {
     json.member("ownership", verdict.ownership?.rawValue)
     json.member("source", verdict.source?.rawValue)
     json.member("provisional", verdict.isProvisional)
-  }
-}
-
-extension Purchase.Sale {
-  /// The kind of the offer in words; a number of Apple's that has none is itself.
-  ///
-  /// https://developer.apple.com/documentation/appstoreserverapi/offertype
-  fileprivate var offerName: String? {
-    switch offerType {
-    case nil: nil
-    case 1: "introductory"
-    case 2: "promotional"
-    case 3: "offer_code"
-    case 4: "win_back"
-    case let other?: String(other)
-    }
   }
 }

@@ -32,7 +32,9 @@ struct SignedTransactionTests {
           subscriptionGroupID: "21000001", purchaseDate: Sample.moment(1_718_359_200_000),
           expiresDate: Sample.moment(1_720_951_200_000), appAccountToken: "7e3fb20b-4cdb-47cc-936d-99d65f608138",
           reportedAt: Sample.moment(Sample.signedDate),
-          sale: Purchase.Sale(price: 9_990, currency: "USD", storefront: "USA", offerType: 2, offerID: "abc.123")))
+          sale: Purchase.Sale(
+            price: 9_990, currency: "USD", storefront: "USA", offerType: 2, offerID: "abc.123",
+            terms: terms { $0.discountType = "PAY_AS_YOU_GO" })))
     #expect(transaction.bundleID == "com.example.app")
     #expect(transaction.environment == .production)
     #expect(transaction.productType == "Auto-Renewable Subscription")
@@ -48,7 +50,9 @@ struct SignedTransactionTests {
     let offer = try transaction(["offerType": 1, "offerPeriod": "P1W", "price": 0])
     #expect(
       offer.purchase.sale
-        == Purchase.Sale(price: 0, currency: "USD", storefront: "USA", offerType: 1, offerPeriod: "P1W"))
+        == Purchase.Sale(
+          price: 0, currency: "USD", storefront: "USA", offerType: 1, offerPeriod: "P1W",
+          terms: terms { _ in }))
     for value: Any in ["much", true, [1], ["a": 1], 1e300] {
       #expect(try transaction(["price": value]).purchase.sale?.price == nil)
     }
@@ -64,7 +68,10 @@ struct SignedTransactionTests {
       ])
       #expect(refund.purchase.sale?.revocationPercentage == part)
     }
-    let silent = try transaction(["price": NSNull(), "currency": NSNull(), "storefront": NSNull()])
+    let silent = try transaction([
+      "price": NSNull(), "currency": NSNull(), "storefront": NSNull(), "transactionReason": NSNull(),
+      "appTransactionId": NSNull(),
+    ])
     #expect(silent.purchase.sale == nil)
   }
 
@@ -140,9 +147,84 @@ struct SignedTransactionTests {
       "type": "Rental", "inAppOwnershipType": "BORROWED", "transactionReason": "GIFT", "newMember": ["a": [1, 2]],
     ])
     #expect(transaction.productType == "Rental")
-    #expect(transaction.purchase.ownership == .purchased)
+    // It may be an organization's.
+    #expect(transaction.purchase.ownership == .unknown)
+    #expect(transaction.purchase.sale?.terms?.reason == "GIFT")
+    #expect(try self.transaction(["inAppOwnershipType": NSNull()]).purchase.ownership == .purchased)
     #expect(try self.transaction(["inAppOwnershipType": "FAMILY_SHARED"]).purchase.ownership == .familyShared)
     #expect(try self.transaction(["isUpgraded": true]).purchase.isUpgraded)
+  }
+
+  private func terms(_ set: (inout Purchase.Terms) -> Void) -> Purchase.Terms {
+    var terms = Purchase.Terms()
+    (terms.appTransactionID, terms.reason) = ("704000000000000001", "RENEWAL")
+    set(&terms)
+    return terms
+  }
+
+  @Test func `the terms of a transaction are read`() throws {
+    let paid = try transaction([
+      "appTransactionId": "700000000000000001", "billingPlanType": "MONTHLY", "previousOriginalTransactionId": "77",
+      "commitmentInfo": [
+        "billingPeriodNumber": 2, "totalBillingPeriods": 12, "commitmentExpiresDate": 1_750_000_000_000,
+        "commitmentPrice": 59_990,
+      ],
+      "advancedCommerceInfo": [
+        "items": [
+          ["SKU": "news", "displayName": "News", "price": 1_990, "revocationDate": 1_719_000_000_000], ["price": 1],
+        ]
+      ],
+    ])
+    #expect(
+      paid.purchase.sale?.terms
+        == terms {
+          ($0.appTransactionID, $0.billingPlan) = ("700000000000000001", "MONTHLY")
+          ($0.billingPeriod, $0.billingPeriods, $0.commitmentPrice) = (2, 12, 59_990)
+          $0.commitmentEndsAt = Sample.moment(1_750_000_000_000)
+          $0.previousOriginalTransactionID = "77"
+          $0.items = [
+            AdvancedCommerceItem(sku: "news", name: "News", price: 1_990, revokedAt: Sample.moment(1_719_000_000_000))
+          ]
+        })
+    #expect(paid.previousOriginalTransactionID == "77")
+    let refund = try transaction(["revocationDate": 1_719_000_000_123, "revocationType": "REFUND_PRORATED"])
+    #expect(refund.purchase.sale?.terms?.revocationType == "REFUND_PRORATED")
+  }
+
+  @Test func `terms that cannot be read, or are too long, refuse nothing`() throws {
+    for key in ["commitmentInfo", "advancedCommerceInfo", "billingPlanType", "appTransactionId", "transactionReason"] {
+      for value: Any in ["much", true, [1], ["items": "a"], ["items": [1, ["SKU": 7]]], 1e300] {
+        let terms = try transaction([key: value]).purchase.sale?.terms
+        #expect(terms?.commitmentEndsAt == nil && (terms?.items.count ?? 0) <= 1)
+      }
+    }
+    let long = try transaction([
+      "billingPlanType": String(repeating: "x", count: 257),
+      "advancedCommerceInfo": ["items": (0..<30).map { ["SKU": "item-\($0)"] }],
+    ]).purchase.sale?.terms
+    #expect(long?.billingPlan == nil && long?.items.count == 20)
+  }
+
+  @Test func `the terms of a renewal are read`() throws {
+    let info = try renewalInfo([
+      "renewalPrice": 4_165, "currency": "USD", "offerType": 4, "offerIdentifier": "back", "priceIncreaseStatus": 1,
+      "offerDiscountType": "PAY_UP_FRONT", "renewalBillingPlanType": "MONTHLY",
+      "commitmentInfo": [
+        "commitmentAutoRenewStatus": 0, "commitmentRenewalDate": 1_750_000_000_000, "commitmentRenewalPrice": 49_990,
+        "commitmentAutoRenewProductId": "com.example.app.pro.yearly",
+        "commitmentRenewalBillingPlanType": "BILLED_UPFRONT",
+      ],
+      "advancedCommerceInfo": ["items": [["SKU": "news", "price": 1_990]]],
+    ])
+    var terms = RenewalTerms(signedAt: Sample.moment(Sample.signedDate))
+    (terms.price, terms.currency, terms.priceIncreaseStatus) = (4_165, "USD", 1)
+    (terms.offerType, terms.offerID, terms.discountType) = (4, "back", "PAY_UP_FRONT")
+    (terms.billingPlan, terms.commitmentBillingPlan) = ("MONTHLY", "BILLED_UPFRONT")
+    (terms.commitmentRenews, terms.commitmentEndsAt) = (false, Sample.moment(1_750_000_000_000))
+    (terms.commitmentProductID, terms.commitmentPrice) = ("com.example.app.pro.yearly", 49_990)
+    terms.items = [AdvancedCommerceItem(sku: "news", price: 1_990)]
+    #expect(info.renewal.terms == terms)
+    #expect(info.priceIncreaseStatus == 1)
   }
 
   @Test func `each member of a renewal info is read`() throws {
@@ -151,8 +233,13 @@ struct SignedTransactionTests {
       "priceIncreaseStatus": 0, "offerType": 2, "offerIdentifier": "o", "appAccountToken": "ABC",
       "eligibleWinBackOfferIds": ["best", "next"],
     ])
+    var renewal = info.renewal
+    renewal.terms = nil
+    var terms = RenewalTerms(signedAt: Sample.moment(Sample.signedDate))
+    (terms.priceIncreaseStatus, terms.offerType, terms.offerID) = (0, 2, "o")
+    #expect(info.renewal.terms == terms)
     #expect(
-      info.renewal
+      renewal
         == RenewalInfo(
           originalTransactionID: "2000000000000001", productID: "com.example.app.pro.monthly",
           autoRenewProductID: "com.example.app.pro.yearly", autoRenews: true, expirationIntent: 2,

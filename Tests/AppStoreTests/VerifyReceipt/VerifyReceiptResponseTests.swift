@@ -132,7 +132,7 @@ import Testing
         $0.ownership == .familyShared
       },
       Spelling("an ownership that Apple adds", ["in_app_ownership_type": #""BORROWED""#]) {
-        $0.ownership == .purchased
+        $0.ownership == .unknown
       },
       Spelling("an account token in upper case", ["app_account_token": #""ABCDEF00-0000-4000-8000-00000000ABCD""#]) {
         $0.appAccountToken == "abcdef00-0000-4000-8000-00000000abcd"

@@ -235,7 +235,43 @@ import Testing
       #expect(
         refusal { () throws(IssueError) in
           _ = try store.simulator.issueTransaction(.familyShared, appAccountToken: account, offer: offer)
-        }.hasPrefix("the promotional offer is refused"))
+        }.hasPrefix("the offer is refused"))
+    }
+  }
+
+  @Test func `the store sells the introductory offer to whom the service allows it, once`() async throws {
+    try await run { service, store in
+      func signed(_ user: String = Self.alice, _ transaction: String = "700000000000000001") async throws -> String? {
+        try await service.send(
+          .post, "/v1/offers/introductory", key: Self.token(user),
+          body: #"{"product_id":"\#(Self.product)","transaction_id":"\#(transaction)"}"#)["jws"]
+      }
+      func sell(_ jws: String?, _ scenario: Scenario = .subscriber, _ subscriber: Int64 = 1) -> String {
+        do throws(IssueError) {
+          return try store.simulator.issueTransaction(scenario, subscriber: subscriber, eligibility: jws ?? "")
+            .signedTransaction
+        } catch { return error.description }
+      }
+      let jws = try await signed()
+      let bought = sell(jws)
+      let claims = try Self.claims(bought)
+      #expect(claims["offerType"] as? Int == 1 && claims["offerDiscountType"] as? String == "PAY_AS_YOU_GO")
+      #expect(sell(jws) == "the offer is refused: its nonce was used before")
+      #expect(try await service.validate(bought, user: Self.alice).verdict == "pro active renewing")
+      let events = try await service.send(.get, "/v1/events", key: RunningService.serviceKey).text
+      #expect(
+        events.contains(#""offer_type":"introductory","offer_id":null,"transaction_reason":"PURCHASE""#), "\(events)")
+      // Who has bought may not have it: neither the price, nor the free week.
+      let refused = try await signed()
+      #expect(try Self.claims(refused)["allowIntroductoryOffer"] as? Bool == false)
+      #expect(sell(refused, .trial) == "the offer is refused: the customer may not have the introductory offer")
+      let plain = try Self.claims(sell(try await signed()))
+      #expect(plain["offerType"] == nil && plain["price"] as? Int == 4_990)
+      // It is for one customer and one product, and no promotional offer.
+      #expect(sell(try await signed(), .subscriber, 2) == "the offer is refused: it is for another customer")
+      #expect(sell(try await signed(), .familyShared) == "the offer is refused: it is for another app or product")
+      let other = try await sign(service, "loyal")["jws"]
+      #expect(sell(other) == "the offer is refused: it is for another app or product")
     }
   }
 

@@ -10,7 +10,7 @@ function look(verdict) {
   if (verdict.reason === 'billing_retry') return 'retry'
   if (isGiven(verdict)) return 'given'
   if (!verdict.original_transaction_id || verdict.status === 'expired') return 'none'
-  return verdict.status === 'cancelled' ? 'cancelled' : 'active'
+  return verdict.reason === 'renewal_off' ? 'cancelled' : 'active'
 }
 
 const looks = {

@@ -25,6 +25,7 @@ export function showUser(first, tiers, more, show, leave) {
   const state = el('div')
   const entriesList = el('ol', {class: 'history'})
   const picture = el('div', {class: 'picture'})
+  const said = el('div')
   const olderForm = el('form', {autocomplete: 'off'},
     el('button', {type: 'submit', class: 'quiet'}, 'Older entries'), message())
   const form = revalidationForm(user, refresh)
@@ -65,6 +66,7 @@ export function showUser(first, tiers, more, show, leave) {
     }
     given.show(history)
     trials.show(history)
+    said.replaceChildren(...termsOf(history.periods))
     nothing.hidden = entries.length > 0
     entriesList.replaceChildren(...folded(entries))
     buttonOf(olderForm).hidden = !next
@@ -105,7 +107,7 @@ export function showUser(first, tiers, more, show, leave) {
           'Copy link')),
       state, doing),
     el('section', {class: 'card', 'aria-labelledby': 'picture-title'},
-      el('h2', {id: 'picture-title'}, 'Timeline'), picture),
+      el('h2', {id: 'picture-title'}, 'Timeline'), picture, said),
     given.card,
     trials.card,
     el('section', {class: 'card', 'aria-labelledby': 'history-title'},
@@ -113,6 +115,22 @@ export function showUser(first, tiers, more, show, leave) {
     ...more)
   render()
   return paint
+}
+
+/// What Apple says of the transactions beside their dates, and of the renewals after them.
+function termsOf(periods) {
+  const told = periods.filter((period) => period.terms || period.renewal)
+  if (told.length === 0) return []
+  const rows = (said, next) => Object.entries(said || {}).map(([name, value]) => {
+    const text = Array.isArray(value) ? value.map((item) => item.name || item.sku).join(', ') : value
+    return [`${next ? 'Next ' : ''}${words(name)}`.replace(/ at$/, ''),
+      name.endsWith('_at') ? time(value) : bdi(String(name === 'revocation_percentage' ? `${value / 1000} %` : text))]
+  })
+  return [el('details', null, el('summary', null, 'What Apple says of each transaction'),
+    el('ol', {class: 'history'}, told.map((period) => el('li', {class: 'entry'},
+      el('p', {class: 'when'}, el('strong', null, bdi(period.product_id)), bdi(period.transaction_id),
+        period.starts_at ? time(period.starts_at) : null),
+      list([...rows(period.terms), ...rows(period.renewal, true)])))))]
 }
 
 /// The purchases that went to somebody else and have not come back, as far as the entries go.
@@ -172,6 +190,7 @@ function entryItem(entry) {
     ['Reason', entry.reason && words(entry.reason)],
     [endName(entry), entry.expires_at && date(entry.expires_at)],
     ['Access until', entry.access_until && date(entry.access_until)],
+    ['Commitment until', entry.commitment_expires_at && date(entry.commitment_expires_at)],
     ['Product', entry.product_id && product(entry.product_id)],
     ['Original transaction', entry.original_transaction_id],
     ['Environment', entry.environment],

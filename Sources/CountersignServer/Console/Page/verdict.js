@@ -24,6 +24,7 @@ export function stateParts(state, periods = [], why = null) {
     [endName(state), state.expires_at && time(state.expires_at)],
     ['Had been paid until', takenBack && takenBack.ends_at && time(takenBack.ends_at)],
     ['Access until', state.access_until && time(state.access_until)],
+    ['Commitment until', state.commitment_expires_at && time(state.commitment_expires_at)],
     ['Product', state.product_id && product(state.product_id)],
     ['Next product', state.next_product_id && product(state.next_product_id)],
     ['Original transaction', state.original_transaction_id && bdi(state.original_transaction_id)],
