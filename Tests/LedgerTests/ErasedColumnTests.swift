@@ -27,6 +27,7 @@ import Testing
       "environment": .none, "original_transaction_id": .none, "user_id": .named, "claim": .none, "source": .none,
       "evidence": .named,
     ],
+    "migrated_purchase": ["environment": .none, "original_transaction_id": .none, "successor_id": .none],
     "proof": ["sha256": .none, "environment": .none, "bundle_id": .none, "content": .free],
     // Certificates of Apple's.
     "proof_frame": ["sha256": .none, "content": .none],

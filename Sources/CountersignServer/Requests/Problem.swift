@@ -28,6 +28,7 @@ package struct Problem: Error, Hashable {
     case wrongApp = "wrong_app"
     case notAuthentic = "not_authentic"
     case sandboxRefused = "sandbox_refused"
+    case unknownOwnership = "unknown_ownership"
     case unsupportedReceipt = "unsupported_receipt"
     case idempotencyMismatch = "idempotency_mismatch"
     case limitReached = "limit_reached"
@@ -56,7 +57,8 @@ package struct Problem: Error, Hashable {
       case .payloadTooLarge: .contentTooLarge
       case .unsupportedMediaType: .unsupportedMediaType
       case .rateLimited: .tooManyRequests
-      case .wrongApp, .notAuthentic, .sandboxRefused, .unsupportedReceipt, .idempotencyMismatch, .deviceTokenRefused:
+      case .wrongApp, .notAuthentic, .sandboxRefused, .unknownOwnership, .unsupportedReceipt, .idempotencyMismatch,
+        .deviceTokenRefused:
         .unprocessableContent
       case .internalError: .internalServerError
       case .overloaded, .ledgerUnavailable, .appStoreUnavailable, .authenticationUnavailable: .serviceUnavailable
@@ -85,6 +87,7 @@ package struct Problem: Error, Hashable {
       case .wrongApp: "The receipt belongs to another app"
       case .notAuthentic: "The receipt is not authentic"
       case .sandboxRefused: "Sandbox purchases are not accepted"
+      case .unknownOwnership: "The purchase may be somebody else's"
       case .unsupportedReceipt: "This kind of receipt is not supported"
       case .idempotencyMismatch: "The idempotency key was used for another request"
       case .limitReached: "The limit is reached"
@@ -180,6 +183,10 @@ extension Problem {
           .ownedByAnotherUser,
           "This purchase is another user's: it was presented for them before, or made for them."
         )
+      case .ofUnknownOwnership:
+        Problem(
+          .unknownOwnership,
+          "Apple names an ownership of this purchase that this service does not know, so it belongs to no user.")
       case .unknownTransaction, .notAskable:
         Problem(
           .unknownTransaction,

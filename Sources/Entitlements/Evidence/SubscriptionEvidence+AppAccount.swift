@@ -24,6 +24,11 @@ extension SubscriptionEvidence {
     user.accountToken.map { named in accountsOfNewest.contains { $0.text == named } } ?? false
   }
 
+  /// Whether the newest transaction is of an ownership that this version does not know.
+  package var isOfUnknownOwnership: Bool {
+    purchases.max { ($0.purchaseDate ?? .distantPast) < ($1.purchaseDate ?? .distantPast) }?.ownership == .unknown
+  }
+
   /// The lower-case UUID of the user named by the purchase; `nil` without an account token.
   package var accountToken: String? { accountsOfNewest.map(\.text).min() }
 

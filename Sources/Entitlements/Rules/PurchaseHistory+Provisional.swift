@@ -11,6 +11,7 @@ extension PurchaseHistory {
   ///     subscription   ended, or names no end                      no
   ///     lifetime       any                                         yes
   ///     any            cancelled, upgraded, of another catalog     no
+  ///     any            of unknown ownership                        no
   ///
   /// Only the rows that grant are returned: a receipt's past end is not proof of an end. A signature from the future
   /// grants nothing. Its age does not matter: a yearly subscriber's receipt may be months old.
@@ -28,7 +29,9 @@ extension PurchaseHistory {
       let readings = item.purchases.map { SubscriptionEvidence.Reading(purchase: $0, reportedAt: item.evidenceTime) }
       let rows = SubscriptionGroup.Row.all(
         periods.completing(readings, in: item.key.environment), of: item, catalog: catalog)
-      let granting = Set(rows.filter { $0.cause == nil && now.isBefore($0.end) }.map(\.purchase.transactionID))
+      let granting = Set(
+        rows.filter { $0.cause == nil && now.isBefore($0.end) && $0.purchase.ownership != .unknown }.map(
+          \.purchase.transactionID))
       item.purchases.removeAll { !granting.contains($0.transactionID) }
       item.renewals = []
       item.provisionalUntil = until

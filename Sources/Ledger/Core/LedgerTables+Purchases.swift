@@ -118,7 +118,8 @@ extension LedgerTables {
   /// The stored receipts behind an original transaction ID: one per store.
   func receipts(mentioning id: OriginalTransactionID) throws -> [KeptReceipt] {
     try StoreEnvironment.allCases.sorted { $0.rawValue < $1.rawValue }.compactMap { environment in
-      let purchase = try purchase(SubscriptionKey(environment: environment, originalTransactionID: id))
+      let key = SubscriptionKey(environment: environment, originalTransactionID: id)
+      let purchase = try purchase(successor(of: key) ?? key)
       return try purchase.map(receipt)
     }
   }

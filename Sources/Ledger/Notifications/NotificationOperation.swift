@@ -16,7 +16,7 @@ struct NotificationOperation {
       if case .recorded = outcome { continue }
       outcome = next
     }
-    let key = entry.evidence.map(\.key).min { $0.precedes($1) }
+    let key = try entry.evidence.map(\.key).min { $0.precedes($1) }.map { try tables.successor(of: $0) ?? $0 }
     switch outcome {
     case .recorded(let user, _): try tables.append(entry, about: key, outcome: .recorded, user: user)
     case .unclaimed: try tables.append(entry, about: key, outcome: .unclaimed, user: nil)
@@ -48,6 +48,7 @@ struct NotificationOperation {
   }
 
   private func take(_ evidence: SubscriptionEvidence) throws -> NotificationOutcome {
+    let evidence = try tables.followingMigrations(evidence)
     if let owner = try tables.purchase(evidence.key)?.owner {
       // The stored receipt of the purchase takes precedence, so this one is never written.
       let receipt = KeptReceipt(
@@ -65,7 +66,7 @@ struct NotificationOperation {
     let stored = try tables.unclaimed(evidence.key)
     if let claimant = try claimant(), let receipt = proof(of: evidence.key) ?? stored?.receipt {
       let known = stored.map { $0.evidence.merging(evidence) } ?? evidence
-      if !known.namesAnother(than: claimant) {
+      if !known.namesAnother(than: claimant), !known.isOfUnknownOwnership {
         return .recorded(user: claimant, try record(evidence, of: claimant, receipt))
       }
     }

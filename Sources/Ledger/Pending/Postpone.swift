@@ -51,7 +51,7 @@ package struct Postpone: LedgerOperation {
   /// user's account token.
   /// - Returns: whether the grant counts.
   private func grant(_ evidence: SubscriptionEvidence, by pending: Int64, _ tables: LedgerTables) throws -> Bool {
-    var evidence = evidence
+    var evidence = try tables.followingMigrations(evidence)
     guard try !tables.names(evidence, anotherThan: receipt.user) else { return false }
     if let reported = try tables.unclaimed(evidence.key)?.evidence {
       guard try !tables.names(reported, anotherThan: receipt.user) else { return false }

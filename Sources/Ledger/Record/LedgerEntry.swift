@@ -112,6 +112,8 @@ package enum RecordOutcome: Sendable {
   /// Every contested key belongs to another user and stays there by policy, or was bought for one. Nothing was
   /// recorded.
   case ownedByAnotherUser
+  /// Every contested key is of an ownership that this version does not know. Nothing was recorded.
+  case ofUnknownOwnership
   /// The entry's approval refused the verdict, or the entry settles a receipt with a purchase granted on an earlier
   /// receipt, which is still queued. Nothing was recorded.
   case heldBack

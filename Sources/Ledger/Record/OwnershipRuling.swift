@@ -8,6 +8,7 @@ internal import Entitlements
 /// |---|---|---|---|
 /// | unowned | claimed | claimed | claimed |
 /// | this user | stays | stays | stays |
+/// | any other, of unknown ownership | left there | left there | left there |
 /// | another, contested key | left there | moved | moved if it grants them nothing, else left there |
 /// | another, other key | left there | moved | left there |
 /// | another, by account token alone | moved | moved | moved |
@@ -34,7 +35,7 @@ enum OwnershipRuling: Hashable {
     var moved: [SubscriptionKey: UserID] = [:]
     /// Keys that were this user's before.
     var kept: Set<SubscriptionKey> = []
-    /// Keys left with their present owner, or for the user in their account token.
+    /// Keys left with their present owner, for the user in their account token, or to nobody.
     var leftWithOthers: Set<SubscriptionKey> = []
 
     func belongsToUser(_ key: SubscriptionKey) -> Bool {
@@ -44,6 +45,7 @@ enum OwnershipRuling: Hashable {
 
   /// - Parameters:
   ///   - owners: the present owners of `keys`; unowned keys are absent.
+  ///   - ofNobody: keys of an ownership that this version does not know, which no user gets.
   ///   - namingOthers: keys whose account token names another user.
   ///   - naming: keys whose account token names this user, who has proof of the purchase.
   ///   - unpresented: keys owned by account token alone.
@@ -51,7 +53,8 @@ enum OwnershipRuling: Hashable {
   ///   - isInactive: whether a key grants its present owner nothing; called only under `transfer_if_inactive`.
   static func decide(
     user: UserID, keys: Set<SubscriptionKey>, contested: Set<SubscriptionKey>, owners: [SubscriptionKey: UserID],
-    policy: OwnershipPolicy, namingOthers: Set<SubscriptionKey> = [], naming: Set<SubscriptionKey> = [],
+    policy: OwnershipPolicy, ofNobody: Set<SubscriptionKey> = [], namingOthers: Set<SubscriptionKey> = [],
+    naming: Set<SubscriptionKey> = [],
     unpresented: Set<SubscriptionKey> = [], ownerless: Set<SubscriptionKey> = [],
     isInactive: (SubscriptionKey) throws -> Bool
   ) rethrows -> OwnershipRuling {
@@ -62,7 +65,7 @@ enum OwnershipRuling: Hashable {
         grant.kept.insert(key)
         continue
       }
-      if namingOthers.contains(key) {
+      if ofNobody.contains(key) || namingOthers.contains(key) {
         grant.leftWithOthers.insert(key)
         continue
       }

@@ -27,6 +27,8 @@ struct PreparedEntry: Sendable {
   private(set) var proof: StoredProof
   /// One per key, in the order of `SubscriptionKey.precedes`. Duplicate keys in the answer are merged.
   private(set) var subscriptions: [Subscription]
+  /// Evidence that came under former IDs, beside that of the new ones.
+  private(set) var past: [SubscriptionEvidence] = []
   let recordedAt: Int64
   /// The newest evidence time of the answer.
   let evidenceAt: Int64?
@@ -37,12 +39,22 @@ struct PreparedEntry: Sendable {
     entry.approves = ApprovalCache.remembering(entry.approves)
     self.entry = entry
     proof = StoredProof(entry.receipt, sharing: entry.sharedOctets, digest: entry.receiptDigest)
-    var merged: [SubscriptionKey: SubscriptionEvidence] = [:]
-    for evidence in entry.evidence { merged[evidence.key] = merged[evidence.key]?.merging(evidence) ?? evidence }
-    subscriptions = try merged.values.sorted { $0.key.precedes($1.key) }.map(Subscription.init)
+    subscriptions = try Self.merged(entry.evidence)
     recordedAt = try StoredForm.milliseconds(entry.recordedAt)
     evidenceAt = subscriptions.map(\.evidenceAt).max()
     rowsDueAt = try entry.rowsClaimedUntil.map(StoredForm.milliseconds) ?? 0
+  }
+
+  private static func merged(_ evidence: [SubscriptionEvidence]) throws -> [Subscription] {
+    var merged: [SubscriptionKey: SubscriptionEvidence] = [:]
+    for evidence in evidence { merged[evidence.key] = merged[evidence.key]?.merging(evidence) ?? evidence }
+    return try merged.values.sorted { $0.key.precedes($1.key) }.map(Subscription.init)
+  }
+
+  /// Puts evidence in the place of the entry's.
+  mutating func take(_ evidence: [SubscriptionEvidence]) throws {
+    past += evidence
+    subscriptions = try Self.merged(evidence)
   }
 
   /// Leaves out what names erased users: nothing brings a name back that was erased.

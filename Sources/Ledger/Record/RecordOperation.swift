@@ -28,11 +28,13 @@ struct RecordOperation {
   private let account: Account
 
   init(prepared: PreparedEntry, tables: LedgerTables) throws {
+    for subscription in prepared.subscriptions { try tables.migrate(to: subscription.evidence) }
     tables.readAhead {
       let user = prepared.entry.user
       _ = try? tables.account(of: user)
       for subscription in prepared.subscriptions {
         let key = subscription.evidence.key
+        _ = try? tables.successor(of: key)
         _ = try? tables.purchase(key)
         _ = try? tables.unclaimed(key)
         _ = try? tables.grant(on: key)
@@ -44,6 +46,7 @@ struct RecordOperation {
     var prepared = prepared
     prepared.entry.user = account.user
     try prepared.forgetErased(tables)
+    try prepared.followMigrations(tables)
     self.prepared = prepared
     self.tables = tables
   }
@@ -63,6 +66,7 @@ struct RecordOperation {
     var stored: [SubscriptionKey: LedgerTables.StoredPurchase] = [:]
     var unclaimed: [SubscriptionKey: LedgerTables.StoredUnclaimed] = [:]
     var merged: [SubscriptionKey: SubscriptionEvidence] = [:]
+    var ofNobody: Set<SubscriptionKey> { Set(merged.filter { $0.value.isOfUnknownOwnership }.map(\.key)) }
   }
 
   /// A purchase of the user, to be stored.
@@ -100,7 +104,9 @@ struct RecordOperation {
       if entry.user.isErased { known.merged[key] = known.merged[key]?.withoutAccounts { _ in true } }
     }
     switch try rule(over: known) {
-    case .refused: return .ownedByAnotherUser
+    case .refused:
+      let contested = entry.contestedKeys.intersection(known.merged.keys)
+      return contested.isSubset(of: known.ofNobody) ? .ofUnknownOwnership : .ownedByAnotherUser
     case .granted(let grant):
       guard try !comesAfterAnother() else { return .heldBack }
       return try record(grant, over: known)
@@ -140,6 +146,7 @@ struct RecordOperation {
       contested: entry.contestedKeys,
       owners: known.stored.mapValues(\.owner),
       policy: origin.ownership,
+      ofNobody: known.ofNobody,
       namingOthers: entry.keysNamingOthers.union(naming),
       naming: origin.isProven ? Set(known.merged.filter { $0.value.names(entry.user) }.map(\.key)) : [],
       unpresented: origin.isByUser ? Set(known.stored.filter { $0.value.claim == .accountToken }.map(\.key)) : [],
@@ -173,7 +180,8 @@ struct RecordOperation {
     let past = news.compactMap { new in
       let answer = prepared.subscriptions.first { $0.evidence.key == new.key }
       let reports = [known.stored[new.key]?.evidence, known.unclaimed[new.key]?.evidence, answer?.evidence]
-      return new.subscription.evidence.leftOut(of: reports.compactMap { $0 })
+      return new.subscription.evidence.leftOut(
+        of: reports.compactMap { $0 } + prepared.past.filter { $0.key == new.key })
     }
     if repeated == nil {
       tables.readAhead {
@@ -231,7 +239,9 @@ struct RecordOperation {
     let reported = Set(prepared.subscriptions.map(\.evidence.key))
     return try tables.unclaimed(naming: entry.user).compactMap { unclaimed in
       let key = unclaimed.evidence.key
-      guard let receipt = unclaimed.receipt, !reported.contains(key), try tables.purchase(key) == nil else {
+      guard let receipt = unclaimed.receipt, !reported.contains(key), !unclaimed.evidence.isOfUnknownOwnership,
+        try tables.purchase(key) == nil
+      else {
         return nil
       }
       return PurchaseUpdate(

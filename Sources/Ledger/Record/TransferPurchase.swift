@@ -31,6 +31,7 @@ package struct TransferPurchase: LedgerOperation {
   }
 
   package func run(_ tables: LedgerTables) throws -> Outcome {
+    let key = try tables.successor(of: key) ?? key
     guard var purchase = try tables.purchase(key), let id = purchase.id else { return .unknown }
     var winner = try tables.knownOrNewAccount(of: to)
     guard purchase.owner.key != winner.user.key else { return .unchanged }

@@ -242,6 +242,14 @@ struct LedgerSchema: Sendable {
     -- Claims that are not settled: elsewhere due_at follows from scheduled_at.
     CREATE INDEX purchase_claimed ON purchase (scheduled_at) WHERE attempts > 0;
 
+    -- Purchases that Apple moved to another original transaction ID.
+    CREATE TABLE migrated_purchase (
+      environment TEXT NOT NULL CHECK (environment IN ('production', 'sandbox')),
+      original_transaction_id TEXT NOT NULL CHECK (original_transaction_id <> ''),
+      successor_id TEXT NOT NULL CHECK (successor_id <> original_transaction_id),
+      PRIMARY KEY (environment, original_transaction_id)
+    ) STRICT, WITHOUT ROWID;
+
     -- The source of a purchase's newest evidence: a receipt (bytes) or a signed transaction (text). uses: the number of
     -- purchases that name it. frame_id, frame_at: the row of proof_frame that belongs at that offset of the content.
     CREATE TABLE proof (

@@ -37,7 +37,8 @@ extension Ledger {
   ) async throws(LedgerError) -> [SubscriptionEvidence] {
     try await read { tables in
       try StoreEnvironment.allCases.compactMap { environment in
-        try tables.unclaimed(SubscriptionKey(environment: environment, originalTransactionID: id))?.evidence
+        let key = SubscriptionKey(environment: environment, originalTransactionID: id)
+        return try tables.unclaimed(tables.successor(of: key) ?? key)?.evidence
       }
     }
   }

@@ -4,7 +4,8 @@ internal import struct FoundationEssentials.Date
 extension LedgerTables {
   func ownedPurchases(_ id: OriginalTransactionID) throws -> [OwnedPurchase] {
     try StoreEnvironment.allCases.compactMap { environment in
-      let key = SubscriptionKey(environment: environment, originalTransactionID: id)
+      var key = SubscriptionKey(environment: environment, originalTransactionID: id)
+      key = try successor(of: key) ?? key
       if key.isOfAnotherStore {
         guard let stored = try revenueCatPurchase(key), let row = stored.id else { return nil }
         return OwnedPurchase(

@@ -121,8 +121,11 @@ package struct PurchaseInspector: Sendable {
         _ = await validator.verdicts.write(
           user, recorded.write, recorded.update, after: recorded.losers, logger: logger)
       } catch {
-        // The purchase has become another user's since it was looked up.
-        guard case .ownedByAnotherUser = error else { throw error }
+        // The purchase has become another user's since it was looked up, or is nobody's.
+        switch error {
+        case .ownedByAnotherUser, .ofUnknownOwnership: continue
+        default: throw error
+        }
       }
     }
   }

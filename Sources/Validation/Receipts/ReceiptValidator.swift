@@ -348,6 +348,7 @@ package final class ReceiptValidator: Sendable {
     switch try await consult(await ledger.record(entry)) {
     case .recorded(let recorded): return recorded
     case .ownedByAnotherUser: throw .ownedByAnotherUser
+    case .ofUnknownOwnership: throw .ofUnknownOwnership
     case .heldBack: throw .heldBack
     }
   }

@@ -16,6 +16,8 @@ package enum ValidationError: Error, Sendable {
   /// A sandbox purchase, which the policy does not accept from this user.
   case sandboxRefused(appleStatus: AppleStatus?)
   case ownedByAnotherUser
+  /// A purchase of an ownership that this version does not know: it belongs to nobody.
+  case ofUnknownOwnership
   /// An original transaction ID that neither the ledger nor Apple knows, or that Apple cannot be asked about.
   case unknownTransaction
   /// A purchase that is known by its signature alone, without a key to ask about it.
@@ -39,8 +41,8 @@ package enum ValidationError: Error, Sendable {
     switch self {
     case .notAuthentic(_, let status), .wrongApp(let status), .sandboxRefused(let status): status?.rawValue
     case .appStoreUnavailable(let cause): cause.appleStatus
-    case .undecodableReceipt, .unsupportedReceipt, .keyOfAnotherApp, .ownedByAnotherUser, .unknownTransaction,
-      .notAskable, .clockBehind, .overloaded, .ledgerUnavailable, .cancelled, .heldBack:
+    case .undecodableReceipt, .unsupportedReceipt, .keyOfAnotherApp, .ownedByAnotherUser, .ofUnknownOwnership,
+      .unknownTransaction, .notAskable, .clockBehind, .overloaded, .ledgerUnavailable, .cancelled, .heldBack:
       nil
     }
   }
@@ -54,6 +56,7 @@ package enum ValidationError: Error, Sendable {
     case .wrongApp: "wrong_app"
     case .sandboxRefused: "sandbox_refused"
     case .ownedByAnotherUser: "owned_by_another_user"
+    case .ofUnknownOwnership: "unknown_ownership"
     case .unknownTransaction, .notAskable: "unknown_transaction"
     case .clockBehind, .appStoreUnavailable: "app_store_unavailable"
     case .overloaded, .cancelled: "overloaded"

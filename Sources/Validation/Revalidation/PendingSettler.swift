@@ -120,7 +120,7 @@ struct PendingSettler: Service {
         logger.notice("a pending receipt was refused, and waits", metadata: ["problem": "\(error.code)"])
         isRejected = true
       case .undecodableReceipt, .unsupportedReceipt, .notAuthentic, .wrongApp, .sandboxRefused, .ownedByAnotherUser,
-        .unknownTransaction, .notAskable:
+        .ofUnknownOwnership, .unknownTransaction, .notAskable:
         // Apple or our own policy refuses it: there is nothing to wait for.
         logger.notice("a pending receipt was refused", metadata: ["problem": "\(error.code)"])
         isSettled = true

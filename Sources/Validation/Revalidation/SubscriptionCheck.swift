@@ -54,7 +54,8 @@ struct SubscriptionCheck: Sendable {
       case .sandboxRefused: return await reevaluate(owner, receipt, requestID: requestID, logger: logger)
       case .notAskable: return await followTime(of: owner, requestID: requestID, logger: logger)
       case .clockBehind, .keyOfAnotherApp: return .troubled
-      case .undecodableReceipt, .unsupportedReceipt, .notAuthentic, .wrongApp, .ownedByAnotherUser, .unknownTransaction:
+      case .undecodableReceipt, .unsupportedReceipt, .notAuthentic, .wrongApp, .ownedByAnotherUser, .ofUnknownOwnership,
+        .unknownTransaction:
         // The receipt counted before, and the proven state stands.
         logger.warning(
           "a kept receipt was refused", metadata: ["problem": "\(error.code)"])

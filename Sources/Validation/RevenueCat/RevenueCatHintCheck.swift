@@ -39,7 +39,7 @@ struct RevenueCatHintCheck: Sendable {
           guard now < end else { return try await settle(hint) }
           try await postpone(hint, until: end, logger)
         case .undecodableReceipt, .notAuthentic, .wrongApp, .keyOfAnotherApp, .sandboxRefused, .ownedByAnotherUser,
-          .unknownTransaction:
+          .ofUnknownOwnership, .unknownTransaction:
           logger.notice(
             "Apple does not confirm a purchase that RevenueCat reported", metadata: ["problem": "\(error.code)"])
           try await settle(hint)

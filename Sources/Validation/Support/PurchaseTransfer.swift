@@ -37,7 +37,9 @@ package struct PurchaseTransfer: Sendable {
       _ = await verdicts.write(user, .waiting, after: [loser], logger: logger)
     }
     let purchases = try await consult(await ledger.ownedPurchases(key.originalTransactionID))
-    guard let purchase = purchases.first(where: { $0.evidence.key == key }) else { throw .unknownTransaction }
+    guard let purchase = purchases.first(where: { $0.evidence.key.environment == key.environment }) else {
+      throw .unknownTransaction
+    }
     return purchase
   }
 

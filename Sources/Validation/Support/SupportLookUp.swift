@@ -214,15 +214,18 @@ package struct SupportLookUp: Sendable {
     for key in keys.prefix(Self.purchaseLimit) where !found.holds(key) {
       let id = key.originalTransactionID
       let owned = try await consult(await ledger.ownedPurchases(id))
-      if let purchase = owned.first(where: { $0.evidence.key == key }) {
-        found.purchases.append(purchase)
+      // It may be kept under the ID of a migration.
+      if let purchase = owned.first(where: { $0.evidence.key.environment == key.environment }) {
+        if !found.holds(purchase.evidence.key) { found.purchases.append(purchase) }
         continue
       }
       let unclaimed = try await consult(await ledger.unclaimedPurchases(id))
-      guard let evidence = unclaimed.first(where: { $0.key == key }) else { continue }
+      guard let evidence = unclaimed.first(where: { $0.key.environment == key.environment }),
+        !found.holds(evidence.key)
+      else { continue }
       found.unowned.append(
         UnownedPurchase(
-          key: key, productID: evidence.purchases.last?.productID, accountToken: evidence.accountToken,
+          key: evidence.key, productID: evidence.purchases.last?.productID, accountToken: evidence.accountToken,
           source: .notification))
     }
   }

@@ -98,7 +98,7 @@ package struct UserRevalidation: Sendable {
         return true
       case .appStoreUnavailable, .overloaded, .heldBack, .clockBehind, .keyOfAnotherApp: return false
       case .undecodableReceipt, .unsupportedReceipt, .notAuthentic, .wrongApp, .ownedByAnotherUser,
-        .unknownTransaction, .notAskable:
+        .ofUnknownOwnership, .unknownTransaction, .notAskable:
         logger.warning("a kept receipt was refused", metadata: ["cause": "\(error)"])
         return false
       }

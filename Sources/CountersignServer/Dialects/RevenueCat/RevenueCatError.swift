@@ -56,7 +56,7 @@ extension RevenueCatError.Code {
     self =
       switch code {
       case .ownedByAnotherUser: .receiptInUse
-      case .undecodableReceipt, .wrongApp, .notAuthentic, .sandboxRefused: .invalidReceipt
+      case .undecodableReceipt, .wrongApp, .notAuthentic, .sandboxRefused, .unknownOwnership: .invalidReceipt
       case .appStoreUnavailable: .storeProblem
       case .unauthenticated, .forbidden: .invalidAPIKey
       case .notFound, .methodNotAllowed: .notFound

@@ -1,0 +1,128 @@
+internal import Entitlements
+
+/// Purchases that Apple moved to another original transaction ID: a subscription that migrates to the Advanced Commerce API.
+///
+/// The transactions under the new ID name the former one. What is kept under that moves to the new one, with its owner, its
+/// history and its figures, and what arrives under it later is taken as a report of the new one:
+///
+///     known under the former ID    known under the new ID    moves
+///     a user's                     nothing, or unclaimed     the purchase itself
+///     a user's                     the same user's           the transactions
+///     a user's                     another user's            nothing: the former one runs out
+///     unclaimed, granted           any                       the evidence, the grant
+///     notifications                any but another user's    the notifications
+///
+/// https://developer.apple.com/documentation/appstoreservernotifications/previousoriginaltransactionid
+extension LedgerTables {
+  private static let successorOf = SQL(
+    "SELECT environment, successor_id FROM migrated_purchase WHERE environment = ? AND original_transaction_id = ?")
+  private static let insertMigration = SQL.insert(
+    "migrated_purchase", "environment, original_transaction_id, successor_id",
+    "ON CONFLICT (environment, original_transaction_id) DO NOTHING")
+
+  private static let updateNotifications = SQL.update(
+    "notification", "original_transaction_id", "WHERE environment = ? AND original_transaction_id = ?")
+
+  /// A purchase may migrate more than once.
+  private static let mostMigrations = 8
+
+  /// The ID under which a purchase is kept; `nil` for one that has not moved.
+  func successor(of key: SubscriptionKey) throws -> SubscriptionKey? {
+    var last: SubscriptionKey?
+    for _ in 0..<Self.mostMigrations {
+      guard let next = try first(Self.successorOf, last ?? key, as: SubscriptionKey.self) else { break }
+      last = next
+    }
+    return last
+  }
+
+  /// Moves what is kept under the former IDs that evidence names.
+  func migrate(to evidence: SubscriptionEvidence) throws {
+    for former in evidence.formerKeys.sorted(by: { $0.precedes($1) }) {
+      // Two that name each other are no migration.
+      guard try successor(of: former) == nil, try successor(of: evidence.key) != former else { continue }
+      try migrate(former, to: evidence.key)
+    }
+  }
+
+  /// Evidence under the ID under which its purchase is kept.
+  func followingMigrations(_ evidence: SubscriptionEvidence) throws -> SubscriptionEvidence {
+    try migrate(to: evidence)
+    guard let key = try successor(of: evidence.key) else { return evidence }
+    return evidence.migrated(to: key)
+  }
+
+  private func migrate(_ former: SubscriptionKey, to key: SubscriptionKey) throws {
+    let (purchase, present) = (try self.purchase(former), try self.purchase(key))
+    if let purchase, let present, purchase.owner.key != present.owner.key { return }
+    try execute(Self.insertMigration, former, key.originalTransactionID)
+    try execute(Self.updateNotifications, key.originalTransactionID, former)
+    if let purchase { try move(purchase, to: key, present) }
+    if let waiting = try unclaimed(former) { try move(waiting, to: key) }
+    if try self.grant(on: key) == nil, var grant = try self.grant(on: former),
+      let until = grant.evidence.provisionalUntil
+    {
+      try removeGrant(on: former)
+      grant.evidence = grant.evidence.migrated(to: key)
+      try save(grant, until: StoredForm.milliseconds(until))
+    }
+  }
+
+  private func move(_ purchase: StoredPurchase, to key: SubscriptionKey, _ present: StoredPurchase?) throws {
+    guard let id = purchase.id else { return }
+    let moved = purchase.evidence.migrated(to: key)
+    var purchase = purchase
+    guard var present, let presentID = present.id else {
+      try execute("UPDATE purchase SET original_transaction_id = ? WHERE id = ?", key.originalTransactionID, id)
+      try purchase.take(moved)
+      _ = try save(purchase)
+      return
+    }
+    let whole = present.evidence.merging(moved)
+    let past = [try self.past(of: id, key), whole.leftOut(of: [moved])].compactMap(\.self)
+    try present.take(whole)
+    _ = try save(present)
+    for past in past { try keepPast(past.migrated(to: key), of: presentID) }
+    // The history names the row, which stays without a transaction.
+    try purchase.take(purchase.evidence.parts { _ in false })
+    purchase.schedule = nil
+    _ = try save(purchase)
+    try execute("DELETE FROM past_evidence WHERE purchase_id = ?", id)
+  }
+
+  private func move(_ waiting: StoredUnclaimed, to key: SubscriptionKey) throws {
+    try removeUnclaimed(waiting.evidence.key)
+    let moved = waiting.evidence.migrated(to: key)
+    var unclaimed = try self.unclaimed(key) ?? waiting
+    unclaimed.evidence = unclaimed.evidence.key == key ? unclaimed.evidence.merging(moved) : moved
+    unclaimed.rows = try StoredForm.text(unclaimed.evidence)
+    try save(unclaimed, seenAt: StoredForm.milliseconds(unclaimed.evidence.evidenceTime))
+  }
+}
+
+extension LedgerTables.StoredPurchase {
+  /// Puts evidence in the place of the present one.
+  fileprivate mutating func take(_ evidence: SubscriptionEvidence) throws {
+    self.evidence = evidence
+    evidenceAt = try StoredForm.milliseconds(evidence.evidenceTime)
+    evaluatedAt = try StoredForm.milliseconds(evidence.evaluatedAt)
+    rows = try StoredForm.text(evidence)
+    if evidence.renewals.isEmpty { (renewalOffAt, billingFailedAt) = (nil, nil) }
+  }
+}
+
+extension PreparedEntry {
+  /// Puts evidence under the IDs under which its purchases are kept. What arrives under a former ID is a report of some
+  /// transactions: it does not know the later ones.
+  mutating func followMigrations(_ tables: LedgerTables) throws {
+    var moved: [SubscriptionKey: SubscriptionKey] = [:]
+    for key in subscriptions.map(\.evidence.key) { moved[key] = try tables.successor(of: key) }
+    guard !moved.isEmpty else { return }
+    let evidence = subscriptions.map { subscription in
+      moved[subscription.evidence.key].map(subscription.evidence.migrated) ?? subscription.evidence
+    }
+    try take(evidence.filter { !$0.purchases.isEmpty || !$0.renewals.isEmpty })
+    entry.contestedKeys = Set(entry.contestedKeys.map { moved[$0] ?? $0 })
+    entry.keysNamingOthers = Set(entry.keysNamingOthers.map { moved[$0] ?? $0 })
+  }
+}
