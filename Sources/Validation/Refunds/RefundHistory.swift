@@ -209,8 +209,8 @@ package final class RefundHistory: Sendable {
       validator.onVerdict(recorded.entitlement)
       _ = await verdicts.write(owner, recorded.write, recorded.update, after: recorded.losers, logger: logger)
       return true
-    // It has become another user's since it was looked up.
-    case .ownedByAnotherUser: return true
+    // It has become another user's since it was looked up, or nobody's.
+    case .ownedByAnotherUser, .ofUnknownOwnership: return true
     case .heldBack: return false
     }
   }
