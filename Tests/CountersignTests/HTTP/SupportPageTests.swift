@@ -464,14 +464,14 @@ struct SupportPageTests {
         try await browser.press(.enter)
         try await standing(browser, "anna", "free")
         var reached: [String] = []
-        for _ in 0..<9 {
+        for _ in 0..<10 {
           try await browser.press(.tab)
           reached.append(try await browser.focus())
         }
         #expect(
           reached == [
-            "Copy", "Copy link", "open-ask", "open-give", "open-refunds", "open-move", "open-export", "open-erase",
-            "Details",
+            "Copy", "Copy link", "open-ask", "open-give", "open-refunds", "open-extend", "open-move", "open-export",
+            "open-erase", "Details",
           ], "\(reached)")
         // An action opens below the buttons, with the focus in it, and Escape closes it.
         _ = try await browser.evaluate("document.getElementById('open-give').focus()")
