@@ -143,6 +143,8 @@ export interface Profile {
   readonly isTrial: boolean;
   readonly expiresAt: Date | null;
   readonly accessUntil: Date | null;
+  /** When a commitment that is paid by the month ends; null without one. */
+  readonly commitmentExpiresAt: Date | null;
   /** The tier's name for people; the tier itself where it is not known. */
   readonly tierName: string;
   /** In the store's words; null where it is not known. */

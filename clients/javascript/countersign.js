@@ -557,7 +557,8 @@ function period(text) {
 // The verdict with what a settings page shows.
 function words(said, catalog, product, now) {
 	const { tier, status, reason, product_id: productID, will_renew: willRenew } = said;
-	const [expiresAt, accessUntil] = [said.expires_at, said.access_until].map((text) => (text ? new Date(text) : null));
+	const [expiresAt, accessUntil, commitmentExpiresAt] = [said.expires_at, said.access_until, said.commitment_expires_at]
+		.map((text) => (text ? new Date(text) : null));
 	// Where Apple did not say whether it renews, the reason tells.
 	const renews = willRenew ?? (reason === "renewing" || reason === "renewal_due");
 	let nextBillingAt = null, endsAt = null, notice = null, suggestion = null;
@@ -577,6 +578,7 @@ function words(said, catalog, product, now) {
 	if (endsAt && endsAt <= now + 3 * 86_400_000) notice = { kind: endsAt <= now ? "ended" : "endsSoon", at: endsAt };
 	return {
 		tier, status, reason, productID: productID ?? null, willRenew: willRenew ?? null, isTrial: !!said.is_trial, expiresAt, accessUntil,
+		commitmentExpiresAt,
 		tierName: catalog?.plans.find((each) => each.tier === tier)?.name ?? tier,
 		productName: product?.displayName ?? null,
 		period: product?.period ?? period(catalog && find(catalog, productID).listed?.period),

@@ -1004,6 +1004,14 @@ test("R9 the expiry banner comes three days before the end, and offers to resubs
   assert.deepEqual((await app.profile()).notice, { kind: "ended", at });
 });
 
+test("R9 a commitment that is not to be renewed is billed by the month until its end", async () => {
+  say("active", "renewal_off", true, 10);
+  service.profile.commitment_expires_at = later(100);
+  const profile = await client().profile();
+  assert.deepEqual([profile.commitmentExpiresAt.toISOString(), profile.nextBillingAt.toISOString()], [later(100), later(10)]);
+  assert.deepEqual([profile.endsAt, profile.notice, profile.suggestion], [null, null, null]);
+});
+
 test("R9 in grace the payment is to be mended, and after the end there is a way back", async () => {
   const app = client();
   say("grace_period", "billing_grace", true, 10);
