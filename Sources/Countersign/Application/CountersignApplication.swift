@@ -98,7 +98,9 @@ private func build(
     ledger: ledger,
     verdicts: VerdictContext(
       rules: rules, now: now, accountTokenIsUserID: configuration.policy.appAccountToken == .userID,
-      tellsAccountTokens: configuration.policy.appAccountToken == .userID && configuration.appStore.serverAPI != nil,
+      // Where a purchase goes to whoever proves it last, Apple's word would keep it with the first.
+      tellsAccountTokens: configuration.policy.appAccountToken == .userID && configuration.policy.ownership != .transfer
+        && configuration.appStore.serverAPI != nil,
       writeBack: writeBack),
     ownership: configuration.policy.ownership,
     provisional: configuration.policy.provisional,
@@ -108,6 +110,8 @@ private func build(
     .notifications,
     zeros: ["1", "2"].flatMap { version in NotificationReceiver.Outcome.allCases.map { [version, $0.rawValue] } },
     in: environment.metrics)
+  let refundsFound = LabelledCounter(
+    .refundsFound, zeros: RefundHistory.Finder.allCases.map { [$0.rawValue] }, in: environment.metrics)
   let consumptions = LabelledCounter(
     .consumptionRequests, zeros: ConsumptionRequest.State.allCases.filter { $0 != .due }.map { [$0.rawValue] },
     in: environment.metrics)
@@ -120,9 +124,7 @@ private func build(
     },
     forwardsNotifications: configuration.webhooks.contains { $0.format == .appStore },
     onNotification: { version, outcome in notifications.increment("\(version)", outcome.rawValue) },
-    onRefund: { [counter = LabelledCounter(.refundsFound, in: environment.metrics)] finder in
-      counter.increment(finder.rawValue)
-    },
+    onRefund: { [refundsFound] finder in refundsFound.increment(finder.rawValue) },
     onExtension: { [counter = LabelledCounter(.renewalExtensions, in: environment.metrics)] record in
       counter.increment(record.subject.product == nil ? "purchase" : "product", record.state.rawValue)
     },

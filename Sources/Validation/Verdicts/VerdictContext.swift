@@ -12,7 +12,7 @@ package struct VerdictContext: Sendable {
   package let now: @Sendable () -> Date
   /// Whether a purchase's `appAccountToken` is the ID of a user, known or not (`policy.app_account_token`).
   let accountTokenIsUserID: Bool
-  /// Whether Apple is told the users of purchases that do not name them: with that policy, and a key.
+  /// Whether Apple is told the users of purchases that do not name them: with that policy, a key, and owners who keep theirs.
   let tellsAccountTokens: Bool
   /// `nil` without a profile store.
   let writeBack: ProfileWriteBack?
