@@ -43,6 +43,9 @@ extension SupportPageTests {
         let history = try await browser.text("ol.history")
         #expect(history.contains("Apple extended the renewal date by 14 days"))
         #expect(history.contains("(customer_satisfaction). Ticket 4711: an apology"))
+        // Apple's answer is a signed one.
+        try await browser.click("details:has(ol.terms) > summary")
+        #expect(try await browser.text("ol.terms").contains("PURCHASE"))
         try await audit(browser, "extended-\(width)")
         for outcome in ["Extended until 16 July 2024", "Apple extends a subscription twice in 365 days at most."] {
           try await browser.type("1", into: "#extend-days")

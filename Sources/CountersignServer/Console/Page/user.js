@@ -127,7 +127,7 @@ function termsOf(periods) {
       name.endsWith('_at') ? time(value) : bdi(String(name === 'revocation_percentage' ? `${value / 1000} %` : text))]
   })
   return [el('details', null, el('summary', null, 'What Apple says of each transaction'),
-    el('ol', {class: 'history'}, told.map((period) => el('li', {class: 'entry'},
+    el('ol', {class: 'terms'}, told.map((period) => el('li', {class: 'entry'},
       el('p', {class: 'when'}, el('strong', null, bdi(period.product_id)), bdi(period.transaction_id),
         period.starts_at ? time(period.starts_at) : null),
       list([...rows(period.terms), ...rows(period.renewal, true)])))))]
