@@ -45,7 +45,7 @@ extension SupportPageTests {
         #expect(history.contains("(customer_satisfaction). Ticket 4711: an apology"))
         // Apple's answer is a signed one.
         try await browser.click("details:has(ol.terms) > summary")
-        #expect(try await browser.text("ol.terms").contains("PURCHASE"))
+        #expect(try await browser.text("ol.terms").contains("Transaction reason\nPURCHASE"))
         try await audit(browser, "extended-\(width)")
         for outcome in ["Extended until 16 July 2024", "Apple extends a subscription twice in 365 days at most."] {
           try await browser.type("1", into: "#extend-days")

@@ -123,7 +123,8 @@ function termsOf(periods) {
   if (told.length === 0) return []
   const rows = (said, next) => Object.entries(said || {}).map(([name, value]) => {
     const text = Array.isArray(value) ? value.map((item) => item.name || item.sku).join(', ') : value
-    return [`${next ? 'Next ' : ''}${words(name)}`.replace(/ at$/, ''),
+    const label = `${next ? 'next ' : ''}${words(name)}`.replace(/ at$/, '').replace(/\bid$/, 'ID')
+    return [label[0].toUpperCase() + label.slice(1),
       name.endsWith('_at') ? time(value) : bdi(String(name === 'revocation_percentage' ? `${value / 1000} %` : text))]
   })
   return [el('details', null, el('summary', null, 'What Apple says of each transaction'),
