@@ -82,6 +82,8 @@ public struct RenewalTerms: Codable, Hashable, Sendable {
   public var commitmentBillingPlan: String?
   /// The price of the next commitment.
   public var commitmentPrice: String?
+  /// The win-back offers that the customer may redeem, the best first.
+  public var winBackOfferIDs: [String]?
   public var items: [AdvancedCommerceItem]?
 
   public init() {}
@@ -99,6 +101,7 @@ public struct RenewalTerms: Codable, Hashable, Sendable {
     case commitmentProductID = "commitment_product_id"
     case commitmentBillingPlan = "commitment_billing_plan"
     case commitmentPrice = "commitment_price"
+    case winBackOfferIDs = "win_back_offer_ids"
     case items
   }
 }

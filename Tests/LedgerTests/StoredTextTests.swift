@@ -59,7 +59,7 @@ import Testing
     let explanation = Explanation(decidedBy: nil, passedOver: [], evaluatedAt: nil)
     let values: [(Any, Int)] = [
       (Purchase(productID: pro, transactionID: "1", originalTransactionID: "1"), 18),
-      (try #require(Purchase.Sale(price: 1)), 8), (Purchase.Terms(), 11), (RenewalInfo(), 13), (RenewalTerms(), 14),
+      (try #require(Purchase.Sale(price: 1)), 8), (Purchase.Terms(), 11), (RenewalInfo(), 12), (RenewalTerms(), 15),
       (AdvancedCommerceItem(sku: "1"), 4),
       (Entitlement.none(tier: "free", reason: .unknown, explanation: explanation), 19), (explanation, 7),
       (Explanation.PassedOver(transactionID: "1", productID: pro, cause: .upgraded), 3),
@@ -275,6 +275,7 @@ extension SeededRandom {
     terms.commitmentProductID = maybe { ProductID($0.text()) }
     terms.commitmentBillingPlan = maybe { $0.text() }
     terms.commitmentPrice = maybe { Int64($0.below(1 << 40)) }
+    terms.winBackOfferIDs = maybe { $0.many { $0.text() } }
     terms.items = many { $0.item() }
     return terms
   }
@@ -286,8 +287,7 @@ extension SeededRandom {
       expirationIntent: maybe { $0.below(9) - 4 }, isInBillingRetry: maybe { $0.flag() },
       gracePeriodExpiresDate: maybe { $0.moment() }, periodEnd: maybe { $0.moment() },
       status: maybe { $0.one(of: [.active, .expired, .billingRetry, .billingGracePeriod, .revoked]) },
-      isGraceOver: maybe { $0.flag() }, winBackOfferIDs: maybe { $0.many { $0.text() } },
-      reportedAt: maybe { $0.moment() })
+      isGraceOver: maybe { $0.flag() }, reportedAt: maybe { $0.moment() })
   }
 
   /// Evidence as it is read: in whole milliseconds that a `Date` holds exactly.

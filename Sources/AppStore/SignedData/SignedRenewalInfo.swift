@@ -36,23 +36,10 @@ package struct SignedRenewalInfo: Hashable, Sendable {
       isInBillingRetry: try payload.flag("isInBillingRetryPeriod"),
       gracePeriodExpiresDate: try payload.moment("gracePeriodExpiresDate"),
       periodEnd: try payload.moment("renewalDate"),
-      winBackOfferIDs: Self.winBackOfferIDs(payload),
       reportedAt: signedDate)
     renewal.terms = RenewalTerms(payload, signedAt: signedDate)
     self.originalTransactionID = originalTransactionID
     environmentName = try payload.text("environment")
     self.signedDate = signedDate
-  }
-
-  /// The most offers that are kept, and the bytes of the longest ID.
-  private static let (mostOffers, longestOffer) = (20, 64)
-
-  /// Unreadable and too long IDs are left out: no verdict depends on them.
-  private static func winBackOfferIDs(_ payload: JSONValue) -> [String]? {
-    let ids = payload["eligibleWinBackOfferIds"]?.elements.compactMap { element -> String? in
-      guard case .string(let id) = element.kind, (1...longestOffer).contains(id.utf8.count) else { return nil }
-      return id
-    }
-    return ids.flatMap { $0.isEmpty ? nil : Array($0.prefix(mostOffers)) }
   }
 }

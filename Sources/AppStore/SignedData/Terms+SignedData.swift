@@ -55,6 +55,7 @@ extension RenewalTerms {
     terms.offerID = payload.textIfReadable("offerIdentifier")
     terms.discountType = payload.textIfReadable("offerDiscountType")
     terms.billingPlan = payload.textIfReadable("renewalBillingPlanType")
+    terms.winBackOfferIDs = Self.winBackOfferIDs(payload)
     terms.items = AdvancedCommerceItem.all(payload)
     // https://developer.apple.com/documentation/appstoreserverapi/renewalcommitmentinfo
     if let commitment = payload.objectIfReadable("commitmentInfo") {
@@ -66,6 +67,18 @@ extension RenewalTerms {
     }
     guard let checked = terms.checked else { return nil }
     self = checked
+  }
+
+  /// The most offers that are kept, and the bytes of the longest ID.
+  private static let (mostOffers, longestOffer) = (20, 64)
+
+  /// Unreadable and too long IDs are left out.
+  private static func winBackOfferIDs(_ payload: JSONValue) -> [String]? {
+    let ids = payload["eligibleWinBackOfferIds"]?.elements.compactMap { element -> String? in
+      guard case .string(let id) = element.kind, (1...longestOffer).contains(id.utf8.count) else { return nil }
+      return id
+    }
+    return ids.flatMap { $0.isEmpty ? nil : Array($0.prefix(mostOffers)) }
   }
 }
 

@@ -51,7 +51,6 @@ extension ExportDocument {
       @Nullable var autoRenewProductID: String?
       @Nullable var inBillingRetry: Bool?
       @Nullable var gracePeriodExpiresAt: Date?
-      var winBackOfferIds: [String]
     }
 
     /// The receipt or signed transaction that proved the purchase.
@@ -107,8 +106,7 @@ extension ExportDocument.KeptPurchase {
       renewals: evidence.renewals.map { renewal in
         Renewal(
           autoRenews: renewal.autoRenews, autoRenewProductID: renewal.autoRenewProductID?.rawValue,
-          inBillingRetry: renewal.isInBillingRetry, gracePeriodExpiresAt: renewal.gracePeriodExpiresDate,
-          winBackOfferIds: renewal.winBackOfferIDs ?? [])
+          inBillingRetry: renewal.isInBillingRetry, gracePeriodExpiresAt: renewal.gracePeriodExpiresDate)
       },
       renewal: evidence.terms.map(CountersignAPI.RenewalTerms.init),
       events: purchase.events.map(ExportDocument.ReportedEvent.init),

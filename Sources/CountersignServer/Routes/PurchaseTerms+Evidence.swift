@@ -46,6 +46,7 @@ extension CountersignAPI.RenewalTerms {
     commitmentProductID = terms.commitmentProductID?.rawValue
     commitmentBillingPlan = terms.commitmentBillingPlan
     commitmentPrice = terms.commitmentPrice.map(Price.text)
+    winBackOfferIDs = terms.winBackOfferIDs
     items = [CountersignAPI.AdvancedCommerceItem](terms.items)
   }
 }

@@ -195,8 +195,6 @@ package struct RenewalInfo: Hashable, Codable, Sendable {
   package var status: Status?
   /// Apple says that a billing grace period is over (`GRACE_PERIOD_EXPIRED`).
   package var isGraceOver: Bool?
-  /// Apple's `eligibleWinBackOfferIds`: the win-back offers that the customer may redeem, the best first; `nil` for none.
-  package var winBackOfferIDs: [String]?
   /// The terms in a signed answer. Evidence has them beside its renewal infos.
   package var terms: RenewalTerms?
   /// The report time of this renewal info, in merged evidence; `nil` means the evidence time.
@@ -205,7 +203,7 @@ package struct RenewalInfo: Hashable, Codable, Sendable {
   /// The property names in the ledger; a differing name is the property's former one.
   private enum CodingKeys: String, CodingKey {
     case originalTransactionID, productID, autoRenewProductID, autoRenews, expirationIntent, isInBillingRetry,
-      gracePeriodExpiresDate, periodEnd, status, isGraceOver, winBackOfferIDs
+      gracePeriodExpiresDate, periodEnd, status, isGraceOver
     case reportedAt = "toldAt"
   }
 
@@ -213,7 +211,7 @@ package struct RenewalInfo: Hashable, Codable, Sendable {
     originalTransactionID: OriginalTransactionID? = nil, productID: ProductID? = nil,
     autoRenewProductID: ProductID? = nil, autoRenews: Bool? = nil, expirationIntent: Int? = nil,
     isInBillingRetry: Bool? = nil, gracePeriodExpiresDate: Date? = nil, periodEnd: Date? = nil, status: Status? = nil,
-    isGraceOver: Bool? = nil, winBackOfferIDs: [String]? = nil, reportedAt: Date? = nil
+    isGraceOver: Bool? = nil, reportedAt: Date? = nil
   ) {
     self.originalTransactionID = originalTransactionID
     self.productID = productID
@@ -225,7 +223,6 @@ package struct RenewalInfo: Hashable, Codable, Sendable {
     self.periodEnd = periodEnd
     self.status = status
     self.isGraceOver = isGraceOver
-    self.winBackOfferIDs = winBackOfferIDs
     self.reportedAt = reportedAt
   }
 }

@@ -121,6 +121,8 @@ package struct RenewalTerms: Hashable, Codable, Sendable {
   package var commitmentProductID: ProductID?
   package var commitmentBillingPlan: String?
   package var commitmentPrice: Int64?
+  /// `eligibleWinBackOfferIds`: the win-back offers that the customer may redeem, the best first; `nil` for none.
+  package var winBackOfferIDs: [String]?
   /// The items of an Advanced Commerce subscription that renew.
   package var items: [AdvancedCommerceItem] = []
 

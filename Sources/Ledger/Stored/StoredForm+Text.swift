@@ -18,9 +18,6 @@ extension RenewalInfo {
       writer.member("productID", ifPresent: productID?.rawValue)
       writer.member("status", ifPresent: (status?.rawValue).map(Int64.init))
       try writer.member("toldAt", ifPresent: reportedAt)
-      if let winBackOfferIDs {
-        writer.array("winBackOfferIDs") { writer in winBackOfferIDs.forEach { writer.value($0) } }
-      }
     }
   }
 
@@ -39,15 +36,12 @@ extension RenewalInfo {
         try StoredTextReader.needed(RenewalInfo.Status(rawValue: number))
       }
       let reportedAt = try reader.date("toldAt")
-      let winBackOfferIDs = try reader.arrayIfPresent("winBackOfferIDs") { reader throws(StoredTextReader.Unfamiliar) in
-        try reader.value()
-      }
       return RenewalInfo(
         originalTransactionID: originalTransactionID.map { OriginalTransactionID($0) },
         productID: productID.map { ProductID($0) }, autoRenewProductID: autoRenewProductID.map { ProductID($0) },
         autoRenews: autoRenews, expirationIntent: expirationIntent, isInBillingRetry: isInBillingRetry,
         gracePeriodExpiresDate: gracePeriodExpiresDate, periodEnd: periodEnd, status: status,
-        isGraceOver: isGraceOver, winBackOfferIDs: winBackOfferIDs, reportedAt: reportedAt)
+        isGraceOver: isGraceOver, reportedAt: reportedAt)
     }
   }
 }
@@ -68,6 +62,9 @@ extension RenewalTerms {
     writer.member("price", ifPresent: price)
     writer.member("priceIncreaseStatus", ifPresent: priceIncreaseStatus.map(Int64.init))
     try writer.member("signedAt", ifPresent: signedAt)
+    if let winBackOfferIDs {
+      writer.array("winBackOfferIDs") { writer in winBackOfferIDs.forEach { writer.value($0) } }
+    }
   }
 
   /// - Throws: also for what is no term, which is not written.
@@ -87,6 +84,9 @@ extension RenewalTerms {
     terms.price = try reader.integer("price")
     terms.priceIncreaseStatus = try reader.int("priceIncreaseStatus")
     terms.signedAt = try reader.date("signedAt")
+    terms.winBackOfferIDs = try reader.arrayIfPresent("winBackOfferIDs") { reader throws(StoredTextReader.Unfamiliar) in
+      try reader.value()
+    }
     self = terms
   }
 }

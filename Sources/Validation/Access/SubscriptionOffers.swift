@@ -78,8 +78,8 @@ package struct SubscriptionOffers: Sendable {
         terms.introductoryOffer.map { (product, !$0.isDisjoint(with: audiences)) }
       },
       winBack: evidence.filter { !running.contains($0.key.originalTransactionID) }.flatMap { evidence in
-        evidence.renewals.flatMap { renewal in
-          (renewal.winBackOfferIDs ?? []).map { WinBack(offer: $0, key: evidence.key, product: renewal.productID) }
+        (evidence.terms?.winBackOfferIDs ?? []).map {
+          WinBack(offer: $0, key: evidence.key, product: evidence.renewals.first?.productID)
         }
       })
   }

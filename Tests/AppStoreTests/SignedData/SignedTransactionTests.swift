@@ -237,6 +237,7 @@ struct SignedTransactionTests {
     renewal.terms = nil
     var terms = RenewalTerms(signedAt: Sample.moment(Sample.signedDate))
     (terms.priceIncreaseStatus, terms.offerType, terms.offerID) = (0, 2, "o")
+    terms.winBackOfferIDs = ["best", "next"]
     #expect(info.renewal.terms == terms)
     #expect(
       renewal
@@ -244,13 +245,12 @@ struct SignedTransactionTests {
           originalTransactionID: "2000000000000001", productID: "com.example.app.pro.monthly",
           autoRenewProductID: "com.example.app.pro.yearly", autoRenews: true, expirationIntent: 2,
           isInBillingRetry: true, gracePeriodExpiresDate: Sample.moment(1_721_000_000_000),
-          periodEnd: Sample.moment(1_720_951_200_000), winBackOfferIDs: ["best", "next"],
-          reportedAt: Sample.moment(Sample.signedDate)))
+          periodEnd: Sample.moment(1_720_951_200_000), reportedAt: Sample.moment(Sample.signedDate)))
   }
 
   @Test func `win-back offers are kept within bounds, and an unreadable one refuses nothing`() throws {
     func kept(_ ids: Any) throws -> [String]? {
-      try renewalInfo(["eligibleWinBackOfferIds": ids]).renewal.winBackOfferIDs
+      try renewalInfo(["eligibleWinBackOfferIds": ids]).renewal.terms?.winBackOfferIDs
     }
     #expect(try kept(["a", 7, "", String(repeating: "x", count: 65), NSNull(), "b"]) == ["a", "b"])
     #expect(try kept((0..<30).map { "offer-\($0)" })?.count == 20)
