@@ -160,8 +160,10 @@ import struct FoundationEssentials.Date
         guard let until = item.provisionalUntil, now < until else { continue }
         let present = model(item.purchases.filter { !ended.contains($0.transactionID) })
         let live = present.rows.filter { !present.isReplaced($0) && $0.cancellationDate == nil }
-        // The model knows no groups; rows of one group only.
-        guard Set(item.purchases.map { "\($0.subscriptionGroupID?.rawValue ?? "") \($0.ownership)" }).count == 1 else {
+        // The model knows no groups and no subscriptions side by side; rows of one group, and live ones of one subscription.
+        guard Set(item.purchases.map { "\($0.subscriptionGroupID?.rawValue ?? "") \($0.ownership)" }).count == 1,
+          Set(live.map(\.originalTransactionID)).count < 2
+        else {
           best = -1
           break
         }
