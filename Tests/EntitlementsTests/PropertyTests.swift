@@ -74,6 +74,12 @@ import struct FoundationEssentials.Date
       // One that was taken back takes what it replaced with it: another row may decide then.
       let replaces = evidence[index].purchases.contains { $0.productID != dead.productID }
       if dead.cancellationDate != nil, replaces { continue }
+      // The same where one that was taken back replaced this row: so it was an upgrade, of all that ran.
+      let isReplaced = evidence[index].purchases.contains { other in
+        other.cancellationDate != nil && other.productID != dead.productID
+          && (dead.purchaseDate ?? .distantPast) < (other.purchaseDate ?? .distantPast)
+      }
+      if isReplaced { continue }
       evidence[index].purchases.append(dead)
       #expect(trial.rank(trial.evaluate(evidence)) <= trial.rank(trial.evaluate(trial.evidence)), "seed \(seed)")
     }
