@@ -5,9 +5,11 @@ SWIFT ?= swift
 # What programs and tests are built with here: debug builds without debug information, nearly a third less to compile.
 # `make build-tests BUILD_FLAGS=` builds what a debugger can read.
 BUILD_FLAGS ?= -debug-info-format none
-# Sources are named from the top of the checkout, so that the bytes of a release do not depend on where it was built.
+# So that two builds give the same bytes: sources are named from the top of the checkout, and no object has a hash for the next
+# incremental build (.swift_modhash).
 RELEASE_FLAGS := -c release --static-swift-stdlib -Xswiftc -file-prefix-map -Xswiftc $(CURDIR)=. \
-  -Xcc -ffile-prefix-map=$(CURDIR)=. -Xcxx -ffile-prefix-map=$(CURDIR)=.
+  -Xcc -ffile-prefix-map=$(CURDIR)=. -Xcxx -ffile-prefix-map=$(CURDIR)=. \
+  -Xswiftc -Xfrontend -Xswiftc -disable-incremental-llvm-codegen
 PACKAGES := libcurl4-openssl-dev libjansson-dev libpq-dev libsqlite3-dev libssl-dev libyaml-dev pkg-config tzdata
 # Used by the tests: an independent check of signatures, a count of fsyncs, a database for the SQL in samples, a browser for
 # the support page, and what the examples of the pages use.
