@@ -204,6 +204,11 @@ import TestSupport
     for (subject, days, status) in [(purchase, 3, 200), (purchase, 4, 422), (product, 3, 202), (product, 4, 422)] {
       #expect(try await post(subject, days, "one") == status, "\(subject)")
     }
+    // The job's call would take the trouble.
+    try await eventually {
+      let list = Ask(method: .get, path: "/v1/extensions")
+      return try await Self.ask(list, service, seen).text.contains(#""state":"running""#)
+    }
     simulator.setTrouble(.reset, count: 1, service: .serverAPI)
     #expect(try await post(purchase, 5, "two") == 202)
     // Apple does not know the product.
