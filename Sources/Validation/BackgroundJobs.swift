@@ -69,7 +69,8 @@ extension UseCases {
           pacer: pacer, deadline: validator.gateway.deadline, pause: pause, onClosed: onConsumption))
       jobs.append(
         ExtensionFollower(
-          extensions: extensions, ledger: ledger, logger: logger, now: now, pacer: pacer, pause: pause))
+          extensions: extensions, ledger: ledger, logger: logger, now: now, pacer: pacer,
+          deadline: validator.gateway.deadline, pause: pause))
     }
     if let serverAPI, validator.verdicts.tellsAccountTokens {
       jobs.append(

@@ -25,11 +25,11 @@ package enum AccountTokenOutcome: String, Sendable, CaseIterable {
 /// sent and not settled, as the process ended, is sent again; Apple takes the same one twice.
 ///
 /// https://developer.apple.com/documentation/appstoreserverapi/set-app-account-token
-struct AccountTokenTeller: Service {
+struct AccountTokenTeller: LeasedJob {
   /// The pauses between attempts at one purchase.
   static let retry = Backoff(base: .seconds(30), cap: .seconds(3_600))
-  static let longestPause: Duration = .seconds(10)
   static let width = 8
+  static let pieces = "app account tokens"
 
   var serverAPI: ServerAPIClient
   var ledger: Ledger
@@ -41,43 +41,16 @@ struct AccountTokenTeller: Service {
   /// Called with each end.
   var onEnd: @Sendable (AccountTokenOutcome) -> Void
 
-  func run() async throws {
-    await cancelWhenGracefulShutdown {
-      var failures = 0
-      await repeatUntilCancelled {
-        let claimed = await sweep(limit: failures > 0 ? 1 : Self.width)
-        guard claimed != Self.width else { return nil }
-        failures = claimed == nil ? failures + 1 : 0
-        return Backoff(base: pause, cap: Self.longestPause).ceiling(after: failures)
-      }
-    }
+  func claim(until lease: Date, limit: Int) async throws(LedgerError) -> [AccountTokenTask] {
+    try await ledger.claimAccountTokens(dueAt: now(), until: lease, limit: limit)
   }
 
-  /// - Returns: the number of claimed tasks; `nil` if Apple or the ledger is unavailable.
-  func sweep(limit: Int) async -> Int? {
-    // Twice the time of a call, as each waits for its turn.
-    let lease = now().advanced(by: deadline * 2 + .seconds(30))
-    do throws(LedgerError) {
-      let due = try await ledger.claimAccountTokens(dueAt: now(), until: lease, limit: limit)
-      let outcomes = await mapConcurrently(due, width: Self.width, while: { $0 }) { task -> Bool in
-        do throws(LedgerError) { return try await tell(task, claimedUntil: lease) } catch {
-          log(error)
-          return false
-        }
-      }
-      guard outcomes.contains(false) || outcomes.count < due.count else { return due.count }
-      try await ledger.returnAccountTokens(due, claimedUntil: lease)
-    } catch { log(error) }
-    return nil
+  func giveBack(_ tasks: [AccountTokenTask], claimedUntil lease: Date) async throws(LedgerError) {
+    try await ledger.returnAccountTokens(tasks, claimedUntil: lease)
   }
 
-  private func log(_ error: LedgerError) {
-    logger.warning("app account tokens cannot be read or recorded", metadata: ["error": "\(error)"])
-  }
-
-  /// - Returns: whether Apple is available.
-  private func tell(_ task: AccountTokenTask, claimedUntil lease: Date) async throws(LedgerError) -> Bool {
-    guard await pacer.turn(), now().advanced(by: deadline) < lease else { return false }
+  func follow(_ task: AccountTokenTask, claimedUntil lease: Date) async throws(LedgerError) -> Following {
+    guard await pacer.turn(), now().advanced(by: deadline) < lease else { return .away }
     // A stop of the service does not break it off: Apple may have taken it by then.
     let failure = await Task { [serverAPI, deadline] () async -> AppStoreError? in
       do throws(AppStoreError) {
@@ -90,15 +63,15 @@ struct AccountTokenTeller: Service {
     switch failure {
     case nil: try await end(task, .told)
     // No call was made.
-    case .cancelled, .overloaded, .unavailable(_, _, .circuitOpen): return false
+    case .cancelled, .overloaded, .unavailable(_, _, .circuitOpen): return .away
     case .notFound: try await end(task, .refused, "Apple does not know the purchase")
     case .unexpected(let code, _): try await end(task, .refused, "Apple answers with the error \(code)")
     case let error?:
       try await ledger.settle(
         task, dueAgainAt: now().advanced(by: Self.retry.ceiling(after: task.attempts)))
-      return error.mayConcernThisReceiptOnly
+      return error.mayConcernThisReceiptOnly ? .followed : .away
     }
-    return true
+    return .followed
   }
 
   private func end(

@@ -39,8 +39,8 @@ package struct RenewalExtensions: Sendable {
   /// The apps of the service.
   package var bundleIDs: [BundleID] { gateway.apps.bundleIDs }
 
-  /// The end of a claim: twice the time of a call, as each waits for its turn.
-  package func lease() -> Date { now().advanced(by: gateway.deadline * 2 + .seconds(30)) }
+  /// The end of a claim.
+  package func lease() -> Date { now().advanced(by: .lease(of: gateway.deadline)) }
 
   /// Records an extension, and asks Apple where the request claimed it.
   ///
@@ -63,14 +63,8 @@ package struct RenewalExtensions: Sendable {
     return .asked(try await consult(await ledger.extensionRecord(record.id)) ?? record)
   }
 
-  enum Outcome: Hashable {
-    case followed
-    /// Apple is unavailable, and the next one would have no answer either.
-    case away
-  }
-
   /// Asks Apple about a claimed extension, and records the answer.
-  func follow(_ record: ExtensionRecord, logger: Logger) async throws(LedgerError) -> Outcome {
+  func follow(_ record: ExtensionRecord, logger: Logger) async throws(LedgerError) -> Following {
     let (result, outcome) = await answer(to: record)
     guard let result else { return outcome }
     let note = try await ledger.settle(record, result, at: now())
@@ -79,7 +73,7 @@ package struct RenewalExtensions: Sendable {
   }
 
   /// - Returns: no result where Apple was not asked.
-  private func answer(to record: ExtensionRecord) async -> (ExtensionResult?, Outcome) {
+  private func answer(to record: ExtensionRecord) async -> (ExtensionResult?, Following) {
     do throws(AppStoreError) {
       return (try await askApple(record), .followed)
     } catch {
@@ -160,7 +154,9 @@ package struct RenewalExtensions: Sendable {
   private func revalidate(_ record: ExtensionRecord, _ note: NoteID?, _ logger: Logger) async {
     guard let key = record.key, let note else { return }
     do {
-      let owned = try await ledger.ownedPurchases(key.originalTransactionID).first { $0.evidence.key == key }
+      let owned = try await ledger.ownedPurchases(key.originalTransactionID).first {
+        $0.evidence.key.environment == key.environment
+      }
       guard let owner = owned?.owner else { return }
       _ = try await revalidation.revalidate(owner, noted: note, requestID: record.requestID, logger: logger)
     } catch {

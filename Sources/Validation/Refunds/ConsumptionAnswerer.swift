@@ -17,7 +17,7 @@ import struct FoundationEssentials.Date
 /// answer that was sent and not recorded, as the process ended, is sent again; Apple takes the same answer twice.
 ///
 /// https://developer.apple.com/documentation/appstoreserverapi/send-consumption-information
-struct ConsumptionAnswerer: Service {
+struct ConsumptionAnswerer: LeasedJob {
   /// Apple: "Respond within 12 hours of receiving the CONSUMPTION_REQUEST notification."
   static let time: Duration = .seconds(12 * 3_600)
   /// The time for which a missed request is told.
@@ -26,9 +26,8 @@ struct ConsumptionAnswerer: Service {
   static let look: Duration = .seconds(600)
   /// The pauses between attempts at one request.
   static let retry = Backoff(base: .seconds(30), cap: .seconds(600))
-  static let longestPause: Duration = .seconds(10)
-  /// Requests that are claimed and answered at the same time.
   static let width = 8
+  static let pieces = "requests for consumption information"
 
   var policy: ConsumptionPolicy
   var serverAPI: ServerAPIClient
@@ -41,12 +40,6 @@ struct ConsumptionAnswerer: Service {
   var pause: Duration
   /// Called with the last state of each request.
   var onClosed: @Sendable (ConsumptionRequest.State) -> Void
-
-  private enum Outcome: Hashable {
-    case followed
-    /// Apple or the ledger is unavailable.
-    case away
-  }
 
   /// The information to send, or the reason why nothing can be sent.
   private enum Answer {
@@ -62,48 +55,17 @@ struct ConsumptionAnswerer: Service {
     case word = "the app's backend may still say something"
   }
 
-  func run() async throws {
-    await cancelWhenGracefulShutdown {
-      var failures = 0
-      await repeatUntilCancelled {
-        let claimed = await sweep(limit: failures > 0 ? 1 : Self.width)
-        guard claimed != Self.width else { return nil }
-        if failures > 0, claimed == 1 {
-          // Apple is back: the others follow without a pause.
-          failures = 0
-          return nil
-        }
-        failures = claimed == nil ? failures + 1 : 0
-        return Backoff(base: pause, cap: Self.longestPause).ceiling(after: failures)
-      }
-    }
+  func claim(until lease: Date, limit: Int) async throws(LedgerError) -> [ClaimedConsumptionRequest] {
+    try await ledger.claimConsumptionRequests(dueAt: now(), until: lease, limit: limit)
   }
 
-  /// - Returns: the number of claimed requests; `nil` if Apple or the ledger is unavailable.
-  func sweep(limit: Int) async -> Int? {
-    // Twice the time of a call, as each waits for its turn.
-    let lease = now().advanced(by: deadline * 2 + .seconds(30))
-    do throws(LedgerError) {
-      let due = try await ledger.claimConsumptionRequests(dueAt: now(), until: lease, limit: limit)
-      let outcomes = await mapConcurrently(due, width: Self.width, while: { $0 == .followed }) { one -> Outcome in
-        do throws(LedgerError) { return try await follow(one, claimedUntil: lease) } catch {
-          log(error)
-          return .away
-        }
-      }
-      guard outcomes.contains(.away) || outcomes.count < due.count else { return due.count }
-      try await ledger.returnConsumptionRequests(due.map(\.request), claimedUntil: lease)
-    } catch { log(error) }
-    return nil
+  func giveBack(_ requests: [ClaimedConsumptionRequest], claimedUntil lease: Date) async throws(LedgerError) {
+    try await ledger.returnConsumptionRequests(requests.map(\.request), claimedUntil: lease)
   }
 
-  private func log(_ error: LedgerError) {
-    logger.warning("requests for consumption information cannot be read or recorded", metadata: ["error": "\(error)"])
-  }
-
-  private func follow(
+  func follow(
     _ claimed: ClaimedConsumptionRequest, claimedUntil lease: Date
-  ) async throws(LedgerError) -> Outcome {
+  ) async throws(LedgerError) -> Following {
     let request = claimed.request
     let answer = try await answer(to: claimed)
     guard now() < request.answerBy else {
@@ -131,7 +93,7 @@ struct ConsumptionAnswerer: Service {
 
   private func send(
     _ information: ConsumptionInformation, _ request: ConsumptionRequest
-  ) async throws(LedgerError) -> Outcome {
+  ) async throws(LedgerError) -> Following {
     // A stop of the service does not break it off: Apple may have taken it by then.
     let failure = await Task { [serverAPI, deadline] () async -> AppStoreError? in
       do throws(AppStoreError) {
@@ -183,7 +145,7 @@ struct ConsumptionAnswerer: Service {
     var information = (claimed.said ?? ConsumptionInformation()).completed(by: policy.information)
     guard information.customerConsented == true else { return .lacks(.consent) }
     let purchase = try await ledger.ownedPurchases(request.originalTransactionID)
-      .first { $0.evidence.key == request.key }
+      .first { $0.evidence.key.environment == request.environment }
     if let owner = purchase?.owner, owner.isErased { return .lacks(.erased) }
     if claimed.said == nil {
       let until = request.askedAt.advanced(by: policy.wait)

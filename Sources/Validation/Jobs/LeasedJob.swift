@@ -1,0 +1,76 @@
+import Entitlements
+import Ledger
+import Logging
+import Resilience
+import ServiceLifecycle
+
+import struct FoundationEssentials.Date
+
+/// A job that asks Apple about pieces that are due in the ledger. They are claimed for a time, and due again after it. While
+/// Apple is away one is tried at a time, ever more rarely; the others follow without a pause when Apple is back.
+protocol LeasedJob: Service {
+  associatedtype Piece: Sendable
+
+  /// Pieces that are claimed and followed at the same time.
+  static var width: Int { get }
+  /// The pieces in the log.
+  static var pieces: String { get }
+
+  var logger: Logger { get }
+  var now: @Sendable () -> Date { get }
+  /// The time of a call to Apple.
+  var deadline: Duration { get }
+  var pause: Duration { get }
+
+  func claim(until lease: Date, limit: Int) async throws(LedgerError) -> [Piece]
+  func giveBack(_ pieces: [Piece], claimedUntil lease: Date) async throws(LedgerError)
+  func follow(_ piece: Piece, claimedUntil lease: Date) async throws(LedgerError) -> Following
+}
+
+/// The outcome of a piece.
+enum Following: Hashable {
+  case followed
+  /// Apple or the ledger is unavailable, and the next one would have no answer either.
+  case away
+}
+
+extension LeasedJob {
+  func run() async throws {
+    await cancelWhenGracefulShutdown {
+      var failures = 0
+      await repeatUntilCancelled {
+        let isTrying = failures > 0
+        let claimed = await sweep(limit: isTrying ? 1 : Self.width)
+        failures = claimed == nil ? failures + 1 : 0
+        if claimed == Self.width || isTrying && claimed == 1 { return nil }
+        return Backoff(base: pause, cap: .seconds(10)).ceiling(after: failures)
+      }
+    }
+  }
+
+  /// - Returns: the number of claimed pieces; `nil` if Apple or the ledger is unavailable.
+  func sweep(limit: Int) async -> Int? {
+    let lease = now().advanced(by: .lease(of: deadline))
+    do throws(LedgerError) {
+      let due = try await claim(until: lease, limit: limit)
+      let outcomes = await mapConcurrently(due, width: Self.width, while: { $0 == .followed }) { piece -> Following in
+        do throws(LedgerError) { return try await follow(piece, claimedUntil: lease) } catch {
+          log(error)
+          return .away
+        }
+      }
+      guard outcomes.contains(.away) || outcomes.count < due.count else { return due.count }
+      try await giveBack(due, claimedUntil: lease)
+    } catch { log(error) }
+    return nil
+  }
+
+  private func log(_ error: LedgerError) {
+    logger.warning("\(Self.pieces) cannot be read or recorded", metadata: ["error": "\(error)"])
+  }
+}
+
+extension Duration {
+  /// The time of a claim: twice that of a call, as each waits for its turn.
+  static func lease(of deadline: Duration) -> Duration { deadline * 2 + .seconds(30) }
+}
