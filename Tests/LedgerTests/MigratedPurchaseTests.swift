@@ -142,6 +142,49 @@ import Testing
     }
   }
 
+  @Test func `extensions and a user whom Apple has to be told move along, and an erasure finds them`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let user: UserID = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
+      func extend(_ id: OriginalTransactionID, _ request: String) -> AskExtension {
+        AskExtension(
+          environment: .production, subject: .purchase(id),
+          terms: RenewalExtension(days: 7, reason: .other, requestIdentifier: request), author: "desk", note: "why",
+          requestID: "r", idempotencyKey: "k", now: at(20), claimedUntil: nil)
+      }
+      var bought = Self.post(Self.former, of: user)
+      bought.tellsAccountTokens = true
+      _ = try await ledger.record(bought)
+      guard case .asked(let waiting) = try await ledger.run(extend("1", "one")) else {
+        Issue.record("nothing was asked for")
+        return
+      }
+      _ = try await ledger.record(Self.notification(Self.successor()))
+      #expect(
+        try await ledger.claimAccountTokens(dueAt: at(9_000), until: at(9_100), limit: 9).map(\.key) == [key("9")])
+      for id in ["1", "9"] {
+        #expect(try await ledger.extensions(of: key(id), limit: 9).map(\.id) == [waiting.id])
+      }
+      // Apple's answer to the request that named the former ID.
+      let note = Note(author: "desk", text: "extended", requestID: "r", recordedAt: at(6_000))
+      let settled = try await ledger.settle(waiting, .extended(expiresAt: at(3_000), note: note), at: at(6_000))
+      #expect(settled != nil)
+      #expect(try await ledger.exportedPurchases(ofKey: user.key, from: 0, limit: 9).map(\.extensions.count) == [1])
+      _ = try await ledger.erase(Anna.erasure(user))
+      #expect(try await ledger.extensions(ofProducts: false, limit: 9).isEmpty)
+    }
+  }
+
+  @Test func `a refund and a payment that come under the former ID are the purchase's`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(Self.post(Self.former, of: "anna"))
+      _ = try await ledger.record(Self.notification(Self.successor()))
+      let refund = (key: key("1"), transactionID: TransactionID("t-1-1000.0"))
+      #expect(try await ledger.knowledge(ofRefunds: [refund]) == [.new(owner: "anna")])
+      try await ledger.keepPast([evidence("1", expires: 500)])
+      #expect(try await Self.kept(ledger)["9"]?.contains("t-1-500.0") == true)
+    }
+  }
+
   @Test func `a subscription may migrate again, and two that name each other do not`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(Self.post(Self.former, of: "anna"))

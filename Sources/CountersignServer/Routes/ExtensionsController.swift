@@ -48,7 +48,8 @@ struct ExtensionsController: Controller {
       throw Problem(.unknownTransaction, "No user here has a purchase with this original transaction ID.")
     }
     let asked = AskExtension(
-      environment: key.environment, subject: .purchase(id), terms: terms, author: caller.name, note: note,
+      environment: key.environment, subject: .purchase(key.originalTransactionID), terms: terms, author: caller.name,
+      note: note,
       requestID: context.requestID, idempotencyKey: idempotencyKey, now: now(), claimedUntil: extensions.lease())
     return try await answer(to: asked, context)
   }

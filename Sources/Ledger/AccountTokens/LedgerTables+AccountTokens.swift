@@ -27,6 +27,17 @@ extension LedgerTables {
     try execute("DELETE FROM account_token_due WHERE environment = ? AND original_transaction_id = ?", key)
   }
 
+  /// Puts a user who has to be told under another ID.
+  func moveAccountToken(of former: SubscriptionKey, to key: SubscriptionKey) throws {
+    try execute(
+      """
+      UPDATE account_token_due SET original_transaction_id = ?
+      WHERE environment = ? AND original_transaction_id = ? AND NOT EXISTS (
+        SELECT 1 FROM account_token_due AS other WHERE other.environment = ? AND other.original_transaction_id = ?)
+      """, key.originalTransactionID, former, key)
+    try forgetAccountToken(of: former)
+  }
+
   func hasAccountTokens(dueAt now: Date) throws -> Bool {
     try exists(
       """

@@ -9,7 +9,7 @@ extension Ledger {
 
   /// The extensions of a purchase, the newest first.
   package func extensions(of key: SubscriptionKey, limit: Int) async throws(LedgerError) -> [ExtensionRecord] {
-    try await readShort { tables in try tables.extensions(of: key, limit: limit) }
+    try await readShort { tables in try tables.extensions(of: tables.successor(of: key) ?? key, limit: limit) }
   }
 
   /// The newest extensions, of purchases or of products.

@@ -143,7 +143,9 @@ extension LedgerTables {
       // Another process was faster.
       guard changesCount > 0 else { return nil }
       try execute("UPDATE renewal_extension SET expires_at = ? WHERE id = ?", end, record.id)
-      guard let key = record.key, let owner = try purchase(key)?.owner else { return nil }
+      guard let asked = record.key else { return nil }
+      let key = try successor(of: asked) ?? asked
+      guard let owner = try purchase(key)?.owner else { return nil }
       _ = try recheckSoon(key.originalTransactionID, at: StoredForm.milliseconds(now))
       var account: Account? = try knownOrNewAccount(of: owner)
       let id = try append(note, to: &account)
@@ -197,6 +199,18 @@ extension LedgerTables {
         "UPDATE renewal_extension SET note = ?, request_id = ?, idempotency_key = ? WHERE id = ?", redacted[0],
         redacted[1], redacted[2], id)
     }
+  }
+
+  /// Puts the extensions of a purchase under another ID. Idempotency keys end, lest both IDs have the same. While one of the
+  /// other ID waits for Apple's answer, one that waits stays.
+  func moveExtensions(of former: SubscriptionKey, to key: SubscriptionKey) throws {
+    let isTaken = try !openExtensions(of: .purchase(key.originalTransactionID), key.environment).isEmpty
+    try execute(
+      SQL(
+        """
+        UPDATE renewal_extension SET subject = ?, idempotency_key = NULL
+        WHERE environment = ? AND subject = ? AND is_of_product = 0 \(isTaken ? "AND due_at IS NULL" : "")
+        """), key.originalTransactionID, former.environment, former.originalTransactionID)
   }
 
   /// Forgets the extensions of a purchase.

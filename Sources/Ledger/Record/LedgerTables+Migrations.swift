@@ -10,7 +10,8 @@ internal import Entitlements
 ///     a user's                     the same user's           the transactions
 ///     a user's                     another user's            nothing: the former one runs out
 ///     unclaimed, granted           any                       the evidence, the grant
-///     notifications                any but another user's    the notifications
+///     notifications, extensions    any but another user's    these
+///     a user to be told of         any but another user's    the user, unless one is under the new ID
 ///
 /// https://developer.apple.com/documentation/appstoreservernotifications/previousoriginaltransactionid
 extension LedgerTables {
@@ -57,6 +58,8 @@ extension LedgerTables {
     if let purchase, let present, purchase.owner.key != present.owner.key { return }
     try execute(Self.insertMigration, former, key.originalTransactionID)
     try execute(Self.updateNotifications, key.originalTransactionID, former)
+    try moveExtensions(of: former, to: key)
+    try moveAccountToken(of: former, to: key)
     if let purchase { try move(purchase, to: key, present) }
     if let waiting = try unclaimed(former) { try move(waiting, to: key) }
     if try self.grant(on: key) == nil, var grant = try self.grant(on: former),

@@ -18,13 +18,15 @@ extension Ledger {
     }
   }
 
-  /// What is known of refunded transactions, in their order.
+  /// The ledger's knowledge of refunded transactions, in their order.
   package func knowledge(
     ofRefunds refunds: [(key: SubscriptionKey, transactionID: TransactionID)]
   ) async throws(LedgerError) -> [RefundKnowledge] {
     try await read { tables in
       try refunds.map { key, transactionID in
-        guard let stored = try tables.purchase(key), let id = stored.id else { return .unowned }
+        guard let stored = try tables.purchase(tables.successor(of: key) ?? key), let id = stored.id else {
+          return .unowned
+        }
         let present = stored.evidence.purchases.first { $0.transactionID == transactionID }
         let row = try present ?? tables.pastTransactions(of: id).first { $0.transactionID == transactionID }
         return row?.cancellationDate == nil ? .new(owner: stored.owner) : .known(owner: stored.owner)

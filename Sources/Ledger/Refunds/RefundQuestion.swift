@@ -11,7 +11,7 @@ package struct RefundQuestion: Hashable, Sendable {
   package var key: SubscriptionKey { evidence.key }
 }
 
-/// What the ledger knows of a transaction that Apple calls refunded.
+/// The ledger's knowledge of a transaction that Apple calls refunded.
 package enum RefundKnowledge: Hashable, Sendable {
   /// No user has the purchase.
   case unowned

@@ -18,7 +18,7 @@ extension Ledger {
   /// Keeps the transactions of known purchases that their evidence leaves out, each once.
   package func keepPast(_ reports: [SubscriptionEvidence]) async throws(LedgerError) {
     try await engine.submit { tables in
-      for report in reports {
+      for report in try reports.map(tables.followingMigrations) {
         guard let purchase = try tables.purchase(report.key), let id = purchase.id,
           let past = purchase.evidence.leftOut(of: [report])
         else { continue }

@@ -137,7 +137,9 @@ package struct PurchaseInspector: Sendable {
   private func user(of evidence: SubscriptionEvidence) async throws(ValidationError) -> UserID? {
     let id = evidence.key.originalTransactionID
     let owned = try await consult(await ledger.ownedPurchases(id))
-    if let owner = owned.first(where: { $0.evidence.key == evidence.key })?.owner { return owner }
+    if let owner = owned.first(where: { $0.evidence.key.environment == evidence.key.environment })?.owner {
+      return owner
+    }
     let newest = evidence.purchases.filter { $0.ownership == .purchased && $0.appAccountToken != nil }
       .max { ($0.purchaseDate ?? .distantPast) < ($1.purchaseDate ?? .distantPast) }
     guard let newest else { return nil }
