@@ -36,7 +36,7 @@ final class RenewalExtensions: Sendable {
   struct Extended: Sendable {
     var seed: ReceiptSeed
     var row: CustomerState.Row
-    /// The news of it; nil if it was extended before, for the same request.
+    /// Its notification; nil if it was extended before, for the same request.
     var notification: SimulatedNotification?
   }
 
@@ -138,7 +138,7 @@ final class RenewalExtensions: Sendable {
 
   /// Carries out a request at its time.
   ///
-  /// - Returns: the news of each subscription, and the summary.
+  /// - Returns: the notifications, one for each subscription and the summary.
   func carryOut(_ job: Job) throws -> [SimulatedNotification] {
     var job = job
     var news: [SimulatedNotification] = []

@@ -99,7 +99,7 @@ struct SignedDataPayload: Sendable {
     ])
   }
 
-  /// What the customer pays for a transaction: an offer halves the price, and a commitment is paid in twelve parts.
+  /// The price of a transaction: an offer halves the price, and a commitment is paid in twelve parts.
   private func price(of row: CustomerState.Row) -> Int64 {
     if row.isTrial { return 0 }
     if row.commitment != nil { return row.product.milliunits / Int64(Subscription.Commitment.payments) }

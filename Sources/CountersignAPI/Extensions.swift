@@ -4,7 +4,7 @@ public struct ExtensionRequest: Codable, Hashable, Sendable {
   public var days: Int?
   /// `undeclared`, `customer_satisfaction`, `other` or `service_issue`.
   public var reason: String?
-  /// Why, for readers of the history; at most 1,000 characters. Support has to say it.
+  /// The cause, for readers of the history; at most 1,000 characters. Support has to say it.
   public var note: String?
   /// `production` or `sandbox`: needed only where both know the ID.
   public var environment: String?
@@ -23,7 +23,7 @@ public struct ProductExtensionRequest: Codable, Hashable, Sendable {
   public var days: Int?
   /// `undeclared`, `customer_satisfaction`, `other` or `service_issue`.
   public var reason: String?
-  /// Why, for readers of the list; at most 1,000 characters. Support has to say it.
+  /// The cause, for readers of the list; at most 1,000 characters. Support has to say it.
   public var note: String?
   /// Three-letter codes of countries; all, if absent.
   public var storefronts: [String]?
@@ -84,7 +84,7 @@ public struct ExtensionResponse: Codable, Hashable, Sendable {
   @Nullable public var closedAt: Date?
   /// The new end of the purchase's period.
   @Nullable public var expiresAt: Date?
-  /// Why Apple refused it, or what went wrong last.
+  /// The reason of Apple's refusal, or the last problem.
   @Nullable public var problem: String?
   @Nullable public var progress: Progress?
 

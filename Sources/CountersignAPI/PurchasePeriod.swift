@@ -21,9 +21,9 @@ public struct PurchasePeriod: Codable, Hashable, Sendable {
   @Nullable public var retryUntil: Date?
   /// Until when it is granted on Apple's signature alone.
   @Nullable public var provisionalUntil: Date?
-  /// What Apple says of the transaction beside its dates.
+  /// The transaction's price, offer, refund and commitment, as far as Apple says.
   public var terms: PurchaseTerms?
-  /// What Apple says of the renewal after it.
+  /// The price, offer and commitment of the renewal after it, as far as Apple says.
   public var renewal: RenewalTerms?
 
   public init(

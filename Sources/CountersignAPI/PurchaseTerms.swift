@@ -4,7 +4,7 @@
 public struct PurchaseTerms: Codable, Hashable, Sendable {
   /// `PURCHASE`, `RENEWAL`.
   public var transactionReason: String?
-  /// What the customer paid, such as `4.99`.
+  /// The price that was paid, such as `4.99`.
   public var price: String?
   public var currency: String?
   public var storefront: String?
@@ -30,7 +30,7 @@ public struct PurchaseTerms: Codable, Hashable, Sendable {
   public var commitmentExpiresAt: Date?
   /// The price of the whole commitment.
   public var commitmentPrice: String?
-  /// Of a subscription that moved to the Advanced Commerce API.
+  /// The original transaction ID before a move to the Advanced Commerce API.
   public var previousOriginalTransactionID: String?
   /// The items of an Advanced Commerce purchase.
   public var items: [AdvancedCommerceItem]?

@@ -13,7 +13,7 @@ package import struct FoundationEssentials.Date
 ///
 /// https://developer.apple.com/documentation/appstoreserverapi/get-refund-history
 package final class RefundHistory: Sendable {
-  /// Who had Apple asked.
+  /// The origin of a question to Apple. The raw values are a metric's.
   package enum Finder: String, Sendable, CaseIterable {
     case sweep, support
   }

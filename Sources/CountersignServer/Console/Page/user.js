@@ -117,7 +117,7 @@ export function showUser(first, tiers, more, show, leave) {
   return paint
 }
 
-/// What Apple says of the transactions beside their dates, and of the renewals after them.
+/// The terms of the transactions and of the renewals after them: prices, offers, refunds, commitments.
 function termsOf(periods) {
   const told = periods.filter((period) => period.terms || period.renewal)
   if (told.length === 0) return []
