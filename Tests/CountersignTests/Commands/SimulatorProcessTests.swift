@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import Countersign
@@ -11,10 +12,15 @@ import Testing
     exec cat >/dev/null
     """
 
-  private func start(_ script: String) async throws -> SimulatorProcess {
+  /// The program is a copy that another process wrote: a program that another test starts at the same time inherits for a moment
+  /// the files that this process writes, and the kernel starts no program that is open for writing (execve(2), `ETXTBSY`).
+  private func start(_ text: String) async throws -> SimulatorProcess {
     let directory = try TemporaryDirectory()
     defer { withExtendedLifetime(directory) {} }
-    let program = try directory.write("simulator", script, mode: 0o700)
+    let script = try directory.write("script", text, mode: 0o700)
+    let program = directory.path + "/simulator"
+    let copy = try await ChildProcess.run("/bin/cp", ["-p", script, program])
+    try #require(copy.code == 0)
     return try await SimulatorProcess.start(program: program, directory: URL(filePath: "/tmp"))
   }
 

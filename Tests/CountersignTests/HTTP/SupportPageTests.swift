@@ -10,7 +10,6 @@ import Testing
 
 /// The page as a person uses it, in a real browser.
 @Suite(
-  .serialized,
   .enabled(
     if: Browser.isInstalled, "The support page is tried in Chromium: install the packages chromium and chromium-driver."
   ))
