@@ -21,7 +21,7 @@ internal import struct FoundationEssentials.Date
 /// differs in anything but its times. A post that brings nothing but a newer time of the evidence is kept with the
 /// purchase, and adds a line once a day: neither a client that posts in a loop nor an app that posts at each start fills
 /// the disk. Each user who loses a subscription always gets a line.
-struct RecordOperation {
+final class RecordOperation {
   private let prepared: PreparedEntry
   private let tables: LedgerTables
   /// The user's account before.
@@ -211,8 +211,8 @@ struct RecordOperation {
       return (purchase: row, from: grant.moved[key])
     }
     try OwnershipMove(
-      tables: tables, gained: gains, tellsAccountTokens: entry.tellsAccountTokens, writer: { _ in writer }
-    ).run(to: &account) { account in
+      tables: tables, gained: gains, tellsAccountTokens: entry.tellsAccountTokens, writer: { [self] _ in writer }
+    ).run(to: &account) { [self] account in
       for key in own.map(\.evidence.key).filter({ known.unclaimed[$0] != nil }) + named.map(\.key) {
         try tables.removeUnclaimed(key)
       }
