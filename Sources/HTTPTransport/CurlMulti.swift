@@ -43,7 +43,7 @@ final class CurlMulti: @unchecked Sendable {
     let codes = [
       ccurl_multi_set_long(pointer, CURLMOPT_PIPELINING, settings.http2 ? Int(CURLPIPE_MULTIPLEX) : 0),
       ccurl_multi_set_long(pointer, CURLMOPT_MAXCONNECTS, settings.maxInFlight),
-      ccurl_multi_set_long(pointer, CURLMOPT_MAX_CONCURRENT_STREAMS, settings.maxInFlight),
+      ccurl_multi_set_long(pointer, CURLMOPT_MAX_CONCURRENT_STREAMS, CurlTransport.Configuration.streamsPerConnection),
       ccurl_multi_set_pointer(pointer, CURLMOPT_SOCKETDATA, context),
       ccurl_multi_set_pointer(pointer, CURLMOPT_TIMERDATA, context),
       ccurl_multi_set_socket(pointer) { _, socket, wanted, context, isWatched in
