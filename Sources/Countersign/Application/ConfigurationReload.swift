@@ -80,6 +80,11 @@ struct ConfigurationReload: Service {
       ("trials", old.trials == new.trials), ("device_check", old.deviceCheck == new.deviceCheck),
       ("revalidation", old.revalidation == new.revalidation), ("ledger", old.ledger == new.ledger),
       ("events", old.events == new.events),
+      // The content of the file of rates is taken up.
+      (
+        "figures",
+        old.figures.currency == new.figures.currency && old.figures.rates?.path == new.figures.rates?.path
+      ),
       ("profile_store", old.profileStore == new.profileStore), ("auth.jwt", old.auth.jwt == new.auth.jwt),
       ("dialects", old.dialects == new.dialects),
       // Its keys are taken up.

@@ -15,7 +15,7 @@ struct ServiceOptions: ParsableArguments {
   @Option(name: .long, help: "Certificate authorities to trust for TLS (PEM), in place of the system's.")
   var caFile: String?
 
-  @Flag(name: .long, help: "Send the key to another machine by http://, for whoever is in between to read.")
+  @Flag(name: .long, help: "Send the key to another machine by http://, where anybody on the way can read it.")
   var insecure = false
 
   static let defaultURL = "http://127.0.0.1:8080"

@@ -42,7 +42,7 @@ extension ServerSettings {
       "Requests per second from one client address, without an API key; 0 is no limit")
     newCustomersPerAddress = reader.read(
       "server.new_customers_per_address", .integer(0...1_000_000), default: newCustomersPerAddress,
-      "New customers and devices from one client address in an hour, without an API key; 0 is no limit")
+      "New customers and devices from one client address in an hour, with an app's public key; 0 is no limit")
     trustedProxies = reader.list(
       "server.trusted_proxies", of: .network,
       "Reverse proxies, as addresses or networks (`10.0.0.0/8`): their `X-Forwarded-For` names the client")

@@ -232,8 +232,8 @@ extension ConsumptionPolicy {
   fileprivate init(_ reader: inout ConfigurationReader) {
     let consented = reader.read(
       "app_store.consumption.customer_consented", .flag, default: false,
-      "Whether each customer has consented that Apple gets consumption information; `false`: only those of whom your backend says "
-        + "so. Without consent nothing is sent")
+      "Whether each customer has consented that Apple gets consumption information; `false`: only customers whose consent your "
+        + "backend has reported. Without consent nothing is sent")
     let preference = reader.read(
       "app_store.consumption.refund_preference", ValueForm<ConsumptionInformation.RefundPreference>.choice,
       "Your preference for Apple's decision on a refund")

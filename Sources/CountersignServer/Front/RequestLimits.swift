@@ -9,7 +9,7 @@ import Resilience
 ///     a user at one address    server.user_rate_limit
 ///     a user, writes           ten times that, from wherever they come
 ///     an address               server.address_rate_limit
-///     what it makes known      server.new_customers_per_address, an hour
+///     its new customers        server.new_customers_per_address, an hour, and devices
 ///
 /// A user is counted by address, so that who names a user takes nothing from what the user may ask elsewhere.
 struct RequestLimits: Sendable {
@@ -33,7 +33,7 @@ struct RequestLimits: Sendable {
     key = limit("key", server.rateLimit, "This key asks more often than it may")
     user = limit("user", server.userRateLimit, "This user asks more often than they may")
     userInAll = limit(
-      "user_in_all", 10 * server.userRateLimit, "More is written for this user, from all addresses, than may be")
+      "user_in_all", 10 * server.userRateLimit, "Writes for this user, from all addresses, come too often")
     address = limit("address", server.addressRateLimit, "Requests come from this address more often than they may")
     newcomers = limit(
       "newcomers", server.newCustomersPerAddress, per: .seconds(3_600),

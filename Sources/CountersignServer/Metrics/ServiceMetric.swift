@@ -106,13 +106,13 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
         "Time since Apple was last asked for missed notifications, of the app asked longest ago"
       )
     case .notificationGap:
-      (.gauge, ["environment"], "Time of which Apple keeps no missed notifications, for thirty days")
+      (.gauge, ["environment"], "Length of the gap whose notifications Apple no longer keeps, for thirty days")
     case .consumptionRequests:
       (.counter, ["outcome"], "Apple's requests for consumption information that are over, by outcome")
     case .consumptionRequestsDue: (.gauge, [], "Apple's requests for consumption information that wait for an answer")
     case .accountTokens: (.counter, ["outcome"], "Users of purchases that Apple was told, or refuses")
     case .accountTokensDue: (.gauge, [], "Users of purchases that Apple has to be told")
-    case .refundsFound: (.counter, ["source"], "Refunds that no notification had told, by what had Apple asked")
+    case .refundsFound: (.counter, ["source"], "Refunds that no notification had told, by who asked Apple")
     case .refundSweepAge: (.gauge, [], "Time since the last sweep for refunds of one-time purchases ended")
     case .renewalExtensions:
       (.counter, ["of", "outcome"], "Extensions of renewal dates that are over, of purchases and products, by outcome")

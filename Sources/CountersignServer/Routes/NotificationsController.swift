@@ -32,7 +32,7 @@ struct NotificationsController: Controller {
       case .ledgerUnavailable(let cause): throw context.unavailable(cause)
       case .tooManyUnproven:
         throw Problem(
-          .rateLimited, "Too much comes here that Apple did not sign, and this is no more of Apple's; it was not kept.",
+          .rateLimited, "Too many unsigned notifications come, and this one is unsigned too. It was not kept.",
           retryAfter: 60)
       case .clockBehind:
         throw Problem(.appStoreUnavailable, "The notification is signed ahead of this service's clock; send it again.")

@@ -5,7 +5,7 @@ internal import struct FoundationEssentials.Date
 extension SubscriptionEvidence {
   /// The counts of one subscription, by day, product and currency.
   ///
-  /// Left out are the sandbox, family sharing, RevenueCat's promotions, purchases that Apple has not confirmed, and periods
+  /// Left out are the sandbox, family sharing, RevenueCat's promotions, purchases that no store has confirmed, and periods
   /// that end where they begin. A period ends with its refund, and where the next one begins. A grace period extends its
   /// own, up to the late payment if there is one, and so does `hold` the last one where nobody was asked since. A day counts
   /// in UTC.

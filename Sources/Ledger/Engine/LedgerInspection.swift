@@ -63,7 +63,7 @@ package struct LedgerInspection: Hashable, Sendable {
     return try newest.map { try tables.proof($0).receipt.base64 }
   }
 
-  /// - Parameter table: a ledger without it is from before that was recorded, and has nothing.
+  /// - Parameter table: a ledger without it is new, and has nothing.
   private static func value<Value: Sendable>(
     at place: LedgerPlace, of table: String, _ operation: @escaping @Sendable (LedgerTables) throws -> Value?
   ) async -> Value? {

@@ -92,9 +92,10 @@ import UnixSignals
   @Test func `keys that need a restart are named, and not taken up`() throws {
     let sample = SampleConfiguration().setting("auth.api_keys", Self.keys).setting("server.port", "1")
       .setting("catalog.accept_loss", "[com.example.app.pro.monthly]").setting("retention.history", "400d")
+      .setting("figures.currency", "EUR")
     let (_, _, log) = try reload(to: sample)
-    #expect(log.lines.count == 4)
-    for section in ["server", "catalog", "retention"] {
+    #expect(log.lines.count == 5)
+    for section in ["server", "catalog", "retention", "figures"] {
       #expect(
         log.lines.contains {
           $0.contains(#""key":"\#(section)""#) && $0.contains("it applies from the next start")

@@ -69,7 +69,7 @@ struct ImportCommand: AsyncParsableCommand {
   @Flag(name: .long, help: "Post nothing: compare with what the service knows already.")
   var dryRun = false
 
-  @Flag(name: .long, help: "Take the customers again of whom both services differed.")
+  @Flag(name: .long, help: "Take customers again whose tiers differed.")
   var again = false
 
   @Flag(
@@ -249,7 +249,7 @@ struct ImportRun {
   var isDryRun: Bool
   /// Whether what the other service gave without a purchase is given here.
   var grantsPromotions = false
-  /// Whether customers of whom both services differed are taken again.
+  /// Whether customers whose tiers differed are taken again.
   var again = false
   var output: @Sendable (ImportReport.Line) -> Void
   var show: @Sendable (ImportReport) -> Void = { _ in }
