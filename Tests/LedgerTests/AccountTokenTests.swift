@@ -25,10 +25,13 @@ import Testing
     _ = try await ledger.record(entry)
   }
 
-  private static func move(_ user: UserID, at seconds: Double, in ledger: Ledger) async throws {
+  private static func move(
+    _ user: UserID, at seconds: Double, in ledger: Ledger, tells: Bool = true
+  ) async throws {
     let note = Note(author: "desk", text: "why", requestID: "t", recordedAt: at(seconds))
-    _ = try await ledger.run(
-      TransferPurchase(key: key("1"), to: user, note: note, evaluationContext: context(seconds)))
+    var context = context(seconds)
+    context.tellsAccountTokens = tells
+    _ = try await ledger.run(TransferPurchase(key: key("1"), to: user, note: note, evaluationContext: context))
   }
 
   private static func due(
@@ -89,6 +92,14 @@ import Testing
       try await ledger.settle(bens[0], dueAgainAt: nil)
       try await Self.move(Self.anna, at: 20_200, in: ledger)
       try await Self.move("carl", at: 20_201, in: ledger)
+      #expect(try await Self.due(ledger, 30_000).isEmpty)
+    }
+  }
+
+  @Test func `a purchase that moves while nobody is told is not told with its former user later`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await Self.claim(Self.anna, evidence("1"), in: ledger)
+      try await Self.move(Self.ben, at: 20_000, in: ledger, tells: false)
       #expect(try await Self.due(ledger, 30_000).isEmpty)
     }
   }

@@ -66,6 +66,17 @@ import Testing
     }
   }
 
+  @Test func `a word that comes while a request is looked at makes it due at once`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await Self.take(Self.request(), "n1", ledger)
+      let claimed = try #require(try await Self.claim(ledger, 200).first)
+      _ = try await ledger.say(
+        ConsumptionInformation(customerConsented: true), of: "7", in: .production, at: at(205))
+      try await ledger.settle(claimed.request, .due(at: at(800), attempts: 0, problem: "no consent"), at: at(210))
+      #expect(try await Self.claim(ledger, 211).map(\.said?.customerConsented) == [true])
+    }
+  }
+
   @Test func `a request is settled once, and a later one about the transaction takes its place`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await Self.take(Self.request(), "n1", ledger)

@@ -28,9 +28,9 @@ import Testing
 
   /// Whether a step of a plan reads what the statement has put together itself: that may be read to its end.
   private static func isOwn(_ step: String) -> Bool {
-    // There are a handful of memos, and of frames (`ProofFrame.limit`).
+    // There are a handful of memos, and of frames (`ProofFrame.limit`). An erasure looks at the extensions, for which people ask.
     step.lowercased().contains("subquery") || step == "SCAN CONSTANT ROW" || step == "SCAN memo"
-      || step == "SCAN proof_frame"
+      || step == "SCAN proof_frame" || step == "SCAN renewal_extension"
       || ["SCAN overdue", "SCAN scheduled", "SCAN newest", "SCAN begun", "SCAN page", "SCAN accounts"].contains(step)
   }
 

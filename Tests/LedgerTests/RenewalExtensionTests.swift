@@ -137,4 +137,47 @@ import Testing
       #expect(try await ledger.extensions(ofProducts: false, limit: 9).map(\.terms.requestIdentifier) == ["8"])
     }
   }
+
+  @Test func `an erasure takes the name out of what is said of another user's extension, also by one under way`()
+    async throws
+  {
+    try await Scratch.withLedger { ledger, _ in
+      let anna: UserID = "6F0C2F3E-0D3E-4F83-9A52-2A1C9D6F6A11"
+      _ = try await ledger.record(entry(anna, [evidence("7", expires: 5_000)]))
+      _ = try await ledger.record(entry("bert", [evidence("8", expires: 5_000)]))
+      // Two keys that differ in the name's spelling alone.
+      for (request, name) in [("r1", anna.rawValue), ("r2", anna.rawValue.lowercased())] {
+        let record = try await Self.ask(
+          ledger, Self.asked(.purchase("8"), request: request, key: "fix-\(name)", note: "brother of \(name)"))
+        if request == "r1" { _ = try await ledger.settle(record, .refused("no"), at: at(110)) }
+      }
+      let read = try #require(try await Self.claim(ledger, 200).first)
+      _ = try await ledger.erase(Erasure(user: anna, reset: nil, recordedAt: at(300)))
+      let note = Note(author: "desk", text: "Extended. \(read.note ?? "")", requestID: "req", recordedAt: at(400))
+      #expect(try await ledger.settle(read, .extended(expiresAt: at(9_000), note: note), at: at(400)) != nil)
+      let said =
+        "\(try await ledger.extensions(ofProducts: false, limit: 9))"
+        + "\(try await ledger.timeline(of: "bert", before: nil, limit: 9).events)"
+      #expect(said.contains("brother of") && !said.lowercased().contains(anna.rawValue.lowercased()))
+    }
+  }
+
+  @Test func `after a clock that was ahead is corrected, what it postponed is due`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let record = try await Self.ask(ledger, Self.asked(request: "r1", at: 90_000))
+      _ = try await ledger.settle(record, .due(at: at(99_000), attempts: 1, problem: "away"), at: at(90_010))
+      #expect(try await Self.claim(ledger, 200).isEmpty)
+      try await ledger.releaseClaims()
+      #expect(try await Self.claim(ledger, 200).map(\.attempts) == [1])
+    }
+  }
+
+  @Test func `an answer of before does not undo what is under way`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let record = try await Self.ask(ledger, Self.asked(.product(ExtendedProduct(productID: pro)), request: "r1"))
+      _ = try await ledger.settle(record, .running(lookAt: at(200), attempts: 0, problem: nil), at: at(120))
+      _ = try await ledger.settle(record, .refused("late"), at: at(130))
+      #expect(try await ledger.extensionRecord(record.id)?.state == .running)
+    }
+  }
 }

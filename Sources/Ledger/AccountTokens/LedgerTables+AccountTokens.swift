@@ -27,6 +27,11 @@ extension LedgerTables {
     try execute("DELETE FROM account_token_due WHERE environment = ? AND original_transaction_id = ?", key)
   }
 
+  func forgetAccountToken(ofPurchase id: Int64) throws {
+    guard id > 0 else { return }
+    try forgetAccountToken(of: purchase(id: id).evidence.key)
+  }
+
   /// Puts a user who has to be told under another ID.
   func moveAccountToken(of former: SubscriptionKey, to key: SubscriptionKey) throws {
     try execute(

@@ -61,18 +61,21 @@ extension LedgerTables {
   /// wherever there are no attempts.
   /// - Returns: their number: one per store.
   func recheckSoon(_ id: OriginalTransactionID, at now: Int64) throws -> Int {
-    try execute(
-      """
-      UPDATE purchase SET
-        scheduled_at = CASE WHEN scheduled_at < ? THEN scheduled_at ELSE ? END,
-        due_at = CASE
-          WHEN attempts > 0 AND scheduled_at < ? THEN scheduled_at
-          WHEN attempts = 0 AND due_at < ? THEN due_at
-          ELSE ? END,
-        attempts = 0
-      WHERE environment IN ('production', 'sandbox') AND original_transaction_id = ?
-      """, now, now, now, now, now, id)
-    return changesCount
+    try StoreEnvironment.allCases.reduce(0) { count, environment in
+      let key = SubscriptionKey(environment: environment, originalTransactionID: id)
+      try execute(
+        """
+        UPDATE purchase SET
+          scheduled_at = CASE WHEN scheduled_at < ? THEN scheduled_at ELSE ? END,
+          due_at = CASE
+            WHEN attempts > 0 AND scheduled_at < ? THEN scheduled_at
+            WHEN attempts = 0 AND due_at < ? THEN due_at
+            ELSE ? END,
+          attempts = 0
+        WHERE environment = ? AND original_transaction_id = ?
+        """, now, now, now, now, now, successor(of: key) ?? key)
+      return count + changesCount
+    }
   }
 
   /// Purchases without a scheduled check, in the order of their IDs.

@@ -58,9 +58,9 @@ package struct LedgerTables: SQLRunner, Sendable {
   func release() throws {
     try execute("UPDATE outbox SET due_at = 0 WHERE due_at <> 0")
     try execute("UPDATE pending_receipt SET due_at = ? WHERE due_at <> ?", Self.longAgo, Self.longAgo)
-    try execute("UPDATE consumption_request SET claimed_until = NULL WHERE due_at IS NOT NULL")
-    try execute("UPDATE account_token_due SET claimed_until = NULL")
-    try execute("UPDATE renewal_extension SET claimed_until = NULL WHERE due_at IS NOT NULL")
+    for table in ["consumption_request", "account_token_due", "renewal_extension"] {
+      try execute(SQL("UPDATE \(table) SET claimed_until = NULL, due_at = ? WHERE due_at IS NOT NULL"), Self.longAgo)
+    }
     try execute("UPDATE purchase SET due_at = scheduled_at WHERE attempts > 0 AND due_at <> scheduled_at")
     try releaseRunItems()
   }

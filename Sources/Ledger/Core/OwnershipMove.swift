@@ -17,7 +17,11 @@ struct OwnershipMove {
   {
     for (purchase, former) in gained {
       try tables.appendGain(of: purchase, from: former, to: &winner, writer(winner).head)
-      if tellsAccountTokens { try tables.tellAccountToken(ofPurchase: purchase, at: writer(winner).head.recordedAt) }
+      if tellsAccountTokens {
+        try tables.tellAccountToken(ofPurchase: purchase, at: writer(winner).head.recordedAt)
+      } else if former != nil {
+        try tables.forgetAccountToken(ofPurchase: purchase)
+      }
     }
     if let save { try save(&winner) } else { try writer(winner).reevaluate(&winner) }
     let losers = Set(gained.compactMap(\.from)).sorted { $0.rawValue < $1.rawValue }

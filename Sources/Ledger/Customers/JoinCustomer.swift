@@ -65,6 +65,8 @@ package struct JoinCustomer: LedgerOperation {
       let row = try tables.save(purchase)
       if evaluationContext.tellsAccountTokens {
         try tables.tellAccountToken(ofPurchase: row, at: writer.head.recordedAt)
+      } else {
+        try tables.forgetAccountToken(of: purchase.evidence.key)
       }
       try tables.appendGain(of: row, from: loser.user, to: &owner, writer.head)
       try tables.appendLoss(of: row, to: owner.user, from: &loser, writer.head)

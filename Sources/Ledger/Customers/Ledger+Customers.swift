@@ -85,7 +85,11 @@ extension Ledger {
   ) async throws(LedgerError) -> Bool {
     try await readShort { tables in
       let user = try tables.name(of: user)
-      let evidence = try evidence.map { try tables.withoutErasedAccounts($0, of: user) }
+      let contested = try Set(contested.map { try tables.successor(of: $0) ?? $0 })
+      let evidence = try evidence.map {
+        let evidence = try tables.withoutErasedAccounts($0, of: user)
+        return try tables.successor(of: evidence.key).map(evidence.migrated) ?? evidence
+      }
       let namingOthers = try evidence.filter {
         try tables.names($0, anotherThan: user, tokensAreUserIDs: evaluationContext.tokensAreUserIDs)
       }.map(\.key)
@@ -93,7 +97,8 @@ extension Ledger {
       for key in evidence.map(\.key) { stored[key] = try tables.purchase(key) }
       let ruling = OwnershipRuling.decide(
         user: user, keys: Set(evidence.map(\.key)), contested: contested, owners: stored.mapValues(\.owner),
-        policy: ownership, namingOthers: Set(namingOthers), naming: Set(evidence.filter { $0.names(user) }.map(\.key)),
+        policy: ownership, ofNobody: Set(evidence.filter(\.isOfUnknownOwnership).map(\.key)),
+        namingOthers: Set(namingOthers), naming: Set(evidence.filter { $0.names(user) }.map(\.key)),
         unpresented: Set(stored.filter { $0.value.claim == .accountToken }.map(\.key)),
         ownerless: Set(stored.filter { $0.value.owner.isErased }.map(\.key)),
         isInactive: { key in

@@ -126,8 +126,8 @@ extension LedgerTables {
         """
         UPDATE renewal_extension SET
           state = ?, due_at = ?, claimed_until = NULL, attempts = ?, problem = ?, closed_at = ?
-        WHERE id = ? AND due_at IS NOT NULL
-        """, state, due, attempts, problem, due == nil ? now : nil, record.id)
+        WHERE id = ? AND due_at IS NOT NULL AND state = ?
+        """, state, due, attempts, problem, due == nil ? now : nil, record.id, record.state)
     }
     switch result {
     case .due(let due, let attempts, let problem): try update(.due, due: due, attempts: attempts, problem)
@@ -138,11 +138,15 @@ extension LedgerTables {
       _ = try complete(
         ExtensionSummary(
           requestIdentifier: record.terms.requestIdentifier, succeeded: succeeded, failed: failed), at: now)
-    case .extended(let end, let note):
+    case .extended(let end, var note):
       try update(.done, attempts: record.attempts, nil)
       // Another process was faster.
       guard changesCount > 0 else { return nil }
       try execute("UPDATE renewal_extension SET expires_at = ? WHERE id = ?", end, record.id)
+      // An erasure may have redacted it since it was read.
+      if let said = record.note, let present = try extensionRecord(record.id)?.note, present != said {
+        note.text = note.text.replacing(said, with: present)
+      }
       guard let asked = record.key else { return nil }
       let key = try successor(of: asked) ?? asked
       guard let owner = try purchase(key)?.owner else { return nil }
@@ -180,20 +184,22 @@ extension LedgerTables {
       """, succeeded ? 1 : 0, succeeded ? 0 : 1, environment, productID)
   }
 
-  /// Takes names out of what people said of extensions: of a purchase that was the user's before, or of products.
+  /// Takes names out of what people said of extensions: of a purchase that was the user's before, or of any.
   func redactExtensions(of key: SubscriptionKey?, _ names: ErasedNames) throws {
-    let columns = "SELECT id, note, request_id, idempotency_key FROM renewal_extension WHERE"
+    let columns = "SELECT id, note, request_id, idempotency_key FROM renewal_extension"
     let said =
       if let key {
         try all(
-          SQL("\(columns) is_of_product = 0 AND environment = ? AND subject = ?"), key.environment,
+          SQL("\(columns) WHERE is_of_product = 0 AND environment = ? AND subject = ?"), key.environment,
           key.originalTransactionID, as: (Int64, String?, String, String?).self)
-      } else { try all(SQL("\(columns) is_of_product = 1"), as: (Int64, String?, String, String?).self) }
+      } else { try all(SQL(columns), as: (Int64, String?, String, String?).self) }
     for (id, note, request, idempotencyKey) in said {
       let said = [note, request, idempotencyKey]
       var redacted = said.map { text in text.map { names.redacted($0) } }
       // Callers choose the IDs of requests.
       if key != nil { redacted[1] = "" }
+      // Two keys may differ in names alone.
+      if redacted[2] != idempotencyKey { redacted[2] = nil }
       guard redacted != said else { continue }
       try execute(
         "UPDATE renewal_extension SET note = ?, request_id = ?, idempotency_key = ? WHERE id = ?", redacted[0],

@@ -40,9 +40,10 @@ extension LedgerTables {
   /// Moves what is kept under the former IDs that evidence names.
   func migrate(to evidence: SubscriptionEvidence) throws {
     for former in evidence.formerKeys.sorted(by: { $0.precedes($1) }) {
-      // Two that name each other are no migration.
-      guard try successor(of: former) == nil, try successor(of: evidence.key) != former else { continue }
-      try migrate(former, to: evidence.key)
+      // A later migration may be known already. Two that name each other are none.
+      let key = try successor(of: evidence.key) ?? evidence.key
+      guard key != former, try successor(of: former) == nil else { continue }
+      try migrate(former, to: key)
     }
   }
 

@@ -27,6 +27,8 @@ package struct ConsumptionRequest: Hashable, Sendable {
   package var attempts = 0
   package var problem: String?
   package var closedAt: Date?
+  /// When it was last changed; `nil` for one that is not kept.
+  package var changedAt: Date?
 
   package init(
     environment: StoreEnvironment, transactionID: TransactionID, originalTransactionID: OriginalTransactionID,

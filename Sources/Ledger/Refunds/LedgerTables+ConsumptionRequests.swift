@@ -6,7 +6,7 @@ extension ConsumptionRequest.State: StoredWord {}
 extension LedgerTables {
   private static let requestColumns = """
     environment, transaction_id, original_transaction_id, bundle_id, is_auto_renewable, asked_at, answer_by, state,
-    attempts, problem, closed_at, said
+    attempts, problem, closed_at, said, changed_at
     """
 
   private static func request(_ row: SQLRow) throws -> ConsumptionRequest {
@@ -14,7 +14,7 @@ extension LedgerTables {
       environment: try row.get(0), transactionID: TransactionID(try row.get(1)), originalTransactionID: try row.get(2),
       bundleID: try row.get(3), isAutoRenewable: try row.get(4), askedAt: try row.get(5), answerBy: try row.get(6))
     (request.state, request.attempts) = (try row.get(7), try row.get(8))
-    (request.problem, request.closedAt) = (try row.get(9), try row.get(10))
+    (request.problem, request.closedAt, request.changedAt) = (try row.get(9), try row.get(10), try row.get(12))
     return request
   }
 
@@ -98,13 +98,15 @@ extension LedgerTables {
   }
 
   func settle(_ request: ConsumptionRequest, _ result: ConsumptionResult, at now: Date) throws {
+    // A word of the app's backend that came since the claim makes it due at once.
     func update(_ state: ConsumptionRequest.State, due: Date?, attempts: Int, _ problem: String?) throws {
       try execute(
         """
         UPDATE consumption_request SET
-          state = ?, due_at = ?, claimed_until = NULL, attempts = ?, problem = ?, closed_at = ?, changed_at = ?
+          state = ?, due_at = CASE WHEN state = ? AND changed_at <> ? THEN due_at ELSE ? END, claimed_until = NULL,
+          attempts = ?, problem = ?, closed_at = ?, changed_at = ?
         WHERE environment = ? AND transaction_id = ? AND state = 'due' AND asked_at = ?
-        """, state, due, attempts, problem, due == nil ? now : nil, now, request.environment,
+        """, state, state, request.changedAt, due, attempts, problem, due == nil ? now : nil, now, request.environment,
         request.transactionID.rawValue, request.askedAt)
     }
     switch result {

@@ -126,6 +126,7 @@ struct RevenueCatReportOperation {
   // MARK: Hints
 
   private func keepHint(_ event: StoreEvent, of key: SubscriptionKey) throws -> RevenueCatReportOutcome {
+    let key = try tables.successor(of: key) ?? key
     let (owner, stored) = try (tables.purchase(key)?.owner, tables.report(key))
     guard let event = named(event, or: owner ?? stored?.user) else { return .noted }
     try endTemporary(of: event.user, at: RevenueCatReport.Store("app_store").key(key.environment, ""), before: event.at)
