@@ -1,3 +1,4 @@
+import Entitlements
 import Ledger
 import Logging
 
@@ -25,7 +26,7 @@ struct ExtensionFollower: LeasedJob {
   }
 
   func follow(_ record: ExtensionRecord, claimedUntil lease: Date) async throws(LedgerError) -> Following {
-    guard await pacer.turn(), now() < lease else { return .away }
+    guard await pacer.turn(), now().advanced(by: deadline) < lease else { return .away }
     // A stop of the service does not break it off: Apple may have taken it by then.
     return try await Task { () async -> Result<Following, LedgerError> in
       do throws(LedgerError) { return .success(try await extensions.follow(record, logger: logger)) } catch {

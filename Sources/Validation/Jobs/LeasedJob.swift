@@ -30,6 +30,8 @@ protocol LeasedJob: Service {
 /// The outcome of a piece.
 enum Following: Hashable {
   case followed
+  /// It could not be read or recorded. It stays claimed, so that others come before it.
+  case failed
   /// Apple or the ledger is unavailable, and the next one would have no answer either.
   case away
 }
@@ -56,11 +58,12 @@ extension LeasedJob {
       let outcomes = await mapConcurrently(due, width: Self.width, while: { $0 == .followed }) { piece -> Following in
         do throws(LedgerError) { return try await follow(piece, claimedUntil: lease) } catch {
           log(error)
-          return .away
+          return .failed
         }
       }
-      guard outcomes.contains(.away) || outcomes.count < due.count else { return due.count }
-      try await giveBack(due, claimedUntil: lease)
+      guard !outcomes.allSatisfy({ $0 == .followed }) || outcomes.count < due.count else { return due.count }
+      let failed = Set(outcomes.indices.filter { outcomes[$0] == .failed })
+      try await giveBack(due.indices.filter { !failed.contains($0) }.map { due[$0] }, claimedUntil: lease)
     } catch { log(error) }
     return nil
   }

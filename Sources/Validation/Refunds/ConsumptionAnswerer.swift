@@ -85,8 +85,18 @@ struct ConsumptionAnswerer: LeasedJob {
       try await ledger.settle(
         request, .due(at: due, attempts: request.attempts, problem: lack.rawValue), at: now())
       return .followed
-    case .ready(let information):
+    case .ready:
       guard await pacer.turn(), now().advanced(by: deadline) < lease else { return .away }
+      // While it waited for its turn, consent may have been withdrawn, or the customer erased.
+      let record = try await ledger.consumptionRecord(of: request.transactionID, in: request.environment)
+      var present = claimed
+      present.said = record?.said
+      guard record?.request?.askedAt == request.askedAt, record?.request?.state == .due,
+        case .ready(let information) = try await self.answer(to: present)
+      else {
+        try await giveBack([claimed], claimedUntil: lease)
+        return .followed
+      }
       return try await send(information, request)
     }
   }

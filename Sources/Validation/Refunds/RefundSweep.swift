@@ -36,7 +36,7 @@ final class RefundSweep: Service {
   private static let polls = 5
   static let memo = "refund_sweep"
   /// Among replicas one asks at a time.
-  private static let claim = "refund_sweep"
+  private static let claim = "$refund_sweep"
 
   /// What survives a restart.
   struct Progress: Codable, Hashable, Sendable {
@@ -95,7 +95,9 @@ final class RefundSweep: Service {
   }
 
   private func isDue(_ progress: Progress) -> Bool {
-    progress.place != nil || progress.beganAt.map { $0.advanced(by: interval) <= now() } ?? true
+    guard progress.place == nil, let began = progress.beganAt else { return true }
+    // One that began in the future was begun by a wrong clock.
+    return began.advanced(by: interval) <= now() || began > now()
   }
 
   private func load() async throws(LedgerError) -> Progress {
@@ -134,15 +136,24 @@ final class RefundSweep: Service {
       return false
     }
     var goesOn = true
-    for question in page {
-      if try await mayLose(question) {
-        goesOn = try await ask(about: question, &progress)
-        guard goesOn else { break }
+    var failure: LedgerError?
+    for question in page where goesOn {
+      do throws(LedgerError) {
+        if try await mayLose(question) { goesOn = try await ask(about: question, &progress) }
+      } catch {
+        // One that cannot be read or recorded holds up no other.
+        progress.asked += 1
+        progress.unanswered += 1
+        failure = error
       }
+      guard goesOn else { break }
       progress.place = question.place
+      goesOn = failure == nil
     }
     await brake.keep(logger)
-    try await keep(progress)
+    // Another replica may have gone on meanwhile.
+    if await isOurs() { try await keep(progress) }
+    if let failure { throw failure }
     return goesOn
   }
 

@@ -1,0 +1,68 @@
+import Foundation
+import Ledger
+import LedgerFixtures
+import Logging
+import Synchronization
+import Testing
+
+@testable import Validation
+
+/// Jobs that ask Apple about claimed pieces.
+@Suite struct LeasedJobTests {
+  /// Five pieces, in the order in which they are due.
+  private final class Pieces: Sendable {
+    let due = Mutex([1, 2, 3, 4, 5])
+    let leased = Mutex<Set<Int>>([])
+    let followed = Mutex<[Int]>([])
+  }
+
+  private struct Job: LeasedJob {
+    static let width = 2
+    static let pieces = "pieces"
+
+    var kept: Pieces
+    var logger = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
+    var now: @Sendable () -> Date = { at(0.000000123) }
+    var deadline = Duration.seconds(10)
+    var pause = Duration.seconds(1)
+    var outcome: @Sendable (Int) throws(LedgerError) -> Following
+
+    func claim(until lease: Date, limit: Int) async throws(LedgerError) -> [Int] {
+      let leased = kept.leased.withLock { $0 }
+      let claimed = kept.due.withLock { due in due.filter { !leased.contains($0) }.prefix(limit) }
+      kept.leased.withLock { $0.formUnion(claimed) }
+      return Array(claimed)
+    }
+
+    func giveBack(_ pieces: [Int], claimedUntil lease: Date) async throws(LedgerError) {
+      kept.leased.withLock { $0.subtract(pieces) }
+    }
+
+    func follow(_ piece: Int, claimedUntil lease: Date) async throws(LedgerError) -> Following {
+      let following = try outcome(piece)
+      if following == .followed {
+        kept.due.withLock { $0.removeAll { $0 == piece } }
+        kept.followed.withLock { $0.append(piece) }
+      }
+      return following
+    }
+  }
+
+  @Test func `a piece that cannot be read holds up no other`() async {
+    let kept = Pieces()
+    let job = Job(kept: kept) { piece throws(LedgerError) in
+      if piece == 1 { throw .unavailable("unreadable") }
+      return .followed
+    }
+    for _ in 0..<5 { _ = await job.sweep(limit: 2) }
+    #expect(kept.followed.withLock { $0.sorted() } == [2, 3, 4, 5])
+    #expect(kept.due.withLock { $0 } == [1] && kept.leased.withLock { $0.contains(1) }, "due again after its lease")
+  }
+
+  @Test func `while Apple is away each piece is given back`() async {
+    let kept = Pieces()
+    let job = Job(kept: kept) { _ in .away }
+    #expect(await job.sweep(limit: 2) == nil)
+    #expect(kept.leased.withLock { $0.isEmpty } && kept.followed.withLock { $0.isEmpty })
+  }
+}
