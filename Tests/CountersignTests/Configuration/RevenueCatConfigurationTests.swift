@@ -6,11 +6,11 @@ import Testing
 
 /// The secrets of RevenueCat's webhooks.
 @Suite struct RevenueCatConfigurationTests {
-  private func file(_ text: String) throws -> String {
-    let file = FileManager.default.temporaryDirectory.appending(path: "revenuecat-\(UUID())")
-    try Data(text.utf8).write(to: file)
-    return file.path(percentEncoded: false)
-  }
+  private let directory: TemporaryDirectory
+
+  init() throws { directory = try TemporaryDirectory() }
+
+  private func file(_ text: String) throws -> String { try directory.write("\(UUID())", text) }
 
   @Test func `without a file its webhooks are not taken`() throws {
     #expect(try SampleConfiguration().load().revenueCat == nil)

@@ -6,11 +6,11 @@ import Webhooks
 
 /// The receivers of events.
 @Suite struct WebhookConfigurationTests {
-  private func file(_ text: String) throws -> String {
-    let file = FileManager.default.temporaryDirectory.appending(path: "webhook-\(UUID())")
-    try Data(text.utf8).write(to: file)
-    return file.path(percentEncoded: false)
-  }
+  private let directory: TemporaryDirectory
+
+  init() throws { directory = try TemporaryDirectory() }
+
+  private func file(_ text: String) throws -> String { try directory.write("\(UUID())", text) }
 
   private func read(_ item: String) throws -> [WebhookEndpoint] {
     try loadYAML(SampleConfiguration().yaml + "webhooks: [\(item)]\n").webhooks
