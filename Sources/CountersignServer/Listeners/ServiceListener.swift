@@ -42,6 +42,9 @@ package struct ServiceListener: Service, CustomStringConvertible {
     maxConnections = admin == nil ? settings.maxConnections : Self.operatorsConnections
     self.onListening = onListening
     self.logger = logger
+    // The first connections come to several threads at once. Where two of them made the decoder's type at the same moment, the
+    // process ended in Swift's runtime (6.3): `swift_checkMetadataState` of nothing, in one of some 300 starts under load.
+    _ = ServiceChannel.makeDecoder()
   }
 
   /// Connections that are accepted at each turn of the event loop. NIO's own four would take many seconds to accept many
@@ -92,14 +95,19 @@ struct ServiceChannel: ServerChildChannel {
     channel.eventLoop.makeCompletedFuture {
       let pipeline = channel.pipeline.syncOperations
       if let tls { try pipeline.addHandler(NIOSSLServerHandler(context: tls)) }
-      var headers = NIOHTTPDecoderLimitConfiguration()
-      (headers.maxHeaderFieldSize, headers.maxHeaderListSize, headers.maxHeaderFieldCount) = (16 * 1024, 16 * 1024, 64)
       let handler = RequestHandler(
         front: front, guardian: ConnectionGuard(limits: limits, counts: counts), loop: channel.eventLoop,
         logger: self.logger)
-      try pipeline.addHandlers(ByteToMessageHandler(HTTPRequestDecoder(limitConfiguration: headers)), handler)
+      try pipeline.addHandlers(Self.makeDecoder(), handler)
       return Connection(channel: channel, handler: NIOLoopBound(handler, eventLoop: channel.eventLoop))
     }
+  }
+
+  @inline(never)
+  static func makeDecoder() -> ByteToMessageHandler<HTTPRequestDecoder> {
+    var headers = NIOHTTPDecoderLimitConfiguration()
+    (headers.maxHeaderFieldSize, headers.maxHeaderListSize, headers.maxHeaderFieldCount) = (16 * 1024, 16 * 1024, 64)
+    return ByteToMessageHandler(HTTPRequestDecoder(limitConfiguration: headers))
   }
 
   /// Returns when the connection is closed and its last request has ended.

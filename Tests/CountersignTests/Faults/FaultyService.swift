@@ -15,11 +15,12 @@ final class FaultyService: Sendable {
   struct Ending: Sendable {
     /// The exit code, or the signal's number where one ended it.
     var code: Int32
+    /// Whether it was killed, and did not end by a fault of its own.
     var wasKilled: Bool
     var log: String
 
     init(_ ending: ChildProcess.Ending) {
-      (code, wasKilled, log) = (ending.code, ending.wasKilled, ending.error)
+      (code, wasKilled, log) = (ending.code, ending.wasKilled && ending.code == SIGKILL, ending.error)
     }
   }
 

@@ -85,6 +85,17 @@ import Testing
     return free
   }
 
+  @Test func `a sweep that a wrong clock began in the future does not put off the next`() async throws {
+    try await Self.run { world in
+      world.pass(400)
+      try await world.run { service in
+        try await eventually { Self.sweeps(service).count == 1 }
+        world.pass(-400)
+        try await eventually { Self.sweeps(service).count == 2 }
+      }
+    }
+  }
+
   @Test func `a refund of a purchase for life that nobody told ends access within the interval, once`() async throws {
     try await Self.run { world in
       try await world.run { service in
