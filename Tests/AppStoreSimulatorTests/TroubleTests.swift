@@ -22,7 +22,7 @@ struct ExpectedTrouble: Sendable, CustomTestStringConvertible {
   }
 }
 
-@Suite("Troubles over real TLS", .enabled(if: Tool.curl != nil, "curl is not installed"))
+@Suite("Troubles over real TLS", .serialized, .enabled(if: Tool.curl != nil, "curl is not installed"))
 struct TroubleTests {
   static let troubles: [ExpectedTrouble] = [
     .status(.status21000, 21000), .status(.status21001, 21001), .status(.status21002, 21002),
