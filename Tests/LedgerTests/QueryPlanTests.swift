@@ -28,9 +28,9 @@ import Testing
 
   /// Whether a step of a plan reads what the statement has put together itself: that may be read to its end.
   private static func isOwn(_ step: String) -> Bool {
-    // There are a handful of memos, and of frames (`ProofFrame.limit`). An erasure looks at the extensions, for which people ask.
+    // There are a handful of memos, and of frames (`ProofFrame.limit`).
     step.lowercased().contains("subquery") || step == "SCAN CONSTANT ROW" || step == "SCAN memo"
-      || step == "SCAN proof_frame" || step == "SCAN renewal_extension"
+      || step == "SCAN proof_frame"
       || ["SCAN overdue", "SCAN scheduled", "SCAN newest", "SCAN begun", "SCAN page", "SCAN accounts"].contains(step)
   }
 
@@ -236,7 +236,9 @@ import Testing
       for statement in statements {
         let isSorted = Self.sorted.contains { statement.contains($0) }
         for step in try Self.plan(of: statement, on: file) {
-          #expect(!step.hasPrefix("SCAN") || Self.isOwn(step), "\(name): \(step)")
+          // People ask for extensions, one by one, and a note on any of them may name whoever is erased.
+          let isErasures = name == "erase" && step == "SCAN renewal_extension"
+          #expect(!step.hasPrefix("SCAN") || Self.isOwn(step) || isErasures, "\(name): \(step)")
           #expect(!step.contains("TEMP B-TREE") || isSorted, "\(name): \(step) of \(statement)")
         }
       }

@@ -9,7 +9,7 @@ import Resilience
 ///     a user at one address    server.user_rate_limit
 ///     a user, writes           ten times that, from wherever they come
 ///     an address               server.address_rate_limit
-///     its new customers        server.new_customers_per_address, an hour, and devices
+///     its newcomers            server.new_customers_per_address, an hour: customers and devices
 ///
 /// A user is counted by address, so that who names a user takes nothing from what the user may ask elsewhere.
 struct RequestLimits: Sendable {

@@ -103,6 +103,7 @@ struct ServiceChannel: ServerChildChannel {
     }
   }
 
+  // Not inlined: a decoder that nobody uses would be optimized away, and its type with it.
   @inline(never)
   static func makeDecoder() -> ByteToMessageHandler<HTTPRequestDecoder> {
     var headers = NIOHTTPDecoderLimitConfiguration()

@@ -137,18 +137,18 @@ final class RefundSweep: Service {
     }
     var goesOn = true
     var failure: LedgerError?
-    for question in page where goesOn {
+    for question in page {
       do throws(LedgerError) {
         if try await mayLose(question) { goesOn = try await ask(about: question, &progress) }
       } catch {
-        // One that cannot be read or recorded holds up no other.
+        // One that cannot be read or recorded holds up no other: the next page begins behind it.
         progress.asked += 1
         progress.unanswered += 1
         failure = error
       }
       guard goesOn else { break }
       progress.place = question.place
-      goesOn = failure == nil
+      guard failure == nil else { break }
     }
     await brake.keep(logger)
     // Another replica may have gone on meanwhile.
