@@ -1,6 +1,5 @@
 import Foundation
 import Ledger
-import LedgerFixtures
 import Logging
 import Synchronization
 import Testing
@@ -22,7 +21,7 @@ import Testing
 
     var kept: Pieces
     var logger = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
-    var now: @Sendable () -> Date = { at(0.000000123) }
+    var now: @Sendable () -> Date = { Date(timeIntervalSince1970: 1_718_452_800.123456789) }
     var deadline = Duration.seconds(10)
     var pause = Duration.seconds(1)
     var outcome: @Sendable (Int) throws(LedgerError) -> Following
