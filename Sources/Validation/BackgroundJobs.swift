@@ -1,4 +1,5 @@
 import Access
+import AppStore
 import Entitlements
 package import Ledger
 package import Logging
@@ -66,17 +67,18 @@ extension UseCases {
       jobs.append(
         ConsumptionAnswerer(
           policy: consumption, serverAPI: serverAPI, catalog: rules.catalog, ledger: ledger, logger: logger, now: now,
-          pacer: pacer, deadline: validator.gateway.deadline, pause: pause, onClosed: onConsumption))
+          pacer: pacer, deadline: validator.gateway.deadline, isAway: serverAPI.isAway, pause: pause,
+          onClosed: onConsumption))
       jobs.append(
         ExtensionFollower(
           extensions: extensions, ledger: ledger, logger: logger, now: now, pacer: pacer,
-          deadline: validator.gateway.deadline, pause: pause))
+          deadline: validator.gateway.deadline, isAway: serverAPI.isAway, pause: pause))
     }
     if let serverAPI, validator.verdicts.tellsAccountTokens {
       jobs.append(
         AccountTokenTeller(
           serverAPI: serverAPI, ledger: ledger, logger: logger, now: now, pacer: pacer,
-          deadline: validator.gateway.deadline, pause: pause, onEnd: onAccountToken))
+          deadline: validator.gateway.deadline, isAway: serverAPI.isAway, pause: pause, onEnd: onAccountToken))
     }
     if serverAPI != nil, refundSweep > .zero {
       jobs.append(

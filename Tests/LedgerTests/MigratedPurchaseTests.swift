@@ -175,7 +175,8 @@ import Testing
       }
       _ = try await ledger.record(Self.notification(Self.successor()))
       #expect(
-        try await ledger.claimAccountTokens(dueAt: at(9_000), until: at(9_100), limit: 9).map(\.key) == [key("9")])
+        try await ledger.claimAccountTokens(in: nil, dueAt: at(9_000), until: at(9_100), limit: 9).map(\.key)
+          == [key("9")])
       for id in ["1", "9"] {
         #expect(try await ledger.extensions(of: key(id), limit: 9).map(\.id) == [waiting.id])
       }

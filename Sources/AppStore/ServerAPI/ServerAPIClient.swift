@@ -202,6 +202,11 @@ package final class ServerAPIClient: Sendable {
     rateLimit.closed(environment, at: timing.now()) != nil
   }
 
+  /// Whether calls to a store are useless at the moment: its circuit breaker is open, or it is paused after a 429.
+  package func isAway(_ environment: StoreEnvironment) -> Bool {
+    driver.breakers[environment]?.state == .open || isClosed(environment)
+  }
+
   /// The answer of one endpoint of one store. Trouble is not retried here.
   func findings(
     of request: ServerAPIRequest?, _ endpoint: ServerAPIEndpoint, bundleIDs: [BundleID], in store: StoreEnvironment,

@@ -1,16 +1,19 @@
+package import Entitlements
 package import struct FoundationEssentials.Date
 
 /// The users whom Apple has to be told (Set App Account Token). A task is written with the gain of the purchase, in one transaction;
 /// a purchase has one, for its newest user.
 extension Ledger {
   /// Claims tasks that are due, the longest due first. One that is not settled is due again at `lease`.
+  ///
+  /// - Parameter environment: that of the claimed ones; `nil`: any.
   package func claimAccountTokens(
-    dueAt now: Date, until lease: Date, limit: Int
+    in environment: StoreEnvironment?, dueAt now: Date, until lease: Date, limit: Int
   ) async throws(LedgerError) -> [AccountTokenTask] {
-    let isIdle = try await read { tables in try !tables.hasAccountTokens(dueAt: now) }
+    let isIdle = try await read { tables in try !tables.hasAccountTokens(in: environment, dueAt: now) }
     guard !isIdle else { return [] }
     return try await engine.submit { tables in
-      try tables.claimAccountTokens(dueAt: now, until: lease, limit: limit)
+      try tables.claimAccountTokens(in: environment, dueAt: now, until: lease, limit: limit)
     }
   }
 

@@ -43,21 +43,27 @@ extension LedgerTables {
     try forgetAccountToken(of: former)
   }
 
-  func hasAccountTokens(dueAt now: Date) throws -> Bool {
+  func hasAccountTokens(in environment: StoreEnvironment?, dueAt now: Date) throws -> Bool {
     try exists(
       """
       SELECT 1 FROM account_token_due
-      WHERE due_at <= ? AND (claimed_until IS NULL OR claimed_until <= ?) LIMIT 1
-      """, now, now)
+      WHERE environment = coalesce(?, environment) AND due_at <= ?
+        AND (claimed_until IS NULL OR claimed_until <= ?)
+      LIMIT 1
+      """, environment, now, now)
   }
 
-  func claimAccountTokens(dueAt now: Date, until lease: Date, limit: Int) throws -> [AccountTokenTask] {
+  func claimAccountTokens(in environment: StoreEnvironment?, dueAt now: Date, until lease: Date, limit: Int) throws
+    -> [AccountTokenTask]
+  {
     let due = try all(
       """
       SELECT environment, original_transaction_id, bundle_id, account_token, attempts FROM account_token_due
-      WHERE due_at <= ? AND (claimed_until IS NULL OR claimed_until <= ?) ORDER BY due_at LIMIT ?
+      WHERE environment = coalesce(?, environment) AND due_at <= ?
+        AND (claimed_until IS NULL OR claimed_until <= ?)
+      ORDER BY due_at LIMIT ?
       /*pg: FOR UPDATE SKIP LOCKED */
-      """, now, now, max(0, limit)
+      """, environment, now, now, max(0, limit)
     ) { row in
       AccountTokenTask(
         key: try row.get(0), bundleID: try row.get(2), token: try row.get(3), attempts: try row.get(4))

@@ -18,12 +18,16 @@ extension Ledger {
   }
 
   /// Claims extensions that are due, the longest due first. One that is not settled is due again at `lease`.
+  ///
+  /// - Parameter environment: that of the claimed ones; `nil`: any.
   package func claimExtensions(
-    dueAt now: Date, until lease: Date, limit: Int
+    in environment: StoreEnvironment?, dueAt now: Date, until lease: Date, limit: Int
   ) async throws(LedgerError) -> [ExtensionRecord] {
-    let isIdle = try await read { tables in try !tables.hasExtensions(dueAt: now) }
+    let isIdle = try await read { tables in try !tables.hasExtensions(in: environment, dueAt: now) }
     guard !isIdle else { return [] }
-    return try await engine.submit { tables in try tables.claimExtensions(dueAt: now, until: lease, limit: limit) }
+    return try await engine.submit { tables in
+      try tables.claimExtensions(in: environment, dueAt: now, until: lease, limit: limit)
+    }
   }
 
   /// Records the result of a claimed extension. One that is over by now is left unchanged. The purchase of one that succeeded is

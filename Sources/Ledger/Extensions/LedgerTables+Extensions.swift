@@ -25,7 +25,8 @@ extension LedgerTables {
   private static let newestExtensions = extensions(where: "is_of_product = ? ORDER BY id DESC LIMIT ?")
   private static let dueExtensions = extensions(
     where: """
-      due_at <= ? AND (claimed_until IS NULL OR claimed_until <= ?) ORDER BY due_at, id LIMIT ?
+      environment = coalesce(?, environment) AND due_at <= ? AND (claimed_until IS NULL OR claimed_until <= ?)
+      ORDER BY due_at, id LIMIT ?
       /*pg: FOR UPDATE SKIP LOCKED */
       """)
 
@@ -76,12 +77,14 @@ extension LedgerTables {
     try all(Self.newestExtensions, isOfProducts, max(0, limit), read: Self.extensionRecord)
   }
 
-  func hasExtensions(dueAt now: Date) throws -> Bool {
+  func hasExtensions(in environment: StoreEnvironment?, dueAt now: Date) throws -> Bool {
     try exists(
       """
       SELECT 1 FROM renewal_extension
-      WHERE due_at <= ? AND (claimed_until IS NULL OR claimed_until <= ?) LIMIT 1
-      """, now, now)
+      WHERE environment = coalesce(?, environment) AND due_at <= ?
+        AND (claimed_until IS NULL OR claimed_until <= ?)
+      LIMIT 1
+      """, environment, now, now)
   }
 
   // MARK: Writing
@@ -107,8 +110,10 @@ extension LedgerTables {
     return record
   }
 
-  func claimExtensions(dueAt now: Date, until lease: Date, limit: Int) throws -> [ExtensionRecord] {
-    let due = try all(Self.dueExtensions, now, now, max(0, limit), read: Self.extensionRecord)
+  func claimExtensions(in environment: StoreEnvironment?, dueAt now: Date, until lease: Date, limit: Int) throws
+    -> [ExtensionRecord]
+  {
+    let due = try all(Self.dueExtensions, environment, now, now, max(0, limit), read: Self.extensionRecord)
     for one in due { try execute("UPDATE renewal_extension SET claimed_until = ? WHERE id = ?", lease, one.id) }
     return due
   }

@@ -21,13 +21,15 @@ extension Ledger {
   }
 
   /// Claims requests that are due, the longest due first. One that is not settled is due again at `lease`.
+  ///
+  /// - Parameter environment: that of the claimed ones; `nil`: any.
   package func claimConsumptionRequests(
-    dueAt now: Date, until lease: Date, limit: Int
+    in environment: StoreEnvironment?, dueAt now: Date, until lease: Date, limit: Int
   ) async throws(LedgerError) -> [ClaimedConsumptionRequest] {
-    let isIdle = try await read { tables in try !tables.hasConsumptionRequests(dueAt: now) }
+    let isIdle = try await read { tables in try !tables.hasConsumptionRequests(in: environment, dueAt: now) }
     guard !isIdle else { return [] }
     return try await engine.submit { tables in
-      try tables.claimConsumptionRequests(dueAt: now, until: lease, limit: limit)
+      try tables.claimConsumptionRequests(in: environment, dueAt: now, until: lease, limit: limit)
     }
   }
 

@@ -70,24 +70,28 @@ extension LedgerTables {
     return records
   }
 
-  func hasConsumptionRequests(dueAt now: Date) throws -> Bool {
+  func hasConsumptionRequests(in environment: StoreEnvironment?, dueAt now: Date) throws -> Bool {
     try exists(
       """
       SELECT 1 FROM consumption_request
-      WHERE due_at <= ? AND (claimed_until IS NULL OR claimed_until <= ?) LIMIT 1
-      """, now, now)
+      WHERE environment = coalesce(?, environment) AND due_at <= ?
+        AND (claimed_until IS NULL OR claimed_until <= ?)
+      LIMIT 1
+      """, environment, now, now)
   }
 
   func claimConsumptionRequests(
-    dueAt now: Date, until lease: Date, limit: Int
+    in environment: StoreEnvironment?, dueAt now: Date, until lease: Date, limit: Int
   ) throws -> [ClaimedConsumptionRequest] {
     let due = try all(
       SQL(
         """
         SELECT \(Self.requestColumns) FROM consumption_request
-        WHERE due_at <= ? AND (claimed_until IS NULL OR claimed_until <= ?) ORDER BY due_at LIMIT ?
+        WHERE environment = coalesce(?, environment) AND due_at <= ?
+          AND (claimed_until IS NULL OR claimed_until <= ?)
+        ORDER BY due_at LIMIT ?
         /*pg: FOR UPDATE SKIP LOCKED */
-        """), now, now, max(0, limit)
+        """), environment, now, now, max(0, limit)
     ) { ClaimedConsumptionRequest(request: try Self.request($0), said: try Self.said($0)) }
     for one in due {
       try execute(

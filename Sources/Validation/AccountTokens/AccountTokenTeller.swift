@@ -37,12 +37,15 @@ struct AccountTokenTeller: LeasedJob {
   var now: @Sendable () -> Date
   var pacer: Pacer
   var deadline: Duration
+  var isAway: @Sendable (StoreEnvironment) -> Bool
   var pause: Duration
   /// Called with each end.
   var onEnd: @Sendable (AccountTokenOutcome) -> Void
 
-  func claim(until lease: Date, limit: Int) async throws(LedgerError) -> [AccountTokenTask] {
-    try await ledger.claimAccountTokens(dueAt: now(), until: lease, limit: limit)
+  func claim(
+    in environment: StoreEnvironment?, until lease: Date, limit: Int
+  ) async throws(LedgerError) -> [AccountTokenTask] {
+    try await ledger.claimAccountTokens(in: environment, dueAt: now(), until: lease, limit: limit)
   }
 
   func giveBack(_ tasks: [AccountTokenTask], claimedUntil lease: Date) async throws(LedgerError) {

@@ -15,10 +15,13 @@ struct ExtensionFollower: LeasedJob {
   var now: @Sendable () -> Date
   var pacer: Pacer
   var deadline: Duration
+  var isAway: @Sendable (StoreEnvironment) -> Bool
   var pause: Duration
 
-  func claim(until lease: Date, limit: Int) async throws(LedgerError) -> [ExtensionRecord] {
-    try await ledger.claimExtensions(dueAt: now(), until: lease, limit: limit)
+  func claim(
+    in environment: StoreEnvironment?, until lease: Date, limit: Int
+  ) async throws(LedgerError) -> [ExtensionRecord] {
+    try await ledger.claimExtensions(in: environment, dueAt: now(), until: lease, limit: limit)
   }
 
   func giveBack(_ records: [ExtensionRecord], claimedUntil lease: Date) async throws(LedgerError) {

@@ -7,7 +7,8 @@ import ServiceLifecycle
 import struct FoundationEssentials.Date
 
 /// A job that asks Apple about pieces that are due in the ledger. They are claimed for a time, and due again after it. While
-/// Apple is away one is tried at a time, ever more rarely; the others follow without a pause when Apple is back.
+/// Apple is away one is tried at a time, ever more rarely; the others follow without a pause when Apple is back. Pieces of a
+/// store that is known to be away are not claimed, so that those of the other store do not wait behind them.
 protocol LeasedJob: Service {
   associatedtype Piece: Sendable
 
@@ -20,9 +21,14 @@ protocol LeasedJob: Service {
   var now: @Sendable () -> Date { get }
   /// The time of a call to Apple.
   var deadline: Duration { get }
+  /// Whether calls to a store are useless at the moment.
+  var isAway: @Sendable (StoreEnvironment) -> Bool { get }
   var pause: Duration { get }
 
-  func claim(until lease: Date, limit: Int) async throws(LedgerError) -> [Piece]
+  /// - Parameter environment: that of the claimed pieces; `nil`: any.
+  func claim(
+    in environment: StoreEnvironment?, until lease: Date, limit: Int
+  ) async throws(LedgerError) -> [Piece]
   func giveBack(_ pieces: [Piece], claimedUntil lease: Date) async throws(LedgerError)
   func follow(_ piece: Piece, claimedUntil lease: Date) async throws(LedgerError) -> Following
 }
@@ -52,9 +58,11 @@ extension LeasedJob {
 
   /// - Returns: the number of claimed pieces; `nil` if Apple or the ledger is unavailable.
   func sweep(limit: Int) async -> Int? {
+    let present = StoreEnvironment.allCases.filter { !isAway($0) }
+    guard let environment = present.first else { return nil }
     let lease = now().advanced(by: .lease(of: deadline))
     do throws(LedgerError) {
-      let due = try await claim(until: lease, limit: limit)
+      let due = try await claim(in: present.count == 1 ? environment : nil, until: lease, limit: limit)
       let outcomes = await mapConcurrently(due, width: Self.width, while: { $0 == .followed }) { piece -> Following in
         do throws(LedgerError) { return try await follow(piece, claimedUntil: lease) } catch {
           log(error)

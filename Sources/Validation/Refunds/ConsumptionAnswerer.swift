@@ -37,6 +37,7 @@ struct ConsumptionAnswerer: LeasedJob {
   var now: @Sendable () -> Date
   var pacer: Pacer
   var deadline: Duration
+  var isAway: @Sendable (StoreEnvironment) -> Bool
   var pause: Duration
   /// Called with the last state of each request.
   var onClosed: @Sendable (ConsumptionRequest.State) -> Void
@@ -55,8 +56,10 @@ struct ConsumptionAnswerer: LeasedJob {
     case word = "the app's backend may still say something"
   }
 
-  func claim(until lease: Date, limit: Int) async throws(LedgerError) -> [ClaimedConsumptionRequest] {
-    try await ledger.claimConsumptionRequests(dueAt: now(), until: lease, limit: limit)
+  func claim(
+    in environment: StoreEnvironment?, until lease: Date, limit: Int
+  ) async throws(LedgerError) -> [ClaimedConsumptionRequest] {
+    try await ledger.claimConsumptionRequests(in: environment, dueAt: now(), until: lease, limit: limit)
   }
 
   func giveBack(_ requests: [ClaimedConsumptionRequest], claimedUntil lease: Date) async throws(LedgerError) {
