@@ -38,7 +38,7 @@ package enum ExpositionFormat {
     if value.isNaN { return "NaN" }
     if value.isInfinite { return value < 0 ? "-Inf" : "+Inf" }
     // Integers without a fraction, as far as a `Double` is exact.
-    if let whole = Int64(exactly: value), abs(whole) < 1 << 53 { return "\(whole)" }
+    if let whole = Int64(exactly: value), whole.magnitude < 1 << 53 { return "\(whole)" }
     return "\(value)"
   }
 

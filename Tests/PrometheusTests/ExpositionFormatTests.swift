@@ -47,6 +47,7 @@ import Testing
     arguments: [
       (0.0, "0"), (-1, "-1"), (0.25, "0.25"), (1e18, "1e+18"), (.infinity, "+Inf"), (-.infinity, "-Inf"), (.nan, "NaN"),
       (9_007_199_254_740_991, "9007199254740991"), (1_718_452_800.5, "1718452800.5"), (1e-9, "1e-09"),
+      (-9_223_372_036_854_775_808, "-9.223372036854776e+18"),
     ] as [(Double, String)])
   func `numbers are written as Prometheus reads them`(value: Double, text: String) {
     #expect(ExpositionFormat.number(value) == text)

@@ -114,8 +114,7 @@ extension TransactionReceipt {
     /// Milliseconds since 1970 where they are given, else the text form; an error if the member cannot be read.
     func date(_ key: String, orText textKey: String) throws(UndecodableReceipt) -> Date? {
       if let milliseconds = try integer(key) {
-        // Up to the year 9999; more is no date, and would not survive arithmetic.
-        guard abs(milliseconds) < 253_402_300_800_000 else { throw .malformed("\(key) is not a readable date") }
+        guard Date.spellable.contains(milliseconds) else { throw .malformed("\(key) is not a readable date") }
         return Date(timeIntervalSince1970: Double(milliseconds) / 1_000)
       }
       guard let text = text(textKey) else { return nil }

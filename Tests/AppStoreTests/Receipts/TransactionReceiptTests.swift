@@ -98,6 +98,7 @@ struct TransactionReceiptTests {
     ("\"bid\" = \"com.example.app\";", ""), ("\"product-id\" = \"com.example.app.pro.monthly\";", ""),
     ("\"transaction-id\" = \"1000000181298734\";", ""), ("\"1447821281000\"", "\"yesterday\""),
     ("\"2015-11-17 16:34:41 Etc/GMT\"", "\"2015-11-17\""), ("\"1448346881000\"", "\"99999999999999999\""),
+    ("\"1447821281000\"", "\"-9223372036854775808\""),
     ("\"quantity\" = \"1\"", "\"cancellation-date\" = \"soon\""),
     ("\"quantity\" = \"1\"", "\"is-trial-period\" = \"maybe\""),
   ])
