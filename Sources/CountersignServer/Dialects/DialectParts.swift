@@ -51,12 +51,15 @@ extension DialectParts {
   ///
   /// These clients have no word for a purchase that waits for Apple, as the native route has in 202: they are told to
   /// post it again, unless its signature gives access meanwhile.
+  ///
+  /// - Parameter transaction: the one that the client finishes.
   func validate(
     _ proof: ReceiptSubmission.Proof, of user: UserID, app: BundleID? = nil, isVouchedFor: Bool = false,
-    _ context: ServiceRequestContext
+    transaction: String? = nil, _ context: ServiceRequestContext
   ) async throws -> ValidatedEntitlement {
-    let submission = ReceiptSubmission(
+    var submission = ReceiptSubmission(
       user: user, proof: proof, requestID: context.requestID, isVouchedFor: isVouchedFor, app: app)
+    submission.transactionID = transaction.map(TransactionID.init(rawValue:))
     let answer = try await useCases.validator.validate(submission, in: line, context)
     guard answer.isPending else { return answer }
     // The access given meanwhile may be that of another purchase of the user's.
@@ -91,6 +94,10 @@ extension DialectParts {
 }
 
 extension Problem {
+  /// For a client that finishes what is verified: the purchase would be gone from the device.
+  static let purchaseNotYetSeen = Problem(
+    .appStoreUnavailable, "The purchase is not in Apple's answer yet; post the receipt again.")
+
   /// The status for a client that takes anything but a 5xx for final: whatever may pass is one.
   var passingStatus: HTTPResponse.Status {
     code.isRetryable && code.status.kind != .serverError ? .serviceUnavailable : code.status

@@ -66,6 +66,18 @@ import Testing
     }
   }
 
+  @Test func `a purchase that Apple's answer lacks is asked again where nothing else gives access`() async throws {
+    try await DialectBench.run { service, store in
+      for (number, (scenario, status)) in [(Scenario.expiredVoluntary, 503), (.renewing, 200)].enumerated() {
+        let receipt = try store.simulator.issueReceipt(scenario, subscriber: Int64(number + 1)).receiptData
+        let body = try DialectBench.cordova(
+          id: "com.example.app", ["type": "ios-appstore", "id": "2000000123456789", "appStoreReceipt": receipt],
+          user: "user-\(number)")
+        #expect(try await service.cordova(body).status == status)
+      }
+    }
+  }
+
   @Test func `a success has every member that the plugin reads`() async throws {
     try await DialectBench.run { service, store in
       let signed = try store.simulator.issueTransaction(.trial)

@@ -147,6 +147,38 @@ import Testing
     }
   }
 
+  @Test func `a subscription that was upgraded ended with the upgrade, also where that was refunded`() async throws {
+    try await RevenueCatApp.run { app, store, _, _ async throws in
+      // Before the upgrade, after it, and after its refund.
+      for (days, active) in [(10.0, ["pro"]), (3, ["pro", "premium"]), (0, [])] as [(Double, Set<String>)] {
+        let signed = try store.simulator.issueTransaction(.upgradeRefunded, age: .seconds(days * 86_400))
+        let info = try RevenueCatApp.info(try await app.post(signed.signedTransaction))
+        #expect(info.active == active)
+        let pro = try #require(info.subscriber.subscriptions["com.example.app.pro.yearly"])
+        guard let premium = info.subscriber.subscriptions["com.example.app.premium.monthly"] else { continue }
+        #expect(pro.expiresDate == premium.purchaseDate && days < 10)
+      }
+    }
+  }
+
+  @Test func `a purchase that Apple's answer lacks is not finished, unless it is restored`() async throws {
+    try await RevenueCatApp.run { app, store, _, _ async throws in
+      let empty = try store.simulator.issueReceipt(.empty).receiptData
+      let bought = #""product_id":"com.example.app.pro.monthly","transaction_id":"2000000123456789","#
+      let answer = try await app.post(empty, more: bought)
+      #expect(answer.status == 503 && RevenueCatApp.transaction(after: answer) == .kept)
+      let restored = try await app.send(
+        .post, "/v1/receipts",
+        #"{"app_user_id":"u1","fetch_token":"\#(empty)",\#(bought)"initiation_source":"restore"}"#)
+      #expect(restored.status == 200)
+      // Of a subscription an answer may have the newest period alone.
+      let renewing = try store.simulator.issueReceipt(.renewing).receiptData
+      #expect(try await app.post(renewing, more: bought).status == 200)
+      let other = #""product_id":"com.example.app.premium.monthly","transaction_id":"2000000123456789","#
+      #expect(try await app.post(renewing, more: other).status == 503)
+    }
+  }
+
   @Test func `the answer to a post is for the moment of Apple's answer, whatever our clock says`() async throws {
     try await RevenueCatApp.run { app, store, _, clock async throws in
       let receipt = try store.simulator.issueReceipt(.grace).receiptData

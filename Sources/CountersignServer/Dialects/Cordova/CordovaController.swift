@@ -42,12 +42,13 @@ struct CordovaController: DialectController {
     var transaction: Transaction
     var additionalData: AdditionalData?
 
+    var transactionID: String? {
+      transaction.id.flatMap { id in !id.isEmpty && id.utf8.allSatisfy { (48...57).contains($0) } ? id : nil }
+    }
+
     /// Whether the plugin asks about something that was bought, and not about the app, which is a question too where
     /// nothing was.
-    var isOfPurchase: Bool {
-      if let id = transaction.id, !id.isEmpty, id.utf8.allSatisfy({ (48...57).contains($0) }) { return true }
-      return type.map { $0 != "application" } ?? false
-    }
+    var isOfPurchase: Bool { transactionID != nil || type.map { $0 != "application" } ?? false }
   }
 
   private func validate(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
@@ -57,7 +58,8 @@ struct CordovaController: DialectController {
     let posted = read.value
     let (user, app) = try user(of: posted, context)
     let answer = try await common.validate(
-      .receipt(try Self.proof(posted)), of: user, app: app, isVouchedFor: context.isServer, context)
+      .receipt(try Self.proof(posted)), of: user, app: app, isVouchedFor: context.isServer,
+      transaction: posted.transactionID, context)
     let evidence = try await common.evidence(of: user, context)
     let now = common.now()
     // The plugin files whatever is listed under the App Store, so that purchases of other stores are left out, and so is the
@@ -66,10 +68,9 @@ struct CordovaController: DialectController {
     let collection = ofProducts.flatMap { evidence in
       CordovaPurchase.all(of: evidence, common.verdict(on: evidence, of: user, deciding: answer.entitlement), at: now)
     }
-    guard !collection.isEmpty || !posted.isOfPurchase else {
-      // The plugin finishes what is verified, and the purchase would be gone from the device.
-      throw Problem(.appStoreUnavailable, "Apple's answer has no purchase in it yet; post the receipt again.")
-    }
+    // A transaction that was restored may have an ID that Apple's answer lacks, and gives access by what was bought before.
+    let isSeen = answer.isTransactionFound != false || collection.contains { !$0.isExpired }
+    guard isSeen, !collection.isEmpty || !posted.isOfPurchase else { throw Problem.purchaseNotYetSeen }
     return JSONBody.response(
       CordovaSuccess(id: posted.id, type: posted.transaction.type, date: now, collection: collection))
   }

@@ -24,7 +24,7 @@ extension CustomerInfo {
       return readings.map { reading in
         Row(
           reading, of: evidence, renewal: reading.purchase.expiresDate == last ? evidence.renewal(of: reading) : nil,
-          troubles[evidence.key], rules)
+          replacedAt: Self.upgrade(of: reading.purchase, in: evidence), troubles[evidence.key], rules)
       }
     }
     let verdict = rules.standing(of: customer.user, profile, at: now)
@@ -51,6 +51,13 @@ extension CustomerInfo {
     let running = rules.running(customer.user, evidence, at: now)
     subscriber.add(verdict, running, rows, given: profile?.given ?? [], scope, rules, at: now)
     self.init(requestDate: now, requestDateMilliseconds: now.millisecondsSince1970, subscriber: subscriber)
+  }
+
+  /// When a purchase was upgraded; the time of the answer, where the next purchase is not known.
+  private static func upgrade(of purchase: Purchase, in evidence: SubscriptionEvidence) -> Date? {
+    guard purchase.isUpgraded else { return nil }
+    let begin = purchase.purchaseDate ?? .distantPast
+    return evidence.purchases.compactMap(\.purchaseDate).filter { begin < $0 }.min() ?? evidence.evidenceTime
   }
 
   /// The purchase of the app itself: of several Apple accounts the earliest; the sandbox's, which is made up, where there
@@ -162,7 +169,7 @@ extension CustomerInfo {
     var purchase: Purchase
     var product: Catalog.Product?
     var boughtAt: Date
-    /// The end, past or future; `nil` for a purchase for life that stands.
+    /// The end, past or future; `nil` for a purchase for life that stands. An upgrade ended the purchase before it.
     var end: Date?
     var store: String
     var isSandbox: Bool
@@ -172,14 +179,14 @@ extension CustomerInfo {
 
     init(
       _ reading: SubscriptionEvidence.Reading, of evidence: SubscriptionEvidence, renewal: RenewalInfo?,
-      _ troubles: PurchaseTroubles?, _ rules: EntitlementRules
+      replacedAt: Date?, _ troubles: PurchaseTroubles?, _ rules: EntitlementRules
     ) {
       purchase = reading.purchase
       product = rules.catalog.product(of: purchase, in: evidence)
       store = evidence.key.originalTransactionID.store ?? "app_store"
       boughtAt = purchase.purchaseDate ?? evidence.evidenceTime
       let expires = product?.kind == .lifetime ? nil : purchase.expiresDate
-      end = [expires, purchase.cancellationDate].compactMap(\.self).min()
+      end = [expires, purchase.cancellationDate, replacedAt].compactMap(\.self).min()
       isSandbox = evidence.key.environment == .sandbox
       guard let renewal, purchase.cancellationDate == nil else { return }
       graceUntil = renewal.gracePeriodExpiresDate

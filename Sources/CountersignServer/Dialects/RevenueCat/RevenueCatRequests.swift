@@ -9,12 +9,20 @@ struct PostedReceipt: Decodable {
   /// A signed proof that the app was downloaded. It is sent alone by a customer who restores and never bought.
   var appTransaction: String?
   var attributes: [String: PostedAttribute]?
+  /// The purchase that the SDK finishes after a 2xx.
+  var productID: String?
+  var transactionID: String?
+  var isRestore: Bool
 
   enum CodingKeys: String, CodingKey {
     case appUserID = "app_user_id"
     case fetchToken = "fetch_token"
     case appTransaction = "app_transaction"
     case attributes
+    case productID = "product_id"
+    case transactionID = "transaction_id"
+    case isRestore = "is_restore"
+    case initiationSource = "initiation_source"
   }
 
   init(from decoder: any Decoder) throws {
@@ -22,6 +30,11 @@ struct PostedReceipt: Decodable {
     appUserID = try container.decodeIfPresent(String.self, forKey: .appUserID)
     fetchToken = try container.decodeIfPresent(String.self, forKey: .fetchToken)
     appTransaction = try container.decodeIfPresent(String.self, forKey: .appTransaction)
+    productID = try? container.decodeIfPresent(String.self, forKey: .productID)
+    transactionID = try? container.decodeIfPresent(String.self, forKey: .transactionID)
+    isRestore =
+      (try? container.decodeIfPresent(Bool.self, forKey: .isRestore)) == true
+      || (try? container.decodeIfPresent(String.self, forKey: .initiationSource)) == "restore"
     // A purchase is worth more than what is said beside it.
     attributes = try? container.decodeIfPresent([String: PostedAttribute].self, forKey: .attributes)
   }

@@ -151,7 +151,7 @@ struct RevenueCatSDKController: DialectController {
     try admit(id, caller, context)
     var moment: Date?
     if let token = posted.fetchToken {
-      moment = try await validate(token, of: id, caller, request, context)
+      moment = try await validate(token, of: id, posted, caller, request, context)
     } else if posted.appTransaction == nil {
       throw RevenueCatError(.badRequest, "There is no purchase in 'fetch_token'.")
     } else {
@@ -167,7 +167,8 @@ struct RevenueCatSDKController: DialectController {
 
   /// - Returns: when Apple answered, by Apple's clock, for which the verdict is; `nil` where it was not asked.
   private func validate(
-    _ token: String, of id: UserID, _ caller: Caller, _ request: Request, _ context: ServiceRequestContext
+    _ token: String, of id: UserID, _ posted: PostedReceipt, _ caller: Caller, _ request: Request,
+    _ context: ServiceRequestContext
   ) async throws -> Date? {
     if let platform = HTTPField.Name("X-Platform").flatMap({ request.headers[$0]?.lowercased() }),
       platform == "android" || platform == "amazon"
@@ -178,7 +179,29 @@ struct RevenueCatSDKController: DialectController {
     }
     let user = try await user(named: id, context)
     let app: BundleID? = if case .app(let key) = caller { key.bundleID } else { nil }
-    return try await common.validate(.receipt(token), of: user, app: app, context).evaluatedAt
+    let answer = try await common.validate(
+      .receipt(token), of: user, app: app, transaction: posted.transactionID, context)
+    guard try await isRecorded(posted, answer, context) else { throw Problem.purchaseNotYetSeen }
+    return answer.evaluatedAt
+  }
+
+  /// Whether the purchase that the SDK finishes is known. Where its transaction is not in Apple's answer, a running
+  /// purchase of its product is as good: an answer may have the newest period alone.
+  private func isRecorded(
+    _ posted: PostedReceipt, _ answer: ValidatedEntitlement, _ context: ServiceRequestContext
+  ) async throws -> Bool {
+    guard !posted.isRestore, answer.isTransactionFound != true else { return true }
+    guard let product = posted.productID.map(ProductID.init(rawValue:)) else { return answer.isTransactionFound == nil }
+    let now = common.now()
+    let profile = try await context.reading(await common.useCases.ledger.profile(of: answer.user))
+    return (profile?.evidence ?? []).contains { evidence in
+      evidence.renewals.contains { $0.autoRenewProductID == product }
+        || evidence.purchases.contains { purchase in
+          guard purchase.productID == product else { return false }
+          let isRunning = purchase.cancellationDate == nil && purchase.expiresDate.map { now < $0 } ?? true
+          return isRunning || answer.isTransactionFound == nil
+        }
+    }
   }
 
   /// Records what an AppTransaction says of the app. It is sent beside every purchase, and none fails for it.
