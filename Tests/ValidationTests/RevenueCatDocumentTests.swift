@@ -1,6 +1,8 @@
+import Access
 import Entitlements
 import Foundation
 import Testing
+import Webhooks
 
 @testable import Ledger
 @testable import Validation
@@ -9,8 +11,8 @@ import Testing
 @Suite struct RevenueCatDocumentTests {
   private static func verdict(_ tier: Tier, _ product: ProductID, _ original: OriginalTransactionID) -> Entitlement {
     var verdict = Entitlement.none(
-      tier: tier, reason: .renewing, explanation: Explanation(decidedBy: nil, passedOver: [], evaluatedAt: nil)
-    )
+      tier: tier, reason: .renewing,
+      explanation: Explanation(decidedBy: TransactionID(original.rawValue), passedOver: [], evaluatedAt: nil))
     verdict.productID = product
     verdict.originalTransactionID = original
     verdict.expiresAt = UseCase.start.addingTimeInterval(86_400)
@@ -21,13 +23,149 @@ import Testing
     _ type: EventType, _ verdict: Entitlement, after former: Entitlement, purchasedAt: Date? = nil,
     sale: Purchase.Sale? = nil, attributes: [String: CustomerAttribute] = [:]
   ) throws -> [String: any Sendable] {
+    let documents = try documents(
+      type, verdict, after: former, purchasedAt: purchasedAt, sale: sale, attributes: attributes)
+    return try #require(documents.last)
+  }
+
+  private static func documents(
+    _ type: EventType, _ verdict: Entitlement?, after former: Entitlement?, purchasedAt: Date? = nil,
+    sale: Purchase.Sale? = nil, attributes: [String: CustomerAttribute] = [:],
+    scope: Plans.EntitlementScope = .exact, _ detail: ChangeEvent.Detail = .init()
+  ) throws -> [[String: any Sendable]] {
     var event = ChangeEvent(
       sequence: 1, type: type.rawValue, user: "anna", at: UseCase.start, recordedAt: UseCase.start,
-      entitlement: verdict, former: former, detail: .init())
+      entitlement: verdict, former: former, detail: detail)
     (event.purchasedAt, event.sale) = (purchasedAt, sale)
-    let document = try #require(RevenueCatDocument(appID: "com.example.app", attributes: attributes).json(of: event))
-    let object = try JSONSerialization.jsonObject(with: Data(document)) as? [String: any Sendable]
-    return try #require(object?["event"] as? [String: any Sendable])
+    let catalog = try Catalog(
+      tiers: ["free", "pro", "premium"],
+      products: [
+        "monthly": .init(tier: "pro"), "yearly": .init(tier: "premium"),
+        "forever": .init(tier: "premium", kind: .lifetime),
+      ])
+    let document = RevenueCatDocument(
+      appID: "com.example.app", attributes: attributes, catalog: catalog, scope: scope)
+    return try document.messages(of: event).map { message in
+      let object = try JSONSerialization.jsonObject(with: Data(message.body)) as? [String: any Sendable]
+      let event = try #require(object?["event"] as? [String: any Sendable])
+      #expect(event["id"] as? String == message.id)
+      return event
+    }
+  }
+
+  /// A message in a line: its type, product, entitlements and end in days from now.
+  private static func line(_ event: [String: any Sendable]) -> String {
+    let entitlements = (event["entitlement_ids"] as? [String])?.joined(separator: "+") ?? "-"
+    let end = (event["expiration_at_ms"] as? Int64).map {
+      "\(Double($0 - UseCase.start.millisecondsSince1970) / 86_400_000)"
+    }
+    return "\(event["type"] ?? "") \(event["product_id"] ?? "") \(entitlements) \(end ?? "for ever")"
+  }
+
+  private static func passedOver(_ id: TransactionID, _ cause: Explanation.PassedOver.Cause) -> Explanation.PassedOver {
+    Explanation.PassedOver(transactionID: id, productID: "monthly", cause: cause)
+  }
+
+  @Test func `a purchase for life has no end, whatever was bought before`() throws {
+    var forever = Self.verdict("premium", "forever", "3")
+    (forever.reason, forever.expiresAt) = (.lifetime, nil)
+    var ended = Self.verdict("free", "monthly", "1")
+    (ended.status, ended.reason) = (.expired, .voluntary)
+    let started = try Self.documents(.subscriptionStarted, forever, after: ended)
+    #expect(started.map(Self.line) == ["NON_RENEWING_PURCHASE forever premium for ever"])
+    let changed = try Self.documents(.productChanged, forever, after: Self.verdict("pro", "monthly", "1"))
+    #expect(changed.map(Self.line) == ["NON_RENEWING_PURCHASE forever premium for ever"])
+  }
+
+  @Test func `a tier is told with those below it where the SDKs get them as well`() throws {
+    let premium = Self.verdict("premium", "yearly", "1")
+    var ended = premium
+    (ended.tier, ended.status, ended.reason) = ("free", .expired, .voluntary)
+    for (scope, names) in [(Plans.EntitlementScope.cumulative, "pro+premium"), (.exact, "premium")] {
+      let started = try Self.documents(.subscriptionStarted, premium, after: nil, scope: scope)
+      #expect(started.map(Self.line) == ["INITIAL_PURCHASE yearly \(names) 1.0"])
+      let over = try Self.documents(.subscriptionExpired, ended, after: premium, scope: scope)
+      #expect(over.map(Self.line) == ["EXPIRATION yearly \(names) 1.0"])
+    }
+  }
+
+  @Test func `the end of a purchase revokes nothing that a grant still gives`() throws {
+    let premium = Self.verdict("premium", "yearly", "1")
+    var ended = premium
+    (ended.tier, ended.status, ended.reason) = ("free", .expired, .voluntary)
+    var given = Entitlement.none(
+      tier: "pro", reason: .granted, explanation: Explanation(decidedBy: nil, passedOver: [], evaluatedAt: nil))
+    given.source = .grant
+    var detail = ChangeEvent.Detail()
+    (detail.covered, detail.formerlyCovered) = (ended, premium)
+    let over = try Self.documents(.subscriptionExpired, given, after: premium, scope: .cumulative, detail)
+    #expect(over.map(Self.line) == ["EXPIRATION yearly premium 1.0"])
+  }
+
+  @Test func `what was taken back ends before the purchase that decides now, with its money`() throws {
+    var forever = Self.verdict("premium", "forever", "3")
+    (forever.reason, forever.expiresAt) = (.lifetime, nil)
+    var monthly = Self.verdict("pro", "monthly", "1")
+    monthly.explanation.passedOver = [Self.passedOver("3", .cancelled)]
+    var detail = ChangeEvent.Detail()
+    detail.takenBack = Purchase.Sale(price: 99_000, currency: "EUR")
+    let events = try Self.documents(.productChanged, monthly, after: forever, scope: .cumulative, detail)
+    #expect(events.map(Self.line) == ["EXPIRATION forever premium 0.0", "INITIAL_PURCHASE monthly pro 1.0"])
+    #expect(events.first?["expiration_reason"] as? String == "CUSTOMER_SUPPORT")
+    #expect(events.first?["price_in_purchased_currency"] as? Double == -99)
+    #expect(Set(events.compactMap { $0["id"] as? String }).count == 2)
+  }
+
+  @Test func `an upgrade ends what it replaced, and a purchase beside another ends nothing`() throws {
+    let monthly = Self.verdict("pro", "monthly", "1")
+    for (cause, messages) in [(Explanation.PassedOver.Cause.upgraded, 2), (.otherSubscription, 1)] {
+      var yearly = Self.verdict("premium", "yearly", "2")
+      yearly.explanation.passedOver = [Self.passedOver("1", cause)]
+      let events = try Self.documents(.productChanged, yearly, after: monthly)
+      #expect(events.count == messages)
+      #expect(events.last.map(Self.line) == "INITIAL_PURCHASE yearly premium 1.0")
+      #expect(messages == 1 || events.first.map(Self.line) == "EXPIRATION monthly pro 0.0")
+      // Who has premium has what pro has.
+      #expect(try Self.documents(.productChanged, yearly, after: monthly, scope: .cumulative).count == 1)
+    }
+  }
+
+  @Test func `one of several purchases that moves is no transfer of them all`() throws {
+    var detail = ChangeEvent.Detail()
+    (detail.from, detail.to) = ("anna", "ben")
+    detail.purchase = SubscriptionKey(environment: .production, originalTransactionID: "1")
+    var pro = Self.verdict("pro", "monthly", "1")
+    pro.environment = .production
+    detail.isPart = false
+    let whole = try Self.documents(.subscriptionTransferred, nil, after: pro, detail)
+    #expect(whole.isEmpty, "the new user's event tells it")
+    detail.isPart = true
+    let lost = try Self.documents(.subscriptionTransferred, nil, after: pro, detail)
+    #expect(lost.map(Self.line) == ["EXPIRATION monthly pro 0.0"])
+    (detail.from, detail.to) = ("ben", "anna")
+    let gained = try Self.documents(.subscriptionTransferred, pro, after: nil, detail)
+    #expect(gained.map(Self.line) == ["INITIAL_PURCHASE monthly pro 1.0"])
+    #expect(gained.first?["price_in_purchased_currency"] as? Double == 0)
+    detail.isPart = false
+    #expect(
+      try Self.documents(.subscriptionTransferred, pro, after: nil, detail).map { $0["type"] as? String } == [
+        "TRANSFER"
+      ])
+  }
+
+  @Test func `a period that Apple prolonged is told with its new end`() throws {
+    var detail = ChangeEvent.Detail()
+    var notice = StoreNotice(uuid: "u", type: "RENEWAL_EXTENDED")
+    (notice.productID, notice.transactionID, notice.originalTransactionID) = ("monthly", "7", "1")
+    (notice.environment, notice.expiresAt) = ("Production", UseCase.start.addingTimeInterval(3 * 86_400))
+    detail.notice = notice
+    let events = try Self.documents(.renewalExtended, nil, after: nil, detail)
+    #expect(events.map(Self.line) == ["SUBSCRIPTION_EXTENDED monthly pro 3.0"])
+    #expect(
+      events.first?["environment"] as? String == "PRODUCTION" && events.first?["transaction_id"] as? String == "7")
+    notice.productID = "not ours"
+    detail.notice = notice
+    #expect(try Self.documents(.renewalExtended, nil, after: nil, detail).isEmpty)
   }
 
   @Test func `a refund ends access, for a receiver that waits for EXPIRATION`() throws {

@@ -1,3 +1,4 @@
+import Access
 import Entitlements
 import Foundation
 import Ledger
@@ -43,7 +44,8 @@ import Webhooks
       let clock = Mutex(UseCase.start)
       let deliverer = WebhookDeliverer(
         endpoints: [endpoint], sender: receiver, ledger: ledger, logger: UseCase.logger,
-        now: { clock.withLock { $0 } }, jitter: { _ in .zero }, pause: .seconds(1), onAttempt: { _, _, _ in })
+        now: { clock.withLock { $0 } }, jitter: { _ in .zero }, pause: .seconds(1),
+        catalog: try Catalog(tiers: ["free"], products: [:]), entitlements: .exact, onAttempt: { _, _, _ in })
       var pace = WebhookDeliverer.Pace()
       #expect(await !deliverer.turn(endpoint, &pace))
       // More than a page that it did not ask for, and then one.

@@ -57,6 +57,13 @@ package struct Plans: Hashable, Sendable {
     case cumulative
     /// The tiers that the customer pays for or was given, and no tier below them.
     case exact
+
+    /// The entitlements that a tier gives, ascending; none for the lowest. A tier that the catalog does not list gives no other.
+    package func entitlements(of tier: Tier, in catalog: Catalog) -> [Tier] {
+      let tier = catalog.current(tier)
+      guard self == .cumulative, catalog.lists(tier) else { return catalog.rank(of: tier) > 0 ? [tier] : [] }
+      return catalog.tiers.dropFirst().filter { catalog.rank(of: $0) <= catalog.rank(of: tier) }
+    }
   }
 
   /// All tiers, ascending.

@@ -1,3 +1,4 @@
+import Access
 import CountersignServer
 import HTTPTransport
 import Ledger
@@ -30,7 +31,7 @@ extension ServiceConfiguration {
         endpoints: webhooks,
         sender: HTTPWebhookSender(transport: transport, privateTransport: privateTransport, keyring: keyring),
         ledger: ledger, logger: environment.logger, now: { environment.clock.now }, jitter: environment.jitter,
-        pause: environment.jobPause, onAttempt: metrics.note),
+        pause: environment.jobPause, catalog: catalog, entitlements: plans.entitlements, onAttempt: metrics.note),
       keyring: keyring)
   }
 

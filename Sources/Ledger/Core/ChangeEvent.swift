@@ -32,6 +32,10 @@ package struct ChangeEvent: Hashable, Sendable {
     package var from: UserID?
     package var to: UserID?
     package var purchase: SubscriptionKey?
+    /// Whether the former owner keeps other purchases.
+    package var isPart: Bool?
+    /// The price of the former verdict's purchase, where another one decides because it was taken back.
+    package var takenBack: Purchase.Sale?
     /// A period that was given, and its early end.
     package var given: GivenPeriod?
     package var endedAt: Date?

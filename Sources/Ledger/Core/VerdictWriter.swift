@@ -128,6 +128,8 @@ struct VerdictWriter {
       var detail = ChangeEvent.Detail()
       (detail.from, detail.to) = (one.from, one.to)
       detail.purchase = try tables.key(ofPurchase: one.purchase)
+      let loser = one.from == account.user ? account : try tables.account(of: one.from)
+      detail.isPart = loser.map { !Set($0.purchases).isSubset(of: transfers.map(\.purchase)) }
       try append(.subscriptionTransferred, of: account, former, nil, detail)
     }
     guard transfers.isEmpty, let after else { return }
@@ -135,6 +137,13 @@ struct VerdictWriter {
     let isDuringTrial = account.given.contains { $0.kind == .trial && $0.isRunning(at: moment) }
     let events = after.events(after: before, isDuringTrial: isDuringTrial)
     let purchase = events.isEmpty ? nil : Self.purchase(of: after, after: before, in: evidence)
+    if let before, after.givesAccess, after.productID != before.productID {
+      let replaced = Self.purchase(of: before, after: nil, in: evidence)
+      if let replaced, replaced.cancellationDate != nil, !replaced.isUpgraded, let sale = replaced.sale {
+        detail = detail ?? ChangeEvent.Detail()
+        detail?.takenBack = sale
+      }
+    }
     for event in events { try append(event, of: account, former, purchase, detail) }
   }
 

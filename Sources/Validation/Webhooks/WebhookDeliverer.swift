@@ -1,4 +1,5 @@
-import Entitlements
+package import Access
+package import Entitlements
 import JSON
 package import Ledger
 package import Logging
@@ -40,6 +41,9 @@ package struct WebhookDeliverer: Service {
   var jitter: @Sendable (Duration) -> Duration
   /// The pause after a turn without work, unless an event comes.
   var pause: Duration
+  /// What tiers are in RevenueCat's format.
+  var catalog: Catalog
+  var entitlements: Plans.EntitlementScope
   var onAttempt: @Sendable (_ webhook: String, Attempt, Duration) -> Void
   let claims: WebhookClaims
 
@@ -55,6 +59,7 @@ package struct WebhookDeliverer: Service {
   package init(
     endpoints: [WebhookEndpoint], sender: any WebhookSender, ledger: Ledger, logger: Logger,
     now: @escaping @Sendable () -> Date, jitter: @escaping @Sendable (Duration) -> Duration, pause: Duration,
+    catalog: Catalog, entitlements: Plans.EntitlementScope,
     onAttempt: @escaping @Sendable (_ webhook: String, Attempt, Duration) -> Void
   ) {
     self.endpoints = endpoints
@@ -64,6 +69,8 @@ package struct WebhookDeliverer: Service {
     self.now = now
     self.jitter = jitter
     self.pause = pause
+    self.catalog = catalog
+    self.entitlements = entitlements
     self.onAttempt = onAttempt
     claims = WebhookClaims(ledger: ledger, names: endpoints.map(\.name))
   }
@@ -106,7 +113,8 @@ package struct WebhookDeliverer: Service {
   private struct Sending: Sendable {
     var event: ChangeEvent
     var attempts: Int
-    var body: [UInt8]
+    /// One, but for formats that tell some events by several.
+    var messages: [WebhookMessage]
   }
 
   /// - Returns: whether there may be more to do at once.
@@ -140,7 +148,7 @@ package struct WebhookDeliverer: Service {
     guard failures.isMultiple(of: 2) || work.due.isEmpty else { return work.fresh = [] }
     let first = work.fresh.firstIndex { event in
       endpoint.wants(event.type) && !work.blocked.contains(event.user)
-        && document(of: event, for: endpoint, work) != nil
+        && !messages(of: event, for: endpoint, work).isEmpty
     }
     if let first {
       work.due = []
@@ -183,24 +191,26 @@ package struct WebhookDeliverer: Service {
     var results: [WebhookResult] = []
     var users: [UserID] = []
     var ofUser: [UserID: [Sending]] = [:]
-    func add(_ event: ChangeEvent, attempts: Int, _ body: [UInt8]) {
+    func add(_ event: ChangeEvent, attempts: Int, _ messages: [WebhookMessage]) {
       if ofUser[event.user] == nil { users.append(event.user) }
-      ofUser[event.user, default: []].append(Sending(event: event, attempts: attempts, body: body))
+      ofUser[event.user, default: []].append(Sending(event: event, attempts: attempts, messages: messages))
     }
     for one in work.due {
-      guard let body = document(of: one.event, for: endpoint, work) else {
+      let messages = messages(of: one.event, for: endpoint, work)
+      guard !messages.isEmpty else {
         // The receiver has another format now, in which there is no such event.
         results.append(WebhookResult(of: one.event, .delivered))
         continue
       }
-      add(one.event, attempts: one.attempts, body)
+      add(one.event, attempts: one.attempts, messages)
     }
     for event in work.fresh where endpoint.wants(event.type) {
-      guard let body = document(of: event, for: endpoint, work) else { continue }
+      let messages = messages(of: event, for: endpoint, work)
+      guard !messages.isEmpty else { continue }
       if work.blocked.contains(event.user) {
         results.append(WebhookResult(of: event, .waits))
       } else {
-        add(event, attempts: 0, body)
+        add(event, attempts: 0, messages)
       }
     }
     let queues = users.compactMap { ofUser[$0] }
@@ -233,8 +243,10 @@ package struct WebhookDeliverer: Service {
         return sent
       }
       let begin = ContinuousClock.now
-      let message = WebhookMessage(id: one.event.id, body: one.body)
-      let outcome = await sender.send(message, to: endpoint, at: now().millisecondsSince1970 / 1_000)
+      var outcome = WebhookOutcome.delivered
+      for message in one.messages where outcome == .delivered {
+        outcome = await sender.send(message, to: endpoint, at: now().millisecondsSince1970 / 1_000)
+      }
       let (result, attempt) = judge(outcome, of: one, endpoint)
       // A shutdown is no failure of the receiver's.
       guard !Task.isCancelled || outcome == .delivered else {
@@ -283,14 +295,22 @@ package struct WebhookDeliverer: Service {
     }
   }
 
-  private func document(of event: ChangeEvent, for endpoint: WebhookEndpoint, _ work: WebhookWork) -> [UInt8]? {
+  /// None for an event that the format does not have.
+  private func messages(
+    of event: ChangeEvent, for endpoint: WebhookEndpoint, _ work: WebhookWork
+  ) -> [WebhookMessage] {
     switch endpoint.format {
-    case .countersign: event.type == EventType.forwarded ? nil : EventDocument.json(of: event)
+    case .countersign:
+      event.type == EventType.forwarded ? [] : [WebhookMessage(id: event.id, body: EventDocument.json(of: event))]
     case .revenuecat:
-      RevenueCatDocument(appID: endpoint.appID, attributes: work.attributes[event.user] ?? [:]).json(of: event)
+      RevenueCatDocument(
+        appID: endpoint.appID, attributes: work.attributes[event.user] ?? [:], catalog: catalog, scope: entitlements
+      ).messages(of: event)
     // The text went with the user whom it named, or was too long to keep.
     case .appStore:
-      event.payload.map { payload in JSONWriter.object { json in json.member("signedPayload", payload) } }
+      event.payload.map { payload in
+        [WebhookMessage(id: event.id, body: JSONWriter.object { json in json.member("signedPayload", payload) })]
+      } ?? []
     }
   }
 }

@@ -51,10 +51,7 @@ struct ProductEntitlementMapping: Encodable {
   init(_ catalog: Catalog, scope: Plans.EntitlementScope) {
     productEntitlementMapping = Dictionary(
       uniqueKeysWithValues: catalog.products.map { id, product in
-        // A consumable's is the lowest tier, which is no entitlement.
-        let unlocked = catalog.tiers.dropFirst().filter { tier in
-          scope == .exact ? tier == product.tier : catalog.rank(of: tier) <= catalog.rank(of: product.tier)
-        }
+        let unlocked = scope.entitlements(of: product.tier, in: catalog)
         return (id.rawValue, Product(productIdentifier: id.rawValue, entitlements: unlocked.map(\.rawValue)))
       })
   }
