@@ -89,6 +89,44 @@ import Testing
     }
   }
 
+  @Test func `a text with a zero in a file is copied without the zero`() async throws {
+    let scratch = try Scratch()
+    try await Self.fill(scratch)
+    let file = try SQLiteFile(scratch.path)
+    try file.run(
+      """
+      INSERT INTO refused_notification (sha256, problem, payload, received_at, is_signed)
+        VALUES (zeroblob(32), 'not a JWS', 'a' || char(0) || 'b', 0, 0)
+      """)
+    file.close()
+    let server = try await TestEngine.running()
+    let database = try await server.makeDatabase()
+    let place = LedgerPlace.database(url: server.url(of: database), connections: 1)
+    _ = try await LedgerCopy.copy(from: .file(scratch.path), to: place) { _ in }
+    #expect(try await server.run("SELECT payload FROM refused_notification", on: database) == [["a\u{FFFD}b"]])
+  }
+
+  @Test func `a row that cannot be copied is named, and no value of it`() async throws {
+    let scratch = try Scratch()
+    try await Self.fill(scratch)
+    let file = try SQLiteFile(scratch.path)
+    // Two names that are one without their zeros.
+    try file.run(
+      """
+      INSERT INTO customer_attribute (key, name, value, updated_at)
+        VALUES ('anna', 'a' || char(0), 'canary', 0), ('anna', 'a' || char(65533), 'canary', 0)
+      """)
+    file.close()
+    let server = try await TestEngine.running()
+    let place = try await LedgerPlace.database(url: server.url(of: server.makeDatabase()), connections: 1)
+    let error = await #expect(throws: LedgerCopy.Failure.self) {
+      try await LedgerCopy.copy(from: .file(scratch.path), to: place) { _ in }
+    }
+    let description = try #require(error?.description)
+    #expect(description.contains("row 2 of customer_attribute, in the order of key, name: PostgreSQL 23505"))
+    #expect(!description.contains("canary") && !description.contains("anna"))
+  }
+
   @Test func `a ledger in use is not copied`() async throws {
     let scratch = try Scratch()
     try await Self.fill(scratch)

@@ -28,6 +28,14 @@ import Testing
     await second.close()
   }
 
+  @Test func `a zero in a text is kept as a replacement character, and finds what was kept with it`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await ledger.keepMemo("a\0", "\0 and \0")
+      #expect(try await ledger.memo("a\0") == "\u{FFFD} and \u{FFFD}")
+      #expect(try await ledger.memo("a") == nil)
+    }
+  }
+
   @Test func `a memo without a name is refused`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = await #expect(throws: LedgerError.self) { try await ledger.keepMemo("", "x") }

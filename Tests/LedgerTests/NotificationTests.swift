@@ -210,6 +210,15 @@ import Testing
     }
   }
 
+  @Test func `a refused notification with a zero in it is kept without the zero, and is known again`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      try await ledger.noteRefused(RefusedNotification(problem: "not a JWS", payload: "a\0b", receivedAt: at(0)))
+      #expect(try await ledger.hasRefused("a\0b"))
+      #expect(try await !ledger.hasRefused("a\u{FFFD}b"))
+      #expect(try await scratch.rows("SELECT payload FROM refused_notification") == [["a\u{FFFD}b"]])
+    }
+  }
+
   // MARK: Rechecks out of turn
 
   @Test func `a hint has Apple asked at once, about purchases that are known`() async throws {

@@ -111,14 +111,6 @@ import Testing
     }
   }
 
-  @Test func `a refused notification with a zero in it is kept`() async throws {
-    try await Self.withReplicas(1) { ledgers, url in
-      try await ledgers[0].noteRefused(RefusedNotification(problem: "not a JWS", payload: "a\0b", receivedAt: at(0)))
-      #expect(try await ledgers[0].hasRefused("a\0b"))
-      #expect(try await !ledgers[0].hasRefused("a\u{FFFD}b"))
-    }
-  }
-
   @Test func `a server that may lose what it acknowledged is refused`() async throws {
     let server = try await TestEngine.running()
     let database = try await server.makeDatabase()

@@ -6,6 +6,11 @@ enum CopiedValue: Hashable {
   case integer(Int64)
   case text(String)
   case blob([UInt8])
+
+  /// The value as a statement writes it.
+  var storable: CopiedValue {
+    if case .text(let text) = self { .text(text.storable) } else { self }
+  }
 }
 
 /// The digest of a table's rows in their order: each row's is over the one before and the row.

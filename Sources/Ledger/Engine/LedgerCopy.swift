@@ -15,6 +15,17 @@ package struct LedgerCopy: Sendable {
 
   package struct Failure: Error, CustomStringConvertible {
     package var description: String
+
+    init(description: String) { self.description = description }
+
+    init(_ error: any Error) {
+      switch error {
+      case let failure as Failure: self = failure
+      case let error as LedgerOpenError: description = error.description
+      case let error as PostgreSQLError: description = "PostgreSQL \(error.state): \(error.message)"
+      default: description = LedgerFailure(error).sentence
+      }
+    }
   }
 
   /// Tables of which the other engine has a view, or none.
@@ -27,14 +38,7 @@ package struct LedgerCopy: Sendable {
     let result: Result<[String: Int], Failure> = await withCheckedContinuation { continuation in
       DispatchQueue.global().async {
         continuation.resume(
-          returning: Result { try copyNow(from: source, to: target, progress) }.mapError { error in
-            switch error {
-            case let failure as Failure: failure
-            case let error as LedgerOpenError: Failure(description: error.description)
-            case let error as PostgreSQLError: Failure(description: "PostgreSQL \(error.state): \(error.message)")
-            default: Failure(description: LedgerFailure(error).sentence)
-            }
-          })
+          returning: Result { try copyNow(from: source, to: target, progress) }.mapError(Failure.init))
       }
     }
     return try result.get()
@@ -85,12 +89,20 @@ package struct LedgerCopy: Sendable {
     // A new ledger has rows in these alone; a table that was begun and not finished is empty.
     if ["heartbeat", "memo"].contains(table.name) { try target.execute("DELETE FROM \(table.name)") }
     var digest = RowDigest()
-    try source.read(table) { row in
-      digest.update(row)
-      try target.write(row, to: table)
-      position.rows += 1
-      position.table = table.name
-      if position.rows.isMultiple(of: 1_000) { progress(position) }
+    var copied = 0
+    do {
+      try source.read(table) { row in
+        let row = row.map(\.storable)
+        digest.update(row)
+        try target.write(row, to: table)
+        copied += 1
+        position.rows += 1
+        position.table = table.name
+        if position.rows.isMultiple(of: 1_000) { progress(position) }
+      }
+    } catch {
+      let place = "row \(copied + 1) of \(table.name), in the order of \(table.order.joined(separator: ", "))"
+      throw Failure(description: "The copy stopped at \(place): \(Failure(error).description)")
     }
     var copy = RowDigest()
     try target.read(table) { copy.update($0) }

@@ -96,8 +96,6 @@ extension LedgerTables {
 
   func keep(_ refused: RefusedNotification, payload: String, digest: ReceiptDigest) throws {
     guard try !hasRefused(digest) else { return }
-    // PostgreSQL's text has no U+0000. Anybody may send one, and what is kept is for people to look at.
-    let payload = connection.isShared ? payload.replacing("\0", with: "\u{FFFD}") : payload
     try execute(
       "INSERT INTO refused_notification (sha256, problem, payload, received_at, is_signed) VALUES (?, ?, ?, ?, ?)",
       digest, refused.problem, payload, refused.receivedAt, refused.isSigned)

@@ -344,8 +344,8 @@ final class PostgreSQLStatement: SQLStatement {
   }
 
   func bindNull(at index: Int) throws { values.setNull(at: index) }
-  func bind(_ value: Int64, at index: Int) throws { try values.set(String(value), at: index) }
-  func bind(_ value: String, at index: Int) throws { try values.set(value, at: index) }
+  func bind(_ value: Int64, at index: Int) throws { values.set(String(value), at: index) }
+  func bind(_ value: String, at index: Int) throws { values.set(value, at: index) }
   func bind(_ value: [UInt8], at index: Int) throws { values.set(value, at: index) }
 
   func run() throws { try connection.run(name, values) }

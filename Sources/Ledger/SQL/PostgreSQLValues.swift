@@ -16,11 +16,9 @@ struct PostgreSQLValues: Hashable {
 
   mutating func setNull(at index: Int) { put(.null, at: index) }
 
-  /// - Throws: `StoredForm.Unstorable` for a text with a zero, which PostgreSQL cannot store.
-  mutating func set(_ text: String, at index: Int) throws {
-    guard !text.utf8.contains(0) else { throw StoredForm.Unstorable() }
+  mutating func set(_ text: String, at index: Int) {
     put(.text(buffer.count), at: index)
-    buffer.append(contentsOf: text.utf8)
+    buffer.append(contentsOf: text.storable.utf8)
     buffer.append(0)
   }
 

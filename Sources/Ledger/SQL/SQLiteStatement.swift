@@ -18,7 +18,7 @@ final class SQLiteStatement: SQLStatement {
   func bind(_ value: Int64, at index: Int) throws { try check(sqlite3_bind_int64(pointer, Int32(index + 1), value)) }
 
   func bind(_ value: String, at index: Int) throws {
-    var value = value
+    var value = value.storable
     try check(
       value.withUTF8 { bytes in
         guard let start = bytes.baseAddress else {
