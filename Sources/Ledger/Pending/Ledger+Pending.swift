@@ -5,6 +5,17 @@ extension Ledger {
   /// How long a replica has for the receipts that it took.
   static let pendingLease = Duration.seconds(120)
 
+  /// Queues a receipt.
+  ///
+  /// In PostgreSQL the size of the table tells at no cost that there is room. It has dead rows, too: where it is too large,
+  /// the rows that wait are summed, in a read of its own. A sum in the transaction would conflict with all others.
+  package func run(_ postpone: Postpone) async throws(LedgerError) -> Postpone.Outcome {
+    let outcome = try await engine.submit { tables in try postpone.run(tables) }
+    guard outcome == .full, engine.isShared else { return outcome }
+    let total = try await read { tables in try tables.pendingSize() }
+    return try await engine.submit { tables in try postpone.run(tables, waiting: total) }
+  }
+
   /// The queued receipts that are due, the longest waiting first. Where replicas share the ledger, each gets a receipt for
   /// itself, for two minutes.
   package func pendingReceipts(dueAt now: Date, limit: Int) async throws(LedgerError) -> [PendingReceipt] {

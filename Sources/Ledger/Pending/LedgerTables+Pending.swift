@@ -23,7 +23,8 @@ extension LedgerTables {
     var requestID: String
   }
 
-  func postpone(_ receipt: PendingReceipt, digest: ReceiptDigest) throws -> Place {
+  /// - Parameter waiting: the queued bytes of all users; `nil`: as `pending_total` has them.
+  func postpone(_ receipt: PendingReceipt, digest: ReceiptDigest, waiting total: Int?) throws -> Place {
     let user = receipt.user
     let known = try first(
       "SELECT id FROM pending_receipt WHERE user_id = ? AND sha256 = ?", user, digest, as: Int64.self)
@@ -36,7 +37,7 @@ extension LedgerTables {
     guard let (waiting, bytes) = own, waiting < Self.pendingPerUser, bytes + size <= Self.pendingBytesPerUser else {
       return .tooMany
     }
-    let all: Int? = try first("SELECT bytes FROM pending_total WHERE id = 1")
+    let all = try total ?? first("SELECT bytes FROM pending_total WHERE id = 1", as: Int.self)
     guard let all, all + size <= Self.pendingBytes else { return .full }
     let saved = try first(
       """
@@ -45,6 +46,11 @@ extension LedgerTables {
       """, user, digest, receipt.base64, receipt.requestID, receipt.receivedAt, receipt.receivedAt, as: Int64.self)
     guard let saved else { throw StoredForm.Unstorable() }
     return .row(saved)
+  }
+
+  /// The queued bytes of all users in PostgreSQL, by their rows.
+  func pendingSize() throws -> Int {
+    try first("SELECT coalesce(sum(octet_length(base64)), 0) FROM pending_receipt") ?? 0
   }
 
   func pending(_ id: Int64) throws -> StoredPending? {

@@ -31,9 +31,12 @@ package struct Postpone: LedgerOperation {
     digest = ReceiptDigest(ofReceipt: receipt.base64)
   }
 
-  package func run(_ tables: LedgerTables) throws -> Outcome {
+  package func run(_ tables: LedgerTables) throws -> Outcome { try run(tables, waiting: nil) }
+
+  /// - Parameter total: the queued bytes of all users; `nil`: as `pending_total` has them.
+  func run(_ tables: LedgerTables, waiting total: Int?) throws -> Outcome {
     let pending: Int64
-    switch try tables.postpone(receipt, digest: digest) {
+    switch try tables.postpone(receipt, digest: digest, waiting: total) {
     case .row(let id): pending = id
     case .tooMany: return .tooMany
     case .full: return .full

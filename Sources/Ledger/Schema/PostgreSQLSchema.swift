@@ -1,7 +1,8 @@
 /// The ledger's tables in PostgreSQL: those of SQLite, in PostgreSQL's words, so that there is one schema.
 ///
 /// They differ where replicas would wait for each other:
-/// - `access_count` and `pending_total` are views, as every replica would change the same few rows.
+/// - `access_count` and `pending_total` are views, as every replica would change the same few rows. `pending_total` is the size
+///   of the table, dead rows included: see `Ledger.run(_: Postpone)`.
 /// - `ledger_gate` is empty. Transactions lock it, those that cannot be made beside others exclusively.
 /// - `ledger_commit` has a row for each session, with the number of its last transaction (`PostgreSQLSession.hasCommitted`).
 /// - `replica` has a row for each process that has the ledger open.
