@@ -96,7 +96,7 @@ extension UseCases {
             onRemoved(thinned.removed)
             logger.debug("history was removed by retention", metadata: ["lines": "\(thinned.removed)"])
           }
-          return thinned.examined
+          return thinned.isBusy ? limit : thinned.examined
         })
     }
     if ledger.isShared {

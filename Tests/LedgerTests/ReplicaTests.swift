@@ -224,6 +224,23 @@ import Testing
     }
   }
 
+  @Test func `retention is held up by no other job, and says when another replica is at it`() async throws {
+    try await Self.withReplicas(1) { ledgers, url in
+      for (user, seconds) in [("anna", 0), ("ben", 100)] as [(UserID, Double)] {
+        _ = try await ledgers[0].record(entry(user, [evidence(user.rawValue)]).with { $0.recordedAt = at(seconds) })
+      }
+      _ = try await ledgers[0].pruneChangeEvents(before: at(9_000), limit: 100)
+      let other = try PostgreSQLAddress(url).connect()
+      for lock: AdvisoryLock in [.purchases, .exposures, .limits, .history] {
+        try other.run("BEGIN; SELECT pg_advisory_xact_lock(\(lock.rawValue))")
+        let turn = try await ledgers[0].thinHistory(before: at(9_000), limit: 1)
+        #expect(turn.isBusy == (lock == .history) && turn.examined == (turn.isBusy ? 0 : 1), "\(lock)")
+        try other.run("ROLLBACK")
+        try await ledgers[0].keepMemo("retention", nil)
+      }
+    }
+  }
+
   @Test func `replicas count each other, and one that leaves is counted no more`() async throws {
     try await Self.withReplicas { ledgers, _ in
       for (number, ledger) in ledgers.enumerated() {

@@ -56,20 +56,6 @@ extension LedgerTables {
       tally.label, tally.detail, change)
   }
 
-  /// The counts of which one replica at a time does each.
-  package enum Count { case purchases, exposures, limits }
-
-  /// Takes the right to a count until the commit.
-  /// - Returns: `false` while another replica has it.
-  package func take(_ count: Count) throws -> Bool {
-    guard connection.isShared else { return true }
-    return switch count {
-    case .purchases: try exists("SELECT 1 WHERE pg_try_advisory_xact_lock(1129531216)")
-    case .exposures: try exists("SELECT 1 WHERE pg_try_advisory_xact_lock(1129531217)")
-    case .limits: try exists("SELECT 1 WHERE pg_try_advisory_xact_lock(1129531218)")
-    }
-  }
-
   /// Moves a user from the count of one tier and status to another's.
   func countSubscriber(_ former: Account.Access?, replacedBy access: Account.Access) throws {
     guard former?.tier != access.tier || former?.status != access.status else { return }

@@ -16,11 +16,9 @@ extension LedgerTables {
     bought: Purchase? = nil, _ detail: ChangeEvent.Detail? = nil
   ) throws {
     guard !user.isErased else { return }
-    if connection.isShared {
-      // Numbers are given before a commit. Whoever reads after a number must not miss a lower one that is committed later,
-      // so transactions that append events end one after the other.
-      try execute("SELECT pg_advisory_xact_lock(1129531215)")
-    }
+    // Numbers are given before a commit. Whoever reads after a number must not miss a lower one that is committed later,
+    // so transactions that append events end one after the other.
+    try waitFor(.events)
     try execute(
       """
       INSERT INTO change_event (user_id, type, at, recorded_at, verdict, former, data, purchased_at, sale)

@@ -3,6 +3,8 @@ package struct HistoryThinned: Hashable, Sendable {
   /// The events that were looked at; as many as the limit means that there may be more.
   package var examined = 0
   package var removed = 0
+  /// Another replica was at it, so that nothing was looked at: there may be more.
+  package var isBusy = false
 }
 
 /// The events that retention has taken out of a ledger, and those that it would.

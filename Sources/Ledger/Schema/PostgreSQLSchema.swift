@@ -8,16 +8,14 @@
 /// - `replica` has a row for each process that has the ledger open.
 /// - Checks of JSON are left out: PostgreSQL 15 has no test of a text that returns false.
 enum PostgreSQLSchema {
-  /// The lock of a migration: "CSGN" in `pg_advisory_lock`.
-  static let migrationLock: Int64 = 0x4353_474E
-
   /// Brings a database to a schema, under a lock, so that replicas that start together do it once.
   ///
   /// - Throws: `PostgreSQLError`, `Superseded`.
   static func migrate(_ connection: PostgreSQLConnection, to schema: LedgerSchema) throws {
     // A lock is waited for as long as a migration takes, which is longer than a statement may.
-    try connection.run("SET statement_timeout = 0; SET lock_timeout = 0; SELECT pg_advisory_lock(\(migrationLock))")
-    defer { _ = try? connection.run("SELECT pg_advisory_unlock(\(migrationLock))") }
+    let lock = AdvisoryLock.migration.rawValue
+    try connection.run("SET statement_timeout = 0; SET lock_timeout = 0; SELECT pg_advisory_lock(\(lock))")
+    defer { _ = try? connection.run("SELECT pg_advisory_unlock(\(lock))") }
     try connection.run(
       """
       CREATE TABLE IF NOT EXISTS ledger_migration (
