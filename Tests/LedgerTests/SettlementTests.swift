@@ -28,4 +28,11 @@ import Testing
       #expect(!rows.isSettled(7, of: "anna"))
     }
   }
+
+  @Test func `of the rows that a long queue had written only some are remembered`() {
+    let rows = RowsInFlight()
+    for number in 0...RowsInFlight.limit { rows.settle(1, of: UserID("u\(number)")) }
+    #expect(rows.isSettled(1, of: UserID("u\(RowsInFlight.limit)")))
+    #expect(!rows.isSettled(1, of: "u0"))
+  }
 }

@@ -96,13 +96,15 @@ final class RowsInFlight: Sendable {
   /// Guards the rows.
   private let rows = Mutex<[String: Row]>([:])
 
-  /// More are not remembered, as while the store is away for long.
-  private static let limit = 20_000
+  /// More are not remembered, as while the store is away for long, and when it is back.
+  static let limit = 20_000
+
+  private static func makeRoom(in rows: inout [String: Row]) { if rows.count >= limit { rows.removeAll() } }
 
   func note(_ changed: [String: Int64]) {
     guard !changed.isEmpty else { return }
     rows.withLock { rows in
-      if rows.count >= Self.limit { rows.removeAll() }
+      Self.makeRoom(in: &rows)
       for (key, version) in changed { rows[key] = Row(version: version) }
     }
   }
@@ -119,6 +121,7 @@ final class RowsInFlight: Sendable {
     rows.withLock { rows in
       // A newer update is not settled by an older write.
       guard rows[user.key].map({ $0.version == version }) ?? true else { return }
+      Self.makeRoom(in: &rows)
       rows[user.key] = Row(version: version, isSettled: true)
     }
   }
