@@ -54,7 +54,9 @@ extension UseCases {
       Pruner(name: "customers", age: Customer.bareAge, logger: logger, now: now) {
         (moment, limit) async throws(LedgerError) in try await ledger.pruneCustomers(before: moment, limit: limit)
       },
-      RevenueCatFollower(check: check, ledger: ledger, logger: logger, now: now, pacer: pacer, pause: pause),
+      RevenueCatFollower(
+        check: check, ledger: ledger, logger: logger, now: now, pacer: pacer, pause: pause,
+        lease: JobLease(ledger: ledger, name: "$revenuecat")),
       RevalidationRunner(
         check: check, ledger: ledger, brake: brake, logger: logger, now: now, isAppleAway: isAppleAway, pacer: pacer,
         width: width, progress: progress, pause: pause),

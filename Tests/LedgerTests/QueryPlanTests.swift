@@ -160,6 +160,7 @@ import Testing
         }
       ),
       ("store turns", { _ = try $0.revenueCatTurns(dueAt: now, limit: 100) }),
+      ("reports due", { _ = try $0.reports(dueAt: now, limit: 100) }),
       ("set turn", { try $0.setTurn(of: RevenueCatReport.playKey, at: nil) }),
       ("due reports", { _ = try $0.reports(dueAt: now, limit: 100) }),
       (

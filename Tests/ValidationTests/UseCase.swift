@@ -24,14 +24,21 @@ struct UseCase: Sendable {
   let validator: ReceiptValidator
 
   /// Runs a test's body on a new ledger.
+  ///
+  /// - Parameter isShared: whether it is one in PostgreSQL.
   static func run(
     ownership: OwnershipPolicy = .keep, provisional: Duration = .zero, hasProfileStore: Bool = false,
-    body: (UseCase) async throws -> Void
+    isShared: Bool = false, body: (UseCase) async throws -> Void
   ) async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "validation-\(UUID())")
     try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
     defer { try? FileManager.default.removeItem(at: directory) }
-    let ledger = try await Ledger.open(path: directory.path(percentEncoded: false) + "/ledger.sqlite") { _ in }
+    var place = LedgerPlace.file(directory.path(percentEncoded: false) + "/ledger.sqlite")
+    if isShared {
+      let server = try await TestEngine.running()
+      place = .database(url: try await server.url(of: server.makeDatabase()), connections: 2)
+    }
+    let ledger = try await Ledger.open(at: place) { _ in }
     do {
       try await body(
         UseCase(ledger: ledger, ownership: ownership, provisional: provisional, hasProfileStore: hasProfileStore))

@@ -8,6 +8,13 @@ extension Ledger {
     try await engine.submit { tables in try RevenueCatReportOperation(report: report, tables: tables).run() }
   }
 
+  /// Whether the time of a report has come, or has changed a purchase at another store.
+  package func hasRevenueCatWork(dueAt now: Date) async throws(LedgerError) -> Bool {
+    try await read { tables in
+      try !tables.revenueCatTurns(dueAt: now, limit: 1).isEmpty || !tables.reports(dueAt: now, limit: 1).isEmpty
+    }
+  }
+
   /// The reports whose time has come, the longest waiting first.
   package func dueReports(at now: Date, limit: Int) async throws(LedgerError) -> [DueRevenueCatReport] {
     try await read { tables in

@@ -28,15 +28,14 @@ final class RefundSweep: Service {
 
   /// Guards the pause after failures.
   private let rest = Mutex<(failures: Int, until: Date)>((0, .distantPast))
-  private let holder = UUID().uuidString
+  /// Among replicas one asks at a time.
+  private let lease: JobLease
 
   static let page = 100
   private static let rest = Backoff(base: .seconds(60), cap: .seconds(3_600))
   /// Pauses between two looks for something to do.
   private static let polls = 5
   static let memo = "refund_sweep"
-  /// Among replicas one asks at a time.
-  private static let claim = "$refund_sweep"
 
   /// What survives a restart.
   struct Progress: Codable, Hashable, Sendable {
@@ -64,6 +63,7 @@ final class RefundSweep: Service {
     self.isAppleAway = isAppleAway
     self.pacer = pacer
     self.pause = pause
+    lease = JobLease(ledger: refunds.ledger, name: "$refund_sweep")
   }
 
   private var ledger: Ledger { refunds.ledger }
@@ -113,14 +113,7 @@ final class RefundSweep: Service {
     refunds.noteSweep(endedAt: progress.endedAt)
   }
 
-  private func isOurs() async -> Bool {
-    guard ledger.isShared else { return true }
-    let now = now()
-    let held = try? await ledger.claimWebhooks(
-      [Self.claim], by: holder, overBefore: now.advanced(by: .zero - WebhookClaims.skew),
-      until: now.advanced(by: WebhookClaims.lease))
-    return held?.isEmpty == false
-  }
+  private func isOurs() async -> Bool { await lease.take(at: now()) }
 
   private func goOn(_ progress: inout Progress) async throws(LedgerError) -> Bool {
     let page = try await ledger.refundQuestions(after: progress.place ?? 0, limit: Self.page)

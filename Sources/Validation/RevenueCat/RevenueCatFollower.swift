@@ -8,7 +8,7 @@ import struct FoundationEssentials.Date
 
 /// The job that follows what RevenueCat reported: it asks Apple again about hints, ends what counted for a while, and
 /// brings users' rows up to date when time alone changes what a purchase at another store gives. It never asks anybody
-/// about those.
+/// about those. Of several replicas one follows at a time, so that Apple is asked once.
 struct RevenueCatFollower: Service {
   /// The most of each kind in one sweep.
   static let batch = 100
@@ -21,23 +21,29 @@ struct RevenueCatFollower: Service {
   var now: @Sendable () -> Date
   var pacer: Pacer
   var pause: Duration
+  var lease: JobLease
 
   func run() async throws {
     await cancelWhenGracefulShutdown {
       await repeatUntilCancelled { await sweep() == 0 ? pause : nil }
     }
+    await lease.release()
   }
 
   /// - Returns: the number of purchases and reports that were looked at.
   func sweep() async -> Int {
     do throws(LedgerError) {
+      guard try await ledger.hasRevenueCatWork(dueAt: now()), await lease.take(at: now()) else { return 0 }
       let turns = try await ledger.revenueCatTurns(dueAt: now(), limit: Self.batch)
-      for turn in turns { try await follow(turn) }
+      for turn in turns {
+        guard await lease.take(at: now()) else { return 0 }
+        try await follow(turn)
+      }
       let reports = try await ledger.dueReports(at: now(), limit: Self.batch)
       for report in reports {
         switch report {
         case .hint(let hint):
-          guard await pacer.turn() else { return 0 }
+          guard await pacer.turn(), await lease.take(at: now()) else { return 0 }
           await RevenueCatHintCheck(validator: check.validator, ledger: ledger).ask(about: hint, logger: logger)
         case .over(let key):
           try await ledger.run(SettleReport(key, upTo: now(), check.validator.verdicts.evaluationContext))
