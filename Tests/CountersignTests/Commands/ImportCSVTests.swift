@@ -57,6 +57,23 @@ import Testing
     #expect(lines.map(\.promotions) == [[], [], [ImportedLine.Promotion(tier: "pro", end: end)], []])
   }
 
+  @Test func `a row is of the user whom it names, in whichever column, and of an anonymous ID where it names nobody`()
+    throws
+  {
+    let anonymous = "$RCAnonymousID:0123456789abcdef0123456789abcdef"
+    let lines = try customers(
+      """
+      rc_original_app_user_id,rc_last_seen_app_user_id_alias,store,store_transaction_id
+      alice,\(anonymous),app_store,1
+      \(anonymous),bob,app_store,2
+      $RCAnonymousID:1,\(anonymous),app_store,3
+      alice,,app_store,4
+      """)
+    #expect(lines.map(\.user) == ["alice", "bob", anonymous])
+    #expect(lines.first?.proofs == [.transactionID("1"), .transactionID("4")])
+    #expect(lines.dropFirst().map(\.proofs) == [[.transactionID("2")], [.transactionID("3")]])
+  }
+
   @Test func `a hand-made file needs no more than a user and a purchase`() throws {
     let lines = try customers("user_id,original_transaction_id\nu1,7\nu2,null\n")
     #expect(lines.map(\.user) == ["u1", "u2"] && lines.map(\.tiers) == [nil, nil])

@@ -8,6 +8,8 @@ import FoundationEssentials
 ///
 ///     user_id,original_transaction_id,tier
 ///     u1,2000000123456789,pro
+///
+/// Of several columns of user IDs the first counts whose ID is not one that RevenueCat's SDK made up.
 struct CustomersCSV {
   struct Unreadable: Error, Hashable {
     var sentence: String
@@ -37,7 +39,8 @@ struct CustomersCSV {
     var reader = CSVReader(bytes)
     let header = (reader.next() ?? []).map { $0.trimmed.lowercased() }
     func column(_ names: [String]) -> Int? { names.lazy.compactMap { header.firstIndex(of: $0) }.first }
-    guard let user = column(Names.user) else {
+    let users = Names.user.compactMap { header.firstIndex(of: $0) }
+    guard !users.isEmpty else {
       throw Unreadable(sentence: "its first line names no column of user IDs, such as user_id or app_user_id")
     }
     let (transaction, tiers) = (column(Names.transaction), column(Names.tiers))
@@ -58,7 +61,10 @@ struct CustomersCSV {
       }
       // A line without any text ends many files.
       guard fields.contains(where: { !$0.isEmpty }) else { continue }
-      guard let name = field(user) else { throw Unreadable(sentence: "row \(reader.row) has no user ID") }
+      let ids = users.compactMap { field($0) }
+      guard let name = ids.first(where: { !FormerCustomer.isMadeUp($0) }) ?? ids.first else {
+        throw Unreadable(sentence: "row \(reader.row) has no user ID")
+      }
       let place = places[name] ?? customers.count
       if place == customers.count {
         places[name] = place

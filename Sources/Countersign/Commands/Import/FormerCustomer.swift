@@ -17,6 +17,9 @@ struct FormerCustomer {
     self.moment = moment
   }
 
+  /// Whether an ID is one that RevenueCat's SDK made up before the user signed in.
+  static func isMadeUp(_ id: String) -> Bool { UserID(valid: id)?.isAnonymous == true }
+
   mutating func add(store: String, transaction: String?) {
     let purchase = Purchase(store: store, storeTransactionID: transaction)
     guard transaction != nil || store != "app_store", !purchases.contains(purchase) else { return }

@@ -1,5 +1,4 @@
 import CountersignServer
-import Entitlements
 import Files
 import FoundationEssentials
 import Glibc
@@ -247,10 +246,9 @@ struct RevenueCatCustomers: Sendable {
 
   /// The app's own name for a customer: RevenueCat's may be one that its SDK made up before the user signed in.
   private func user(_ customer: Customer, _ path: String) async throws(ServiceClient.Failure) -> String {
-    func isMadeUp(_ id: String) -> Bool { UserID(valid: id)?.isAnonymous == true }
-    guard isMadeUp(customer.id) else { return customer.id }
+    guard FormerCustomer.isMadeUp(customer.id) else { return customer.id }
     let aliases: [Alias] = try await api.all(path + "/aliases?limit=100")
-    return aliases.filter { !isMadeUp($0.id) }.max { $0.createdAt < $1.createdAt }?.id ?? customer.id
+    return aliases.filter { !FormerCustomer.isMadeUp($0.id) }.max { $0.createdAt < $1.createdAt }?.id ?? customer.id
   }
 }
 
