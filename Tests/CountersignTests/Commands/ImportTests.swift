@@ -61,6 +61,19 @@ import Testing
     #expect(try ImportedLine(undated, at: Self.clock + 30 * 86_400).tiers == ["life"])
   }
 
+  @Test(
+    arguments: [
+      (#""2024-06-10T00:00:00Z","grace_period_expires_date":"2024-06-20T00:00:00Z""#, ["pro"]),
+      (#""2024-06-10T00:00:00Z","grace_period_expires_date":"2024-06-12T00:00:00Z""#, []),
+      (#""2024-06-20T00:00:00Z","grace_period_expires_date":"2024-06-12T00:00:00Z""#, ["pro"]),
+      (#""2024-06-10T00:00:00Z","grace_period_expires_date":null"#, []),
+      (#"null,"grace_period_expires_date":"2024-06-12T00:00:00Z""#, ["pro"]),
+    ] as [(String, Set<String>)])
+  func `a customer of RevenueCat's in a grace period has the tier`(dates: String, tiers: Set<String>) throws {
+    let line = #"{"subscriber":{"original_app_user_id":"u","entitlements":{"pro":{"expires_date":\#(dates)}}}}"#
+    #expect(try ImportedLine(Data(line.utf8), at: Self.clock).tiers == tiers)
+  }
+
   @Test(arguments: [
     "", "{", "[]", "{}", #"{"user_id":"u"}"#, #"{"user_id":"","receipt_data":"x"}"#, #"{"receipt_data":"x"}"#,
   ])

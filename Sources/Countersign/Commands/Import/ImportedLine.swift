@@ -140,19 +140,22 @@ struct ImportedLine: Hashable, Sendable {
     }
 
     struct Entitlement: Decodable {
+      /// The end, with a grace period; `nil`: for life.
       var expiresDate: Date?
       var productIdentifier: String?
 
       enum CodingKeys: String, CodingKey {
         case expiresDate = "expires_date"
+        case gracePeriodExpiresDate = "grace_period_expires_date"
         case productIdentifier = "product_identifier"
       }
 
       init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
-        expiresDate = try container.decodeIfPresent(String.self, forKey: .expiresDate).map { text in
-          ImportedLine.date(text) ?? .distantPast
+        func date(_ key: CodingKeys) throws -> Date? {
+          try container.decodeIfPresent(String.self, forKey: key).map { ImportedLine.date($0) ?? .distantPast }
         }
+        expiresDate = try date(.expiresDate).map { max($0, try date(.gracePeriodExpiresDate) ?? $0) }
         productIdentifier = try container.decodeIfPresent(String.self, forKey: .productIdentifier)
       }
     }
