@@ -50,6 +50,7 @@ import Testing
         "claimConsumptionRequests",
         { _ = try $0.claimConsumptionRequests(in: nil, dueAt: now, until: at(40), limit: 8) }
       ),
+      ("forgetConsumption", { try $0.forgetConsumption(of: key("7"), []) }),
       ("hasAccountTokens", { _ = try $0.hasAccountTokens(in: nil, dueAt: now) }),
       ("claimAccountTokens", { _ = try $0.claimAccountTokens(in: nil, dueAt: now, until: at(40), limit: 8) }),
       ("refundQuestions", { _ = try $0.refundQuestions(after: 99_990, limit: 5) }),

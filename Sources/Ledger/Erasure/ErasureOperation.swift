@@ -123,7 +123,7 @@ struct ErasureOperation {
       _ = try tables.save(purchase)
       let past = try purchase.id.map(tables.pastTransactions(of:)) ?? []
       try tables.forgetAccountToken(of: purchase.evidence.key)
-      try tables.forgetConsumption(of: purchase.evidence.purchases + past, in: purchase.evidence.key.environment)
+      try tables.forgetConsumption(of: purchase.evidence.key, purchase.evidence.purchases + past)
       try tables.forgetExtensions(of: purchase.evidence.key)
       report.notifications += try tables.eraseNotifications(
         about: purchase.evidence.key, isOwn: true, as: pseudonym, names)

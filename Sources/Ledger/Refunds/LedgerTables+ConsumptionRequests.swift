@@ -129,11 +129,13 @@ extension LedgerTables {
     }
   }
 
-  /// Forgets the consumption information about some transactions, and Apple's requests.
-  func forgetConsumption(of transactions: [Purchase], in environment: StoreEnvironment) throws {
+  /// Forgets the consumption information about a purchase, and Apple's requests: they may name a transaction that no evidence
+  /// has, as a restored one has an ID of its own.
+  func forgetConsumption(of key: SubscriptionKey, _ transactions: [Purchase]) throws {
+    try execute("DELETE FROM consumption_request WHERE environment = ? AND original_transaction_id = ?", key)
     for transaction in transactions {
       try execute(
-        "DELETE FROM consumption_request WHERE environment = ? AND transaction_id = ?", environment,
+        "DELETE FROM consumption_request WHERE environment = ? AND transaction_id = ?", key.environment,
         transaction.transactionID.rawValue)
     }
   }

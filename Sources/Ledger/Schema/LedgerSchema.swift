@@ -375,6 +375,8 @@ struct LedgerSchema: Sendable {
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX consumption_request_due_at ON consumption_request (due_at) WHERE due_at IS NOT NULL;
     CREATE INDEX consumption_request_changed_at ON consumption_request (changed_at, state);
+    CREATE INDEX consumption_request_purchase ON consumption_request (environment, original_transaction_id)
+      WHERE original_transaction_id IS NOT NULL;
 
     -- Users whom Apple has to be told, each the newest of a purchase. A row goes when Apple has taken or refused it.
     -- account_token: the user's ID. claimed_until: the end of a replica's claim.
