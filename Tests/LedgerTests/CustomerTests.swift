@@ -1,3 +1,4 @@
+import Access
 import Entitlements
 import Foundation
 import LedgerFixtures
@@ -264,6 +265,56 @@ import Testing
         #expect(try await ledger.user(named: id) == user ?? id)
       }
       #expect(try await scratch.verify().findings == [])
+    }
+  }
+
+  private func joinInvented(_ count: Int, to user: UserID, _ ledger: Ledger) async throws {
+    for number in 0..<count {
+      let id = UserID("$RCAnonymousID:" + String(repeating: "0", count: 29) + String(number + 100))
+      #expect(try await join(ledger, id, user, at: 50 + Double(number)) == .joined)
+    }
+  }
+
+  private func isErased(_ user: UserID, from ledger: Ledger, _ scratch: Scratch) async throws -> Bool {
+    _ = try await ledger.erase(Anna.erasure(user, hasRows: false))
+    try await ledger.removeTraces()
+    return try await scratch.traces(of: [anonymous.rawValue]).isEmpty
+  }
+
+  @Test func `an alias that a waiting receipt names is not pushed out, and the erasure finds it`() async throws {
+    try await Scratch.withLedger { ledger, scratch async throws in
+      for user in [anonymous, "anna"] {
+        _ = try await ledger.run(Postpone(pending("x", of: user), provisional: [], reevaluated(at: 0)))
+      }
+      #expect(try await join(ledger, anonymous, "anna", at: 10) == .joined)
+      try await joinInvented(60, to: "anna", ledger)
+      #expect(try await ledger.user(named: anonymous) == "anna")
+      #expect(try await isErased("anna", from: ledger, scratch))
+    }
+  }
+
+  @Test func `the zone goes with whoever has none, and nothing of an alias is left when it is forgotten`() async throws
+  {
+    let feature = Feature(name: "questions", kind: .meter, values: ["free": .meter([])], tiers: ["free"])
+    func consume(_ ledger: Ledger, _ user: UserID, in zone: String) async throws {
+      _ = try await ledger.run(
+        Consume(
+          user: user, feature: feature, tier: "free", amount: 1, now: at(0),
+          zone: ZoneChoice(usual: .utc, named: Zone(named: zone), isTrusted: true), idempotencyKey: nil, request: "1"))
+    }
+    func zone(_ ledger: Ledger) async throws -> String {
+      try await ledger.read(ReadUsage(of: "anna", in: nil, usual: .utc) { _ in [:] }).zone.name
+    }
+    try await Scratch.withLedger { ledger, scratch async throws in
+      try await consume(ledger, other, in: "Europe/Berlin")
+      try await consume(ledger, anonymous, in: "Pacific/Auckland")
+      #expect(try await join(ledger, other, "anna", at: 10) == .joined)
+      #expect(try await zone(ledger) == "Europe/Berlin")
+      #expect(try await join(ledger, anonymous, "anna", at: 20) == .joined)
+      #expect(try await zone(ledger) == "Europe/Berlin")
+      try await joinInvented(60, to: "anna", ledger)
+      #expect(try await ledger.user(named: anonymous) == anonymous)
+      #expect(try await isErased("anna", from: ledger, scratch))
     }
   }
 

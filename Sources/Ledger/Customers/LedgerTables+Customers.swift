@@ -43,19 +43,34 @@ extension LedgerTables {
     try record(UserProgress(seen: now.utcDay), of: user)
   }
 
+  /// The tables whose rows name a customer, account or not, apart from what goes with the ID.
+  private static let naming = [
+    "trial", "device", "consumption", "feature_total", "user_time_zone", "near_limit", "limit_due", "recorded_refusal",
+    "reported_event", "reported_bytes", "exposure", "exposure_due", "counted_exposure", "revenuecat_report",
+  ]
+  .map { "NOT EXISTS (SELECT 1 FROM \($0) WHERE \($0).user_id = customer.key)" }
+
+  /// Whether nothing is kept under a customer's ID but what `forgetCustomer` deletes.
+  private static let isUnnamed = """
+    NOT EXISTS (SELECT 1 FROM account WHERE account.key = customer.key) AND \(naming.joined(separator: " AND "))
+      AND NOT EXISTS (SELECT 1 FROM revenuecat_transfer WHERE from_user_id = customer.key)
+      AND NOT EXISTS (SELECT 1 FROM revenuecat_transfer WHERE to_user_id = customer.key)
+      AND NOT EXISTS (
+        SELECT 1 FROM pending_receipt WHERE pending_receipt.user_id = coalesce(customer.spelling, customer.key))
+    """
+
+  private static let idleAliases = SQL(
+    """
+    SELECT key FROM customer WHERE joined_to = ? AND \(isUnnamed)
+    ORDER BY joined_to DESC, first_seen_at DESC LIMIT 1000
+    """)
+
   /// From now on the ID means a user; so do the IDs that meant it.
   func join(_ id: UserID, to user: UserID) throws {
     try execute("UPDATE customer SET joined_to = ? WHERE key = ? OR joined_to = ?", user.key, id.key, id.key)
     changes.invalidate(id)
-    // Anybody may invent IDs and join them. One with events stays, as an erasure has to find them.
-    let idle = try all(
-      """
-      SELECT key FROM customer WHERE joined_to = ? AND NOT EXISTS (SELECT 1 FROM account WHERE account.key = customer.key)
-        AND NOT EXISTS (SELECT 1 FROM device WHERE device.user_id = customer.key)
-        AND NOT EXISTS (SELECT 1 FROM reported_bytes WHERE reported_bytes.user_id = customer.key)
-        AND NOT EXISTS (SELECT 1 FROM recorded_refusal WHERE recorded_refusal.user_id = customer.key)
-      ORDER BY joined_to DESC, first_seen_at DESC LIMIT 1000
-      """, user.key, as: String.self)
+    // Anybody may invent IDs and join them. One of which something is kept stays, as an erasure has to find that.
+    let idle = try all(Self.idleAliases, user.key, as: String.self)
     for key in idle.dropFirst(Customer.mostAliases) { try forgetCustomer(key) }
   }
 
@@ -69,27 +84,19 @@ extension LedgerTables {
     try bareCustomers(from: "", through: "\u{10FFFF}", seenBefore: moment, limit: limit)
   }
 
+  private static let bareCustomers = SQL(
+    """
+    SELECT key FROM customer
+    WHERE key >= ? AND key <= ? AND last_seen_at < ? AND joined_to IS NULL AND \(isUnnamed)
+      AND NOT EXISTS (SELECT 1 FROM customer AS joined WHERE joined.joined_to = customer.key)
+      AND NOT EXISTS (SELECT 1 FROM customer_attribute AS one WHERE one.key = customer.key)
+    LIMIT ?
+    """)
+
   private func bareCustomers(
     from first: String, through last: String, seenBefore moment: Date, limit: Int
   ) throws -> [String] {
-    try all(
-      """
-      SELECT key FROM customer
-      WHERE key >= ? AND key <= ? AND last_seen_at < ? AND joined_to IS NULL
-        AND NOT EXISTS (SELECT 1 FROM customer AS joined WHERE joined.joined_to = customer.key)
-        AND NOT EXISTS (SELECT 1 FROM account WHERE account.key = customer.key)
-        AND NOT EXISTS (SELECT 1 FROM customer_attribute AS one WHERE one.key = customer.key)
-        AND NOT EXISTS (SELECT 1 FROM device WHERE device.user_id = customer.key)
-        AND NOT EXISTS (SELECT 1 FROM trial WHERE trial.user_id = customer.key)
-        AND NOT EXISTS (SELECT 1 FROM feature_total WHERE feature_total.user_id = customer.key)
-        AND NOT EXISTS (SELECT 1 FROM exposure WHERE exposure.user_id = customer.key)
-        AND NOT EXISTS (SELECT 1 FROM reported_bytes WHERE reported_bytes.user_id = customer.key)
-        AND NOT EXISTS (SELECT 1 FROM recorded_refusal WHERE recorded_refusal.user_id = customer.key)
-        AND NOT EXISTS (SELECT 1 FROM revenuecat_report WHERE revenuecat_report.user_id = customer.key)
-        AND NOT EXISTS (
-          SELECT 1 FROM pending_receipt WHERE pending_receipt.user_id = coalesce(customer.spelling, customer.key))
-      LIMIT ?
-      """, first, last, moment, limit)
+    try all(Self.bareCustomers, first, last, moment, limit)
   }
 
   func forgetCustomer(_ key: String) throws {
@@ -139,6 +146,13 @@ extension LedgerTables {
         keys_until = CASE WHEN feature_total.keys_until < excluded.keys_until THEN feature_total.keys_until ELSE excluded.keys_until END
       """, user.key, id.key)
     try execute("DELETE FROM feature_total WHERE user_id = ?", id.key)
+    try execute(
+      """
+      INSERT INTO user_time_zone (user_id, name, changed_at)
+        SELECT CAST(? AS TEXT), name, changed_at FROM user_time_zone AS former WHERE former.user_id = ?
+      ON CONFLICT (user_id) DO NOTHING
+      """, user.key, id.key)
+    try execute("DELETE FROM user_time_zone WHERE user_id = ?", id.key)
     try leaveLimits(ofKey: id.key)
     try noteLimits(of: user.key)
     if let progress = try takeProgress(ofKey: id.key) { try record(progress, of: user) }
