@@ -134,6 +134,39 @@ import Testing
     }
   }
 
+  @Test func `a receipt that waits under the ID afterwards counts for the user`() async throws {
+    try await Scratch.withLedger { ledger, scratch async throws in
+      #expect(try await join(ledger, anonymous, "anna") == .joined)
+      let grant = signed("1", time: 50, now: 51, until: 200)
+      _ = try await ledger.run(
+        Postpone(pending("x", of: anonymous, at: 51), provisional: [grant], reevaluated(at: 51)))
+      #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "pro")
+      #expect(try await ledger.pendingReceipts(dueAt: at(60), limit: 5).map(\.user) == ["anna"])
+      #expect(try await !ledger.knowledge(of: "x", for: anonymous).wasEvaluated)
+      #expect(try await scratch.verify().findings == [])
+    }
+  }
+
+  @Test func `a purchase that support moves to the ID leaves its user's grant alone`() async throws {
+    try await Scratch.withLedger { ledger, scratch async throws in
+      _ = try await ledger.record(entry("ben", [evidence("1", expires: 1_000)], evaluate: rules))
+      _ = try await ledger.erase(Anna.erasure("ben", hasRows: false))
+      #expect(try await join(ledger, anonymous, "anna", at: 9_050) == .joined)
+      let grant = signed("1", time: 9_100, expires: 20_000, until: 15_000)
+      _ = try await ledger.run(
+        Postpone(pending("x", of: "anna", at: 9_100), provisional: [grant], reevaluated(at: 9_100)))
+      let note = Note(author: "desk", text: "hers", requestID: "move", recordedAt: at(9_200))
+      let transfer = TransferPurchase(
+        key: key("1"), to: anonymous, note: note, evaluationContext: reevaluated(at: 9_200))
+      guard case .moved = try await ledger.run(transfer) else {
+        Issue.record("it was not moved")
+        return
+      }
+      #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "pro")
+      #expect(try await scratch.verify().findings == [])
+    }
+  }
+
   @Test func `an ID that was joined leads on where its user is joined to another`() async throws {
     try await Scratch.withLedger { ledger, _ async throws in
       #expect(try await join(ledger, anonymous, other) == .joined)

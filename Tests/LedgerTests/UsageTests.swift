@@ -243,6 +243,33 @@ extension GiveBack.Outcome {
     }
   }
 
+  @Test func `an ID that was joined has the meter, the count and the zone of its user`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      let alias: UserID = "$RCAnonymousID:0123456789abcdef0123456789abcdef"
+      let questions = try meter("2 per month")
+      let children = Feature(name: "children", kind: .limit, values: ["free": .limit(9)], tiers: ["free", "pro"])
+      let berlin = ZoneChoice(usual: .utc, named: Zone(named: "Europe/Berlin"), isTrusted: true)
+      _ = try await ledger.run(JoinCustomer(alias, to: "anna", requestID: "join", reevaluated(at: 0)))
+      let before = ledger.usageGeneration(of: "anna")
+      #expect(try await ledger.consume(questions, by: alias, zone: berlin, key: "k") == .consumed(1))
+      #expect(ledger.usageGeneration(of: "anna") > before)
+      #expect(try await ledger.consume(questions, key: "k") == .consumed(1))
+      #expect(try await ledger.consume(questions) == .consumed(2))
+      #expect(try await ledger.consume(questions, by: alias) == .refused)
+      #expect(try await ledger.changeEvents(after: 0, limit: 10).map(\.user) == ["anna"])
+      #expect(try await ledger.total(questions, of: alias) == 2)
+      #expect(try await ledger.giveBack(questions, "k", of: alias).word == "returned")
+      #expect(try await ledger.total(questions) == 1)
+      try await ledger.run(SetCount(7, of: children, of: alias, with: "free", at: at(0)))
+      for user in [alias, "anna"] { #expect(try await ledger.total(children, of: user) == 7) }
+      #expect(
+        try await ledger.read(ReadUsage(of: alias, in: nil, usual: .utc) { _ in [:] }).zone.name == "Europe/Berlin")
+      for table in ["consumption", "feature_total", "user_time_zone", "recorded_refusal"] {
+        #expect(try await scratch.strings("SELECT DISTINCT user_id FROM \(table)") == ["anna"], "\(table)")
+      }
+    }
+  }
+
   /// The answers of SQL beside those from the list of all consumptions.
   @Test func `the table answers every question as the list of consumptions does`() async throws {
     try await Scratch.withLedger { ledger, _ in

@@ -104,11 +104,11 @@ extension LedgerTables {
   }
 
   func knowledge(of digest: ReceiptDigest, for user: UserID) throws -> ReceiptKnowledge {
+    guard let account = try account(of: user) else { return ReceiptKnowledge(wasEvaluated: false, proves: []) }
     // A verdict on a queued receipt did not come from Apple.
-    let waits = try user.spellings.contains { name in
+    let waits = try account.user.spellings.contains { name in
       try exists("SELECT 1 FROM pending_receipt WHERE user_id = ? AND sha256 = ?", name, digest)
     }
-    guard let account = try account(of: user) else { return ReceiptKnowledge(wasEvaluated: false, proves: []) }
     let proves = try purchases(of: account).filter { try self.digest(ofProof: $0.proof) == digest }
     return ReceiptKnowledge(
       wasEvaluated: try !proves.isEmpty || !waits && isAmongLastVerdicts(digest, of: account),

@@ -13,7 +13,7 @@ package struct Postpone: LedgerOperation {
     case full
   }
 
-  package let receipt: PendingReceipt
+  package private(set) var receipt: PendingReceipt
   private let digest: ReceiptDigest
   private let provisional: [SubscriptionEvidence]
   private let evaluationContext: EvaluationContext
@@ -35,6 +35,12 @@ package struct Postpone: LedgerOperation {
 
   /// - Parameter total: the queued bytes of all users; `nil`: as `pending_total` has them.
   func run(_ tables: LedgerTables, waiting total: Int?) throws -> Outcome {
+    var postpone = self
+    postpone.receipt.user = try tables.name(of: receipt.user)
+    return try postpone.keep(tables, waiting: total)
+  }
+
+  private func keep(_ tables: LedgerTables, waiting total: Int?) throws -> Outcome {
     let pending: Int64
     switch try tables.postpone(receipt, digest: digest, waiting: total) {
     case .row(let id): pending = id

@@ -43,7 +43,7 @@ package struct TransferPurchase: LedgerOperation {
       digest: tables.digest(ofProof: purchase.proof), evidenceAt: purchase.evidenceAt,
       rowsClaimedUntil: rowsClaimedUntil)
     // A grant on the signature of a newer renewal belonged to the former owner.
-    if let grant = try tables.grant(on: key), grant.owner != to {
+    if let grant = try tables.grant(on: key), grant.owner != winner.user {
       try tables.endGrant(on: key)
     }
     purchase.owner = winner.user

@@ -47,6 +47,12 @@ package struct Consume: LedgerOperation {
   static let leastMemory = Duration.seconds(62 * 86_400)
 
   package func run(_ tables: LedgerTables) throws -> Outcome {
+    var consumption = self
+    consumption.user = UserID(try tables.key(of: user))
+    return try consumption.consume(tables)
+  }
+
+  private func consume(_ tables: LedgerTables) throws -> Outcome {
     if let idempotencyKey,
       let former = try tables.consumption(of: feature.name, of: user, under: idempotencyKey)
     {

@@ -39,6 +39,7 @@ package struct GiveBack: LedgerOperation {
   package static let patience = Duration.seconds(600)
 
   package func run(_ tables: LedgerTables) throws -> Outcome {
+    let user = UserID(try tables.key(of: user))
     guard
       let consumption = try tables.consumption(of: feature.name, of: user, under: idempotencyKey),
       now < consumption.consumedAt.advanced(by: Consume.keyLifetime),

@@ -21,6 +21,7 @@ package struct ReadUsage: LedgerOperation {
   }
 
   package func run(_ tables: LedgerTables) throws -> UserUsage {
+    let user = UserID(try tables.key(of: user))
     let zone = try named ?? tables.timeZone(of: user)?.zone ?? usual
     return UserUsage(
       zone: zone,
