@@ -115,6 +115,23 @@ import Testing
     }
   }
 
+  @Test func `under an ID that was joined a grant is given once, listed and ended as the user's`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      let alias: UserID = "$RCAnonymousID:0123456789abcdef0123456789abcdef"
+      _ = try await ledger.run(JoinCustomer(alias, to: "anna", requestID: "join", reevaluated(at: 0)))
+      let first = try await give(ledger, giving(alias, key: "k"))
+      #expect(first.user == "anna")
+      for user in [alias, "anna"] {
+        #expect(try await ledger.run(giving(user, key: "k")) == .repeated(first))
+        #expect(try await ledger.given(to: user, limit: 10) == [first])
+      }
+      let end = EndGiven(first.period.id, of: alias, note: note(at: 5), reevaluated(at: 5))
+      guard case .ended(let ended) = try await ledger.run(end) else { throw Unexpected() }
+      #expect(ended.user == "anna" && ended.endedAt == at(5))
+      #expect(try await scratch.verify().findings == [])
+    }
+  }
+
   @Test func `a grant survives closing and opening, and the ledger verifies`() async throws {
     let scratch = try Scratch()
     var ledger = try await scratch.open()

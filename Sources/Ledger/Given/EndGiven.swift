@@ -22,7 +22,7 @@ package struct EndGiven: LedgerOperation {
   }
 
   package func run(_ tables: LedgerTables) throws -> Outcome {
-    guard let record = try tables.given(id), record.user.key == user.key,
+    guard let record = try tables.given(id), try record.user.key == tables.key(of: user),
       var account = try tables.account(of: user)
     else { return .unknown }
     guard record.endedAt == nil, evaluationContext.evaluatedAt < record.period.endsAt else { return .over(record) }

@@ -47,6 +47,7 @@ package struct Give: LedgerOperation {
   }
 
   package func run(_ tables: LedgerTables) throws -> Outcome {
+    let user = try tables.name(of: user)
     if let idempotencyKey, let former = try tables.given(to: user, under: idempotencyKey) {
       return isSame(as: former) ? .repeated(former) : .mismatch
     }

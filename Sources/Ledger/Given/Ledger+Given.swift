@@ -13,6 +13,6 @@ extension Ledger {
 
   /// Everything that was ever given to a user, the newest first.
   package func given(to user: UserID, limit: Int) async throws(LedgerError) -> [GivenRecord] {
-    try await read { tables in try tables.given(to: user, limit: limit) }
+    try await read { tables in try tables.given(to: UserID(tables.key(of: user)), limit: limit) }
   }
 }
