@@ -243,6 +243,27 @@ extension GiveBack.Outcome {
     }
   }
 
+  @Test func `a join loses no consumption, whichever keys and moments both have`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      let alias: UserID = "$RCAnonymousID:0123456789abcdef0123456789abcdef"
+      let feature = try meter("9 per month")
+      for (user, amount) in [("anna" as UserID, 1), (alias, 2)] {
+        #expect(try await ledger.consume(feature, by: user, amount: amount, key: "k") == .consumed(amount))
+        #expect(
+          try await ledger.consume(feature, by: user, amount: amount, key: user.rawValue) == .consumed(2 * amount))
+      }
+      _ = try await ledger.run(JoinCustomer(alias, to: "anna", requestID: "join", reevaluated(at: 0)))
+      #expect(try await ledger.total(feature) == 6)
+      #expect(try await scratch.count("SELECT count(*) FROM consumption WHERE user_id = 'anna'") == 4)
+      #expect(try await scratch.count("SELECT count(*) FROM consumption WHERE user_id <> 'anna'") == 0)
+      // The user's own keeps the key; the other key came along.
+      #expect(try await ledger.consume(feature, key: "k") == .consumed(1))
+      #expect(try await ledger.consume(feature, amount: 2, key: alias.rawValue) == .consumed(4))
+      #expect(try await ledger.consume(feature, amount: 3) == .consumed(9))
+      #expect(try await ledger.consume(feature) == .refused)
+    }
+  }
+
   @Test func `an ID that was joined has the meter, the count and the zone of its user`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       let alias: UserID = "$RCAnonymousID:0123456789abcdef0123456789abcdef"

@@ -112,7 +112,8 @@ extension LedgerTables {
   }
 
   /// Moves what is kept of an anonymous customer outside of the account to the user it turned out to be. Of two rows that
-  /// cannot stand beside each other the user's own stays.
+  /// cannot stand beside each other the user's own stays. Of two consumptions under one key both count, and the user's own
+  /// keeps the key.
   func moveBelongings(of id: UserID, to user: UserID) throws {
     try execute("UPDATE provisional_grant SET user_id = ? WHERE user_id = ?", user, id)
     try execute(
@@ -131,18 +132,24 @@ extension LedgerTables {
       """, user.key, id.key, user.key)
     try execute(
       """
-      UPDATE consumption SET user_id = ? WHERE user_id = ? AND NOT EXISTS (
+      UPDATE consumption SET idempotency_key = NULL, request = NULL, answer = NULL
+      WHERE user_id = ? AND EXISTS (
         SELECT 1 FROM consumption AS own WHERE own.user_id = ? AND own.feature = consumption.feature
-          AND (own.idempotency_key = consumption.idempotency_key
-            OR own.consumed_at = consumption.consumed_at AND own.number = consumption.number))
-      """, user.key, id.key, user.key)
+          AND own.idempotency_key = consumption.idempotency_key)
+      """, id.key, user.key)
+    // Above the numbers of the user's own.
+    try execute(
+      """
+      UPDATE consumption SET user_id = ?, number = number + coalesce((
+        SELECT next_number FROM feature_total AS own WHERE own.user_id = ? AND own.feature = consumption.feature), 0)
+      WHERE user_id = ?
+      """, user.key, user.key, id.key)
     try execute(
       """
       INSERT INTO feature_total (user_id, feature, total, next_number, keys_until)
         SELECT CAST(? AS TEXT), feature, total, next_number, keys_until FROM feature_total AS former WHERE former.user_id = ?
       ON CONFLICT (user_id, feature) DO UPDATE SET
-        total = feature_total.total + excluded.total,
-        next_number = CASE WHEN feature_total.next_number > excluded.next_number THEN feature_total.next_number ELSE excluded.next_number END,
+        total = feature_total.total + excluded.total, next_number = feature_total.next_number + excluded.next_number,
         keys_until = CASE WHEN feature_total.keys_until < excluded.keys_until THEN feature_total.keys_until ELSE excluded.keys_until END
       """, user.key, id.key)
     try execute("DELETE FROM feature_total WHERE user_id = ?", id.key)
