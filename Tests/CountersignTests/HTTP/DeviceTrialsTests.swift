@@ -43,7 +43,7 @@ import Testing
         var settings = Settings(
           server: server, jwt: ["secret": TokenMint.secret],
           profileStore: .store(profiles.url, deadline: "1m"))
-        settings.dialects = ["revenuecat", "cordova"]
+        settings.dialects = ["revenuecat", "cordova", "openiap"]
         let number = sessions.map { ", sessions: \($0)" } ?? ""
         settings.trials = ["week": "{ tier: pro, length: 7d\(number) }"]
         try await RunningService.run(apple: store.apple, settings: settings, now: { clock.date }) { service in
@@ -118,6 +118,15 @@ import Testing
           "appStoreReceipt":"\(receipt)"},"additionalData":{"applicationUsername":"\(user)"}}
           """)
       #expect(cordova["ok"] == "false", "\(cordova.text)")
+      for question in ["status", "entitlements"] {
+        let answer = try await bench.service.kit(question, user: "%24device%3A\(Self.phone)")
+        #expect(answer.status == 403 && answer.openIAPErrors == ["forbidden"], "\(answer.text)")
+      }
+      let signed = try bench.store.simulator.issueTransaction(.lifetime).signedTransaction
+      let bound = try await bench.service.send(
+        .post, "/v1/subscriptions/bind-user/\(Self.app)", key: nil,
+        body: #"{"purchaseToken":"\#(signed)","userId":"\#(user)"}"#)
+      #expect(bound.status == 403 && bound.openIAPErrors == ["forbidden"], "\(bound.text)")
       #expect(try await bench.service.profile(user).verdict == "pro active trial")
     }
   }

@@ -101,6 +101,9 @@ struct OpenIAPKitController: Sendable {
 
   private func user(named name: String, _ context: ServiceRequestContext) throws(Problem) -> UserID {
     let user = try UserID(checking: name, named: "userId")
+    guard !user.isDevice else {
+      throw Problem(.forbidden, "A public key reads and changes nothing of a device but its trial.")
+    }
     try common.limits.admit(namedByApp: user, context)
     return user
   }
