@@ -199,6 +199,64 @@ import Testing
     }
   }
 
+  @Test func `a transfer from the user takes along what the ID had bought, unless it came before the join`()
+    async throws
+  {
+    try await Scratch.withLedger { ledger, scratch async throws in
+      let first = RevenueCatReport.playKey
+      let second = RevenueCatReport.Store("play_store").key(.production, "GPA.2")
+      func take(_ change: StoreEvent.Change, _ id: String, at seconds: Double, _ user: UserID, _ key: SubscriptionKey)
+        async throws -> String
+      {
+        let event = RevenueCatReport.event(change, id: id, at: seconds, user: user)
+        return outcome(try await ledger.record(RevenueCatReport.purchase(event, of: key)))
+      }
+      func transfer(_ id: String, at seconds: Double, from: UserID, to: UserID) async throws -> String {
+        let report = RevenueCatReport.report(.transfer(from: [from], to: to, .transfer), id: id, at: seconds)
+        return outcome(try await ledger.record(report))
+      }
+      func outcome(_ outcome: RevenueCatReportOutcome) -> String {
+        guard case .recorded(let owner, let losers, let isForAnother) = outcome else { return "not recorded" }
+        return "\(owner)" + losers.map { " from \($0)" }.joined() + (isForAnother ? " for another" : "")
+      }
+      _ = try await take(.period, "1", at: 1, anonymous, first)
+      #expect(try await join(ledger, anonymous, "anna", at: 2) == .joined)
+      #expect(try await transfer("2", at: 100, from: "anna", to: "ben") == "ben from anna")
+      #expect(try await take(.renewalOff, "3", at: 200, anonymous, first) == "ben for another")
+      #expect(try await ledger.ownedPurchases(first.originalTransactionID).map(\.owner) == ["ben"])
+
+      _ = try await take(.period, "4", at: 201, other, second)
+      #expect(try await transfer("5", at: 202, from: "carl", to: "dora") == "not recorded")
+      #expect(try await join(ledger, other, "carl", at: 203) == .joined)
+      #expect(try await take(.renewalOff, "6", at: 204, other, second) == "carl")
+      #expect(try await scratch.verify().findings == [])
+    }
+  }
+
+  @Test func `what RevenueCat gives the ID meanwhile is the user's, and ends as theirs`() async throws {
+    try await Scratch.withLedger { ledger, scratch async throws in
+      func give(_ id: String, at seconds: Double) async throws {
+        _ = try await ledger.record(
+          RevenueCatReport.temporary(id: id, at: seconds, user: anonymous) { $0.product = pro })
+      }
+      func end(_ id: String, at seconds: Double) async throws {
+        let event = RevenueCatReport.event(
+          .expired, id: id, at: seconds, user: anonymous, from: -500, until: -100)
+        _ = try await ledger.record(RevenueCatReport.purchase(event))
+      }
+      try await give("1", at: 1)
+      #expect(try await join(ledger, anonymous, "anna", at: 2) == .joined)
+      #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "pro")
+      try await end("2", at: 3)
+      #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "free")
+      try await give("3", at: 4)
+      #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "pro")
+      try await end("4", at: 5)
+      #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "free")
+      #expect(try await scratch.verify().findings == [])
+    }
+  }
+
   @Test func `two named users keep what they have`() async throws {
     try await Scratch.withLedger { ledger, _ async throws in
       _ = try await ledger.record(entry("anna", [evidence("1", expires: 1_000)], evaluate: rules))

@@ -12,6 +12,13 @@ extension LedgerTables {
     return try first("SELECT joined_to FROM customer WHERE key = ? AND joined_to IS NOT NULL", user.key) ?? user.key
   }
 
+  /// The IDs that were joined to a user, of those that had an account before.
+  func joinedAccounts(of user: UserID) throws -> [UserID] {
+    try all(
+      "SELECT customer.key FROM customer JOIN account ON account.key = customer.key WHERE joined_to = ?", user.key,
+      as: UserID.self)
+  }
+
   /// The customer with an ID; `nil` for one that is not known.
   func customer(_ id: UserID) throws -> Customer? {
     let user = try name(of: id)

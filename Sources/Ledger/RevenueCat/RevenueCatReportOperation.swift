@@ -11,7 +11,10 @@ struct RevenueCatReportOperation {
 
   init(report: RevenueCatReport, tables: LedgerTables) throws {
     var report = report
-    func known(_ user: UserID) throws -> UserID { try tables.pseudonym(ofErased: user) ?? user }
+    func known(_ user: UserID) throws -> UserID {
+      let user = try tables.name(of: user)
+      return try tables.pseudonym(ofErased: user) ?? user
+    }
     switch report.content {
     case .purchase(let key, var event):
       event.user = try known(event.user)
@@ -84,7 +87,8 @@ struct RevenueCatReportOperation {
     purchase.evidence = SubscriptionEvidence(events, of: key) ?? .unreported(key, at: event.at)
     purchase.dueAt = report.nextTurn(purchase.evidence, max(context.evaluatedAt, purchase.evidence.evaluatedAt))
     let losers = try save(purchase, owner: owner)
-    return .recorded(owner: try tables.name(of: owner), losers: losers, isForAnother: event.user != owner)
+    let name = try tables.name(of: owner)
+    return .recorded(owner: name, losers: losers, isForAnother: event.user != name)
   }
 
   /// An event whose user cannot be read counts for the owner of its purchase; `nil` where there is none.
@@ -216,11 +220,14 @@ struct RevenueCatReportOperation {
   /// Ends what was given to a user temporarily: RevenueCat has reached the store.
   private func endTemporary(of user: UserID, at key: SubscriptionKey, before moment: Date) throws {
     let store = RevenueCatReport.Store(String(key.originalTransactionID.rawValue.prefix { $0 != ":" }))
-    let temporary = Self.temporaryKey(key.environment, store, user)
-    guard let given = try tables.report(temporary), given.at <= moment else { return }
-    tables.changes.invalidate(given.user)
-    try tables.removeReport(temporary)
-    try reevaluate(given.user)
+    // What an ID was given before it was joined has a key with that ID.
+    for id in try [user] + tables.joinedAccounts(of: user) {
+      let temporary = Self.temporaryKey(key.environment, store, id)
+      guard let given = try tables.report(temporary), given.at <= moment else { continue }
+      tables.changes.invalidate(given.user)
+      try tables.removeReport(temporary)
+      try reevaluate(given.user)
+    }
   }
 
   // MARK: Transfers
@@ -229,12 +236,13 @@ struct RevenueCatReportOperation {
     _ from: [UserID], to: UserID, _ policy: OwnershipPolicy
   ) throws -> RevenueCatReportOutcome {
     guard policy != .keep else { return .noted }
-    let to = try tables.name(of: to)
     var losers: [UserID] = []
     for user in from where user != to {
-      try tables.add(
-        StoreTransfer(
-          id: report.id, at: report.at, from: user, to: to, isOfInactive: policy == .transferIfInactive))
+      // Events from before a join name the ID of then.
+      for id in try [user] + tables.joinedAccounts(of: user) {
+        try tables.add(
+          StoreTransfer(id: report.id, at: report.at, from: id, to: to, isOfInactive: policy == .transferIfInactive))
+      }
       guard let account = try tables.account(of: user) else { continue }
       var hasMoved = false
       for id in account.purchases {
