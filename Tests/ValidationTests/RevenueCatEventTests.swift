@@ -119,6 +119,20 @@ import Testing
     #expect(user(#""$RCAnonymousID:1""#, #"["$RCAnonymousID:2"]"#) == "$RCAnonymousID:1")
   }
 
+  @Test func `an event of more than a day ahead counts as of its arrival`() throws {
+    // The last of a day ahead, the first after it, and the time in one of RevenueCat's own samples.
+    for (said, at) in [
+      ("1718539200000", 1_718_539_200.0), ("1718539200001", 1_718_452_800), ("78788000000000", 1_718_452_800),
+    ] {
+      let event = try RevenueCatEvent.decode(Self.body("RENEWAL", "event_timestamp_ms", said), now: Self.now)
+      guard case .purchase(_, let change) = event.effect else {
+        Issue.record("\(said) is no purchase")
+        continue
+      }
+      #expect(event.at == Date(timeIntervalSince1970: at) && change.at == event.at, "\(said)")
+    }
+  }
+
   @Test func `users of a transfer who cannot be read are left out, and a transfer without lists is unreadable`() throws
   {
     let event = try RevenueCatEvent.decode(

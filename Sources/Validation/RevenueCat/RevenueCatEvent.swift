@@ -48,8 +48,7 @@ package struct RevenueCatEvent: Hashable, Sendable {
 
   /// Reads a body.
   ///
-  /// - Parameter now: an event of more than a day later than that is unreadable; what it reports would count for too
-  ///   long.
+  /// - Parameter now: an event of more than a day later counts as of then: no event after it could be ordered behind it.
   package static func decode(_ body: [UInt8], now: Date) throws(Unreadable) -> RevenueCatEvent {
     let read: Result<RevenueCatEvent, Unreadable>
     do throws(JSONError) {
@@ -79,12 +78,10 @@ package struct RevenueCatEvent: Hashable, Sendable {
     guard let at = try members.date("event_timestamp_ms") else {
       throw Unreadable("Its event_timestamp_ms is missing.")
     }
-    guard at <= now.advanced(by: .seconds(86_400)) else {
-      throw Unreadable("Its event_timestamp_ms is more than a day ahead of this service's clock.")
-    }
     self.id = id
     self.type = type
-    self.at = at
+    // A day, as our clock may lag: within it the events keep their order.
+    self.at = at <= now.advanced(by: .seconds(86_400)) ? at : now.inWholeMilliseconds
     store = try? members.store()
     environment = try? members.environment()
     effect = .nothing
