@@ -135,7 +135,8 @@ import Testing
 
   @Test func `an event of the far future counts as of its arrival, and the next one after it`() async throws {
     let clock = MovingClock(Self.clock.addingTimeInterval(0.123_456_789))
-    try await RunningService.run(apple: .unreachable, settings: Self.settings(), now: { clock.date }) { service in
+    try await RunningService.run(apple: .unreachable, settings: Self.settings(), now: { clock.date }) {
+      service async throws in
       let bought = Self.event("INITIAL_PURCHASE", ["event_timestamp_ms": 78_788_000_000_000])
       #expect(try await Self.take(bought, service) == "recorded")
       #expect(try await Self.state(service).hasPrefix("pro active renewing"))
