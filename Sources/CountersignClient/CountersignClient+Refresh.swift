@@ -77,7 +77,10 @@ extension CountersignClient {
     held.withLock { $0 = access }
     clockDifference = access.issuedAt.timeIntervalSince(options.now())
     readWaiting()
-    if waiting.posts.isEmpty {
+    if access.validity(at: options.now()) != .known {
+      // The token's whole seconds end before the access does, or the device's clock is fast.
+      retryLater(CountersignError.later(retryAfter: nil))
+    } else if waiting.posts.isEmpty {
       failures = 0
       retrying?.cancel()
       retrying = nil

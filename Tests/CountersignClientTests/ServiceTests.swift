@@ -162,6 +162,27 @@ import Testing
     await client.signOut()
   }
 
+  @Test func `a period that the service has not ended yet is asked about again, less and less often`() async throws {
+    let bench = Bench()
+    // A token's dates are whole seconds: its `exp` lies half a second before the end.
+    bench.service.set(tier: "pro", for: 60.5)
+    let client = bench.client()
+    await client.start()
+    let end = bench.clock.now + 60
+    #expect(await eventually { bench.clock.isSleeping(until: end) })
+    bench.clock.advance(by: 60)
+    for expected in [5, 10] as [Double] {
+      #expect(await eventually { bench.clock.nextWait != nil })
+      #expect(client.state == .unknown)
+      let wait = try #require(bench.clock.nextWait)
+      #expect((0.75 * expected...1.25 * expected).contains(wait))
+      if expected == 10 { bench.service.set(tier: "free", for: nil) }
+      bench.clock.advance(by: wait)
+    }
+    #expect(await eventually { client.state.access?.tier == "free" })
+    await client.signOut()
+  }
+
   @Test func `a device whose clock is fast by hours does not ask without end`() async throws {
     let bench = Bench()
     bench.service.set(lead: 7200)
@@ -170,6 +191,7 @@ import Testing
     guard case .old = client.state else { return #expect(Bool(false), "It is old by this clock.") }
     for _ in 0..<1000 { await Task.yield() }
     #expect(bench.service.requests.count == 1)
+    #expect(await eventually { (3.75...6.25).contains(bench.clock.nextWait ?? 0) })
     await client.signOut()
   }
 
