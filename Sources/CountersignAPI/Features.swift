@@ -3,6 +3,9 @@ public struct FeatureState: Codable, Hashable, Sendable {
   public var kind: Kind
   /// A flag is on; of a limit or a meter, the requested amount is allowed.
   public var isAllowed: Bool
+  /// One more is allowed at this moment, whatever amount was requested. On the last of some days in a row it is, although
+  /// none remains.
+  public var isMoreAllowed: Bool
   /// The amount that counts towards the limit; `nil` for a flag.
   @Nullable public var current: Int?
   /// `nil` for a flag, and where there is no limit.
@@ -15,11 +18,12 @@ public struct FeatureState: Codable, Hashable, Sendable {
   @Nullable public var upgradeTo: String?
 
   public init(
-    kind: Kind, isAllowed: Bool, current: Int? = nil, limit: Int? = nil, remaining: Int? = nil,
+    kind: Kind, isAllowed: Bool, isMoreAllowed: Bool, current: Int? = nil, limit: Int? = nil, remaining: Int? = nil,
     resetsAt: Date? = nil, upgradeTo: String? = nil
   ) {
     self.kind = kind
     self.isAllowed = isAllowed
+    self.isMoreAllowed = isMoreAllowed
     self.current = current
     self.limit = limit
     self.remaining = remaining
@@ -30,6 +34,7 @@ public struct FeatureState: Codable, Hashable, Sendable {
   enum CodingKeys: String, CodingKey {
     case kind
     case isAllowed = "allowed"
+    case isMoreAllowed = "more_allowed"
     case current, limit, remaining
     case resetsAt = "resets_at"
     case upgradeTo = "upgrade_to"

@@ -50,8 +50,7 @@ extension CountersignClient {
     held.withLock { access in
       // `allowed` was about the amount that was asked for; here it is about one more.
       access?.features[answer.feature] = Access.Feature(
-        isAllowed: answer.remaining.map { $0 > 0 } ?? answer.isAllowed, limit: answer.limit, remaining: answer.remaining
-      )
+        isAllowed: answer.isMoreAllowed, limit: answer.limit, remaining: answer.remaining)
     }
   }
 }

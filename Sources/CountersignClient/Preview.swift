@@ -135,7 +135,8 @@ private final class PreviewService: Transport, Store, Storage {
     case let path where path.hasPrefix("/v1/profiles/me/usage/"):
       return Self.json(
         FeatureResponse(
-          feature: request.url.lastPathComponent, tier: state.tier, state: FeatureState(kind: .meter, isAllowed: true)))
+          feature: request.url.lastPathComponent, tier: state.tier,
+          state: FeatureState(kind: .meter, isAllowed: true, isMoreAllowed: true)))
     case "/v1/trials":
       if shown == .free { preview.withLock { $0 = .appTrial } }
       return Self.json(trial)

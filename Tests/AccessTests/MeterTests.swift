@@ -154,7 +154,8 @@ import Testing
     #expect(try trial.attempt("2026-01-02") && trial.attempt("2026-01-03"))
     #expect(
       try trial.ask("2026-01-03 12:00", amount: 1_000)
-        == FeatureAccess(isAllowed: true, limit: 3, current: 3, remaining: 0, resetsAt: moment("2026-01-05")))
+        == FeatureAccess(
+          isAllowed: true, isMoreAllowed: true, limit: 3, current: 3, remaining: 0, resetsAt: moment("2026-01-05")))
     let refused = FeatureAccess(
       isAllowed: false, limit: 3, current: 3, remaining: 0, resetsAt: try moment("2026-01-05"), upgradeTo: "pro")
     #expect(try trial.ask("2026-01-04 00:00") == refused)
@@ -185,6 +186,17 @@ import Testing
     // Of equal remainders the later end.
     let tie = try Trial("2 per day", "2 per week", "2 in total")
     #expect(try tie.ask("2026-01-03").resetsAt == nil)
+  }
+
+  @Test func `one more is allowed where every rule allows it`() throws {
+    var trial = try Trial("1 day in a row", "2 per day")
+    #expect(try trial.attempt("2026-01-01"))
+    // None of the days remains, and today is one of them.
+    let one = try trial.ask("2026-01-01", amount: 2)
+    #expect(!one.isAllowed && one.isMoreAllowed)
+    #expect(try trial.attempt("2026-01-01"))
+    #expect(try !trial.ask("2026-01-01").isMoreAllowed)
+    #expect(try !trial.ask("2026-01-02").isMoreAllowed)
   }
 
   // MARK: - Tiers

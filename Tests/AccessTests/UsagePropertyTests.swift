@@ -112,6 +112,9 @@ struct Oracle {
 
   func access(_ feature: Feature, _ tier: Tier) -> FeatureAccess {
     var access = access(feature.allowance(of: tier))
+    var more = self
+    more.amount = 1
+    access.isMoreAllowed = more.access(feature.allowance(of: tier)).isAllowed
     if !access.isAllowed {
       let higher = feature.tiers.drop { $0 != tier }.dropFirst()
       access.upgradeTo = higher.first { self.access(feature.allowance(of: $0)).isAllowed }

@@ -38,6 +38,7 @@ final class FakeService: Transport {
     var writes: [EntitlementResponse.ProfileWrite] = []
     var write = EntitlementResponse.ProfileWrite.committed
     var used = 0
+    var isLastDay = false
     var usageAnswers: [String: Data] = [:]
     var trials: [Trial] = []
     var trialSessions = 30
@@ -116,6 +117,8 @@ final class FakeService: Transport {
       state.accessUntil = until
     }
   }
+  /// The limit counts days in a row, and this is the last one.
+  func setLastDay() { state.withLock { $0.isLastDay = true } }
   func set(plans: PlansResponse) { state.withLock { $0.plans = plans } }
   func set(variant: String) { state.withLock { $0.variants["headline"] = variant } }
   func set(reason: String, willRenew: Bool, productID: String?) {
@@ -312,7 +315,9 @@ final class FakeService: Transport {
     }
     let feature = FeatureResponse(
       feature: "questions", tier: "free",
-      state: FeatureState(kind: .meter, isAllowed: isAllowed, current: used, limit: 10, remaining: 10 - used))
+      state: FeatureState(
+        kind: .meter, isAllowed: isAllowed, isMoreAllowed: used < 10 || state.withLock { $0.isLastDay }, current: used,
+        limit: 10, remaining: 10 - used))
     if !isAllowed { return problem(403, "limit_reached", feature: feature) }
     let answer = try json(200, feature)
     state.withLock { $0.usageAnswers[key] = answer.body }

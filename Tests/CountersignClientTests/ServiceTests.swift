@@ -265,6 +265,16 @@ import Testing
     #expect(await failure { try await client.consume("questions") } == refused)
   }
 
+  @Test func `on the last of some days in a row nothing remains, and more is allowed`() async throws {
+    let bench = Bench()
+    bench.service.setLastDay()
+    let client = bench.client()
+    try await client.refresh()
+    try await client.consume("questions", amount: 10)
+    #expect(client.state.access?.features["questions"] == .init(isAllowed: true, limit: 10, remaining: 0))
+    #expect(client.isAllowed("questions"))
+  }
+
   // MARK: Trials
 
   @Test func `a trial unlocks at once, and the device keeps its ID`() async throws {

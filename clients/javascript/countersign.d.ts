@@ -261,6 +261,8 @@ export interface Usage extends Feature {
   readonly feature: string;
   readonly tier: string;
   readonly kind: string;
+  /** Whether one more is allowed now; `allowed` is about the amount. */
+  readonly more_allowed: boolean;
   readonly current: number | null;
   readonly resets_at: string | null;
   readonly upgrade_to: string | null;

@@ -448,10 +448,10 @@ export function createClient({
 			unanswered.delete(what);
 			try {
 				const answer = await request(path, { body: { amount }, headers: { "idempotency-key": key } });
-				const { feature, remaining, allowed } = answer.body ?? {};
+				const { feature, more_allowed } = answer.body ?? {};
 				if (held && feature === name) {
 					// Its `allowed` is about this amount.
-					const left = { ...answer.body, allowed: (remaining ?? allowed) > 0 };
+					const left = { ...answer.body, allowed: more_allowed };
 					held = { ...held, access: { ...held.access, features: { ...held.access.features, [name]: left } } };
 					publish();
 				}

@@ -846,11 +846,15 @@ test("consume updates the feature, and says when the limit is reached", async ()
   assert.equal(app.isAllowed("questions"), false);
   await assert.rejects(app.consume("questions"), fails("refused", "limit_reached"));
   for (const allowed of [true, false]) {
-    const unlimited = { feature: "questions", allowed, limit: null, remaining: null };
+    const unlimited = { feature: "questions", allowed, more_allowed: allowed, limit: null, remaining: null };
     service.next(USAGE, (answer) => answer(200, unlimited));
     await app.consume("questions");
     assert.equal(app.isAllowed("questions"), allowed);
   }
+  // The last of three days in a row.
+  service.next(USAGE, (answer) => answer(200, { feature: "questions", allowed: true, more_allowed: true, limit: 3, remaining: 0 }));
+  await app.consume("questions");
+  assert.equal(app.isAllowed("questions"), true);
   await assert.rejects(app.consume("unheard of"), fails("refused", "not_found"));
 });
 

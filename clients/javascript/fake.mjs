@@ -189,10 +189,12 @@ export class Service {
       const feature = this.access.features.questions;
       const members = { feature: "questions", tier: this.access.tier, limit: feature.limit };
       if (feature.remaining < body.amount) {
-        return [403, { ...problem(403, "limit_reached"), ...members, allowed: false, remaining: feature.remaining }];
+        const more_allowed = feature.remaining > 0;
+        return [403, { ...problem(403, "limit_reached"), ...members, allowed: false, more_allowed, remaining: feature.remaining }];
       }
       feature.remaining -= body.amount;
-      const answer = [200, { ...members, allowed: true, remaining: feature.remaining }];
+      const { remaining } = feature;
+      const answer = [200, { ...members, allowed: true, more_allowed: remaining > 0, remaining }];
       this.consumed.set(key, answer);
       return answer;
     }

@@ -4,6 +4,8 @@ package import struct FoundationEssentials.Date
 /// A user's access to a feature, and the remaining amount.
 package struct FeatureAccess: Hashable, Sendable {
   package var isAllowed: Bool
+  /// One more is allowed, whatever the amount of the attempt.
+  package var isMoreAllowed: Bool
   /// `nil` for a flag, and where it is unlimited.
   package var limit: Int?
   /// The amount that counts towards the limit: of a rule about days in a row, the days, but not more than one above the limit; of
@@ -16,11 +18,13 @@ package struct FeatureAccess: Hashable, Sendable {
   /// The lowest tier that would allow a refused amount.
   package var upgradeTo: Tier?
 
+  /// - Parameter isMoreAllowed: `nil`: as long as some remains.
   package init(
-    isAllowed: Bool, limit: Int? = nil, current: Int? = nil, remaining: Int? = nil, resetsAt: Date? = nil,
-    upgradeTo: Tier? = nil
+    isAllowed: Bool, isMoreAllowed: Bool? = nil, limit: Int? = nil, current: Int? = nil, remaining: Int? = nil,
+    resetsAt: Date? = nil, upgradeTo: Tier? = nil
   ) {
     self.isAllowed = isAllowed
+    self.isMoreAllowed = isMoreAllowed ?? remaining.map { $0 > 0 } ?? isAllowed
     self.limit = limit
     self.current = current
     self.remaining = remaining
@@ -121,8 +125,8 @@ extension Allowance {
         return FeatureAccess(isAllowed: true, current: usage.total)
       }
       return FeatureAccess(
-        isAllowed: state.isAllowed, limit: state.limit, current: state.current, remaining: state.remaining,
-        resetsAt: state.resetsAt)
+        isAllowed: state.isAllowed, isMoreAllowed: states.allSatisfy(\.isMoreAllowed), limit: state.limit,
+        current: state.current, remaining: state.remaining, resetsAt: state.resetsAt)
     }
   }
 }

@@ -4,6 +4,8 @@ import struct FoundationEssentials.Date
 /// The result of one rule for an attempt.
 struct MeterState {
   var isAllowed: Bool
+  /// Whether one more is allowed, whatever the amount of the attempt.
+  var isMoreAllowed: Bool
   var limit: Int
   var current: Int
   /// When the rule allows more; `nil` for never, and while some is left.
@@ -88,7 +90,9 @@ extension MeterRule {
   }
 
   private func counted(_ used: Int, _ attempt: Attempt, resetsAt: Date? = nil) -> MeterState {
-    MeterState(isAllowed: used.adding(attempt.amount) <= maximum, limit: maximum, current: used, resetsAt: resetsAt)
+    MeterState(
+      isAllowed: used.adding(attempt.amount) <= maximum, isMoreAllowed: used < maximum, limit: maximum, current: used,
+      resetsAt: resetsAt)
   }
 
   /// The run of days that today is or would be part of. It is not followed further back than it takes to see that it is
@@ -99,7 +103,8 @@ extension MeterRule {
     let isToday = isUsed(attempt.today)
     let last: Int? = isToday ? attempt.today : before > 0 ? attempt.today - 1 : nil
     return MeterState(
-      isAllowed: before < maximum, limit: maximum, current: before + (isToday ? 1 : 0),
+      isAllowed: before < maximum, isMoreAllowed: before < maximum, limit: maximum,
+      current: before + (isToday ? 1 : 0),
       // One whole day has to be left out after the last one.
       resetsAt: last.map { attempt.days.start(of: $0 + 2) })
   }

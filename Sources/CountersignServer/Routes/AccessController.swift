@@ -89,8 +89,8 @@ extension Plans {
 extension FeatureState {
   init(_ access: FeatureAccess, of feature: Feature) {
     self.init(
-      kind: Kind(rawValue: feature.kind.rawValue), isAllowed: access.isAllowed, current: access.current,
-      limit: access.limit, remaining: access.remaining, resetsAt: access.resetsAt,
+      kind: Kind(rawValue: feature.kind.rawValue), isAllowed: access.isAllowed, isMoreAllowed: access.isMoreAllowed,
+      current: access.current, limit: access.limit, remaining: access.remaining, resetsAt: access.resetsAt,
       upgradeTo: access.upgradeTo?.rawValue)
   }
 }

@@ -24,6 +24,7 @@ struct KeyedConsumption {
 private struct StoredAnswer: Codable {
   var tier: String
   var isAllowed: Bool
+  var isMoreAllowed: Bool
   var limit: Int?
   var current: Int?
   var remaining: Int?
@@ -32,7 +33,8 @@ private struct StoredAnswer: Codable {
 
   init(_ answer: FeatureAnswer) {
     let access = answer.access
-    (tier, isAllowed, limit, current) = (answer.tier.rawValue, access.isAllowed, access.limit, access.current)
+    (tier, isAllowed, isMoreAllowed) = (answer.tier.rawValue, access.isAllowed, access.isMoreAllowed)
+    (limit, current) = (access.limit, access.current)
     (remaining, resetsAt, upgradeTo) = (access.remaining, access.resetsAt, access.upgradeTo?.rawValue)
   }
 
@@ -40,8 +42,8 @@ private struct StoredAnswer: Codable {
     FeatureAnswer(
       tier: Tier(tier),
       access: FeatureAccess(
-        isAllowed: isAllowed, limit: limit, current: current, remaining: remaining, resetsAt: resetsAt,
-        upgradeTo: upgradeTo.map { Tier($0) }))
+        isAllowed: isAllowed, isMoreAllowed: isMoreAllowed, limit: limit, current: current, remaining: remaining,
+        resetsAt: resetsAt, upgradeTo: upgradeTo.map { Tier($0) }))
   }
 }
 

@@ -15,7 +15,7 @@ import TestSupport
     questions: { kind: meter, free: 2 per day, pro: unlimited }, \
     trips: { kind: meter, free: 1 per rolling 7d, pro: unlimited }, \
     recipes: { kind: meter, free: 1 in total, pro: [unlimited, 3 per day], premium: unlimited }, \
-    exports: { kind: meter, premium: 5 per month } }
+    exports: { kind: meter, premium: 5 per month }, meals: { kind: meter, free: 1 day in a row, pro: unlimited } }
     """
 
   private func run(
@@ -57,6 +57,22 @@ import TestSupport
       #expect(state.resetsAt == Self.clock + 43_200)
       let read = try await service.send(.get, "/v1/profiles/me/features/questions", key: token)
       #expect(read.status == 200 && read["allowed"] == "false")
+    }
+  }
+
+  @Test func `an answer tells whether one more is allowed, and says the same under its key`() async throws {
+    try await run { service, _ in
+      // The last day of a run: nothing remains, and it may be used all day.
+      for key in ["a", "a", "b"] {
+        let state = try feature(
+          try await service.consume("meals", of: "u", headers: [TransportHeader("Idempotency-Key", key)]))
+        #expect(state.isAllowed && state.isMoreAllowed && state.remaining == 0)
+      }
+      #expect(try feature(try await service.consume("questions", of: "u")).isMoreAllowed)
+      let last = try feature(try await service.consume("questions", of: "u"))
+      #expect(last.isAllowed && !last.isMoreAllowed && last.remaining == 0)
+      let refused = try await service.consume("questions", of: "u")
+      #expect(refused.status == 403 && refused["more_allowed"] == "false")
     }
   }
 
@@ -103,7 +119,8 @@ import TestSupport
       #expect(answer.status == 200 && answer.header("Cache-Control") == "private, no-cache")
       let access = try JSONDecoder.countersign.decode(AccessResponse.self, from: Data(answer.text.utf8))
       #expect(access.userID == "u" && access.tier == "pro" && access.timeZone == "UTC")
-      #expect(Set(access.features.keys) == ["filters", "children", "questions", "trips", "recipes", "exports"])
+      #expect(
+        Set(access.features.keys) == ["filters", "children", "questions", "trips", "recipes", "exports", "meals"])
       #expect(access.features["filters"]?.isAllowed == true && access.features["filters"]?.limit == nil)
       #expect(access.features["recipes"]?.remaining == 2 && access.features["exports"]?.upgradeTo == "premium")
       #expect(["control", "family"].contains(access.experiments["headline"]))
