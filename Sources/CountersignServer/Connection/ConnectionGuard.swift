@@ -37,6 +37,8 @@ final class ConnectionGuard {
   private var timer: (task: Scheduled<Void>, at: NIODeadline)?
   /// The newest request's body is still to come.
   private var isReadingRequest = false
+  /// Nothing of it comes before it is asked for.
+  private(set) var expectsContinue = false
   /// The pace of this body; `nil` while the body may still arrive with the head.
   private var pace: BodyPace?
   /// The reader of this body has received `SlowBody`; it is sent once.
@@ -79,23 +81,34 @@ final class ConnectionGuard {
 
   // MARK: What comes in
 
-  func headCame(_ context: ChannelHandlerContext) {
+  func headCame(_ context: ChannelHandlerContext, expectsContinue: Bool) {
     isReadingRequest = true
+    self.expectsContinue = expectsContinue
     unanswered += 1
     if unanswered == 1 { schedule(limits.request, context) }
   }
 
-  func bodyCame(_ bytes: ByteBuffer) { pace?.note(bytes.readableBytes, at: .now()) }
+  func bodyCame(_ bytes: ByteBuffer) {
+    expectsContinue = false
+    pace?.note(bytes.readableBytes, at: .now())
+  }
 
   func endCame() {
-    isReadingRequest = false
+    (isReadingRequest, expectsContinue) = (false, false)
     pace = nil
+  }
+
+  /// The peer is told to send the body.
+  func asksForBody(_ context: ChannelHandlerContext) {
+    expectsContinue = false
+    pace = BodyPace(patience: limits.patience)
+    willRead(context)
   }
 
   /// What came with one read is handed on.
   func readWasComplete() {
     // Nearly every body arrives with its head and needs no timer.
-    guard isReadingRequest, !isLingering, !isTooSlow else { return }
+    guard isReadingRequest, !expectsContinue, !isLingering, !isTooSlow else { return }
     if pace == nil { pace = BodyPace(patience: limits.patience) }
     pace?.pause(at: .now())
   }

@@ -169,7 +169,7 @@ final class RequestHandler: ChannelDuplexHandler, RemovableChannelHandler {
     switch unwrapInboundIn(data) {
     case .head(let head):
       do { parts.append(.head(try HTTPRequest(of: head))) } catch { return fail(error) }
-      guardian.headCame(context)
+      guardian.headCame(context, expectsContinue: head.expectsContinue)
     case .body(let bytes):
       parts.append(.body(bytes))
       guardian.bodyCame(bytes)
@@ -217,10 +217,20 @@ final class RequestHandler: ChannelDuplexHandler, RemovableChannelHandler {
       case nil:
         if let failure { throw failure }
         guard !isInputClosed, !Task.isCancelled else { throw HTTPParserError.invalidEOFState }
-        await withCheckedContinuation { reader = $0 }
+        if guardian.expectsContinue, let context {
+          askForBody(context)
+        } else {
+          await withCheckedContinuation { reader = $0 }
+        }
       }
     }
     return nil
+  }
+
+  /// Asks for a body that the peer holds back until then.
+  private func askForBody(_ context: ChannelHandlerContext) {
+    guardian.asksForBody(context)
+    context.writeAndFlush(wrapOutboundOut(ByteBuffer(staticString: "HTTP/1.1 100 Continue\r\n\r\n")), promise: nil)
   }
 
   // MARK: Answering
@@ -410,6 +420,13 @@ extension HTTPRequest {
     self.init(
       method: try Method(head.method), scheme: "http", authority: head.headers.first(name: "Host"), path: head.uri,
       headerFields: HTTPFields(head.headers, splitCookie: false))
+  }
+}
+
+extension HTTPRequestHead {
+  /// Whether the body comes when it is asked for (RFC 9110, section 10.1.1).
+  fileprivate var expectsContinue: Bool {
+    version == .http1_1 && headers.first(name: "Expect")?.lowercased() == "100-continue"
   }
 }
 

@@ -62,12 +62,14 @@ import struct HummingbirdCore.Request
     let reads = Reads()
     let handler: RequestHandler
 
-    init() throws {
+    init(_ routes: [String: [HTTPRequest.Method: Handler]] = routes, patience: TimeAmount = BodyPace.usualPatience)
+      throws
+    {
       channel = EmbeddedChannel()
       handler = RequestHandler(
         front: RunningFront.front(routes, prompt: prompt),
-        guardian: ConnectionGuard(limits: .init(idle: .hours(1), request: .hours(1))), loop: channel.eventLoop,
-        logger: RunningFront.logger)
+        guardian: ConnectionGuard(limits: .init(idle: .hours(1), request: .hours(1), patience: patience)),
+        loop: channel.eventLoop, logger: RunningFront.logger)
       try channel.pipeline.syncOperations.addHandlers(reads, handler)
       try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 80)).wait()
     }
@@ -89,11 +91,11 @@ import struct HummingbirdCore.Request
     }
   }
 
-  private static func head(_ path: String, _ method: HTTPRequest.Method = .get, _ fields: HTTPFields = [:])
-    -> HTTPServerRequestPart
-  {
+  private static func head(
+    _ path: String, _ method: HTTPRequest.Method = .get, _ fields: HTTPFields = [:], version: HTTPVersion = .http1_1
+  ) -> HTTPServerRequestPart {
     let headers = HTTPHeaders([("Host", "a")] + fields.map { ($0.name.rawName, $0.value) })
-    return .head(HTTPRequestHead(version: .http1_1, method: HTTPMethod(method), uri: path, headers: headers))
+    return .head(HTTPRequestHead(version: version, method: HTTPMethod(method), uri: path, headers: headers))
   }
 
   private static func body(_ count: Int) -> HTTPServerRequestPart { .body(ByteBuffer(repeating: 1, count: count)) }
@@ -179,6 +181,52 @@ import struct HummingbirdCore.Request
     connection.receive(Self.body(5), .end(nil), Self.head("/now"), .end(nil))
     connection.channel.embeddedEventLoop.run()
     #expect(try connection.sent() == [])
+    _ = try? connection.channel.finish()
+  }
+
+  @Test func `a body that is held back is asked for when it is read, once`() throws {
+    let connection = try Connection()
+    let expects: HTTPFields = [.expect: "100-Continue"]
+    connection.receive(Self.head("/count", .post, expects))
+    #expect(try connection.sent() == ["100"])
+    connection.receive(Self.body(3))
+    connection.channel.embeddedEventLoop.run()
+    connection.receive(Self.body(4), .end(nil))
+    connection.channel.embeddedEventLoop.run()
+    #expect(try connection.sent() == ["200 7"])
+    // Not where some of it has come, nor of a version that does not know it.
+    connection.receive(Self.head("/count", .post, expects), Self.body(3))
+    connection.receive(.end(nil))
+    connection.channel.embeddedEventLoop.run()
+    #expect(try connection.sent() == ["200 3"])
+    connection.receive(Self.head("/count", .post, expects, version: .http1_0))
+    connection.receive(Self.body(2), .end(nil))
+    connection.channel.embeddedEventLoop.run()
+    #expect(try connection.sent() == ["200 2"])
+    _ = try? connection.channel.finish()
+    // Nor of what its head refuses.
+    let refused = try Connection()
+    refused.receive(Self.head("/now", .post, expects))
+    #expect(try refused.sent().map { $0.prefix(3) } == ["405"])
+    _ = try? refused.channel.finish()
+  }
+
+  @Test func `a body that is held back is not too slow before it is asked for`() throws {
+    let asked = Event()
+    let later: Handler = { request, context in
+      await asked.wait()
+      return try await Self.count(request, context)
+    }
+    let connection = try Connection(["/later": [.post: later]], patience: .nanoseconds(0))
+    connection.receive(Self.head("/later", .post, [.expect: "100-continue"]))
+    connection.channel.read()
+    connection.channel.embeddedEventLoop.advanceTime(to: .now())
+    #expect(try connection.sent() == [])
+    asked.fire()
+    connection.channel.embeddedEventLoop.run()
+    #expect(try connection.sent() == ["100"])
+    connection.channel.embeddedEventLoop.advanceTime(to: .now())
+    #expect(try connection.sent().map { $0.prefix(3) } == ["408"])
     _ = try? connection.channel.finish()
   }
 
