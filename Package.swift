@@ -187,7 +187,6 @@ let package = Package(
         .service("NIOCore", of: "swift-nio"),
         .service("NIOFoundationEssentialsCompat", of: "swift-nio"),
         .service("NIOHTTP1", of: "swift-nio"),
-        .service("NIOHTTPTypes", of: "swift-nio-extras"),
         .service("NIOHTTPTypesHTTP1", of: "swift-nio-extras"),
         .service("NIOPosix", of: "swift-nio"),
         .service("NIOSSL", of: "swift-nio-ssl"),

@@ -3,7 +3,6 @@ import Hummingbird
 import Logging
 import NIOCore
 import NIOHTTP1
-import NIOHTTPTypes
 import NIOHTTPTypesHTTP1
 import Resilience
 
@@ -29,6 +28,13 @@ final class RequestHandler: ChannelDuplexHandler, RemovableChannelHandler {
   /// A body of up to so many bytes is copied behind its head.
   private static let mostCopied = 16 * 1024
 
+  /// A part of a request.
+  private enum Part {
+    case head(HTTPRequest, HTTPVersion)
+    case body(ByteBuffer)
+    case end
+  }
+
   private let front: RequestFront
   private let guardian: ConnectionGuard
   private let logger: Logger
@@ -38,7 +44,7 @@ final class RequestHandler: ChannelDuplexHandler, RemovableChannelHandler {
   private var peer: ClientAddress?
 
   /// The parts that have come and are not taken.
-  private var parts = CircularBuffer<HTTPRequestPart>(initialCapacity: 4)
+  private var parts = CircularBuffer<Part>(initialCapacity: 4)
   /// The reason why no more comes.
   private var failure: (any Error)?
   private var isInputClosed = false
@@ -56,6 +62,8 @@ final class RequestHandler: ChannelDuplexHandler, RemovableChannelHandler {
   private var isClosed = false
   /// No further request is answered.
   private var isOver = false
+  /// The version of the request that is being answered.
+  private var version = HTTPVersion.http1_1
   /// The answer's body is written in chunks.
   private var isChunked = false
   /// Whether answers wait to be flushed together.
@@ -168,13 +176,13 @@ final class RequestHandler: ChannelDuplexHandler, RemovableChannelHandler {
     isGathering = true
     switch unwrapInboundIn(data) {
     case .head(let head):
-      do { parts.append(.head(try HTTPRequest(of: head))) } catch { return fail(error) }
+      do { parts.append(.head(try HTTPRequest(of: head), head.version)) } catch { return fail(error) }
       guardian.headCame(context, expectsContinue: head.expectsContinue)
     case .body(let bytes):
       parts.append(.body(bytes))
       guardian.bodyCame(bytes)
     case .end:
-      parts.append(.end(nil))
+      parts.append(.end)
       guardian.endCame()
       reader.take()?.resume()
       return advance()
@@ -198,7 +206,7 @@ final class RequestHandler: ChannelDuplexHandler, RemovableChannelHandler {
     context.read()
   }
 
-  private func next() -> HTTPRequestPart? {
+  private func next() -> Part? {
     let part = parts.popFirst()
     if isReadHeld, parts.count <= Self.fewParts {
       isReadHeld = false
@@ -251,7 +259,7 @@ final class RequestHandler: ChannelDuplexHandler, RemovableChannelHandler {
     while isBodyOpen, let part = next() {
       if case .end = part { isBodyOpen = false }
     }
-    guard !isBodyOpen, case .head(let head)? = parts.first else {
+    guard !isBodyOpen, case .head(let head, let version)? = parts.first else {
       finish(context)
       return false
     }
@@ -265,6 +273,7 @@ final class RequestHandler: ChannelDuplexHandler, RemovableChannelHandler {
     count += 1
     _ = next()
     isBodyOpen = true
+    self.version = version
     begin(head, context)
     return true
   }
@@ -306,7 +315,7 @@ final class RequestHandler: ChannelDuplexHandler, RemovableChannelHandler {
     }
     let request = Request(head: head, body: body)
     isAnswering = true
-    let isLast = head.headerFields.endsConnection
+    let isLast = version != .http1_1 || head.headerFields.endsConnection
     let reply = front.answer(request, from: peer, connectionEnd, logger: logger)
     if case .now(let response) = reply, send(response, isLast, context) { return }
     let task = PreferredExecutor.$current.withValue(executor) {
@@ -370,7 +379,7 @@ final class RequestHandler: ChannelDuplexHandler, RemovableChannelHandler {
     var response = response
     if guardian.isAnsweringEarly { response.headers[.connection] = "close" }
     var bytes = context.channel.allocator.buffer(capacity: 1024)
-    isChunked = bytes.write(headOf: response)
+    isChunked = bytes.write(headOf: response, inChunks: version == .http1_1)
     if case .bytes(let body) = response.body, body.readableBytes <= Self.mostCopied { bytes.writeImmutableBuffer(body) }
     context.write(wrapOutboundOut(bytes), promise: nil)
   }

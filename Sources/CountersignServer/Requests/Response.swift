@@ -34,8 +34,9 @@ enum Reply: Sendable {
 extension ByteBuffer {
   /// Writes the head of an answer (RFC 9112, sections 4 and 6).
   ///
+  /// - Parameter inChunks: whether the peer knows chunks. Otherwise a body of unknown length ends with the connection.
   /// - Returns: whether the body has to follow in chunks.
-  mutating func write(headOf response: Response) -> Bool {
+  mutating func write(headOf response: Response, inChunks: Bool) -> Bool {
     let status = response.status
     writeStaticString("HTTP/1.1 ")
     writeString(String(status.code))
@@ -43,7 +44,7 @@ extension ByteBuffer {
     writeString(status.reasonPhrase)
     writeStaticString("\r\n")
     let hasBody = status.kind != .informational && status != .noContent && status != .notModified
-    var isChunked = hasBody
+    var isChunked = hasBody && inChunks
     for field in response.headers {
       if field.name == .contentLength {
         guard hasBody else { continue }

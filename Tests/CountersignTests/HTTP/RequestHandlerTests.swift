@@ -278,6 +278,22 @@ import struct HummingbirdCore.Request
     #expect(!busy.channel.isActive)
   }
 
+  @Test func `a request of HTTP 1.0 is the last of its connection, and its answer is not in chunks`() throws {
+    for fields in [[:], [.connection: "keep-alive"]] as [HTTPFields] {
+      let connection = try Connection()
+      connection.receive(
+        Self.head("/now", .get, fields, version: .http1_0), .end(nil), Self.head("/now"), .end(nil))
+      #expect(try connection.sent() == ["200 /now"])
+      _ = try? connection.channel.finish()
+    }
+    let streamed = try Connection()
+    streamed.receive(Self.head("/memory/stream", version: .http1_0), .end(nil), Self.head("/now"), .end(nil))
+    var text = ""
+    while let bytes = try streamed.channel.readOutbound(as: ByteBuffer.self) { text += String(buffer: bytes) }
+    #expect(text.hasSuffix("\r\n\r\nonethree") && !text.contains("Transfer-Encoding"))
+    _ = try? streamed.channel.finish()
+  }
+
   @Test func `a body that breaks off is the caller's fault, and its connection ends`() throws {
     let connection = try Connection()
     connection.receive(Self.head("/count", .post), Self.body(2))
