@@ -15,7 +15,7 @@ struct CrossOrigin: Sendable {
     return Response(
       status: .noContent,
       headers: [
-        .accessControlAllowMethods: "GET, POST, PUT, DELETE",
+        .accessControlAllowMethods: "GET, POST, PUT, PATCH, DELETE",
         .accessControlAllowHeaders: request.headers[.accessControlRequestHeaders] ?? "Authorization, Content-Type",
         .accessControlMaxAge: "86400",
       ])

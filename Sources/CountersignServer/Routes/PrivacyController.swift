@@ -57,7 +57,6 @@ struct PrivacyController: Controller {
       .contentType: "application/json", .cacheControl: "no-store",
       .contentDisposition: #"attachment; filename="countersign-export.json""#,
     ]
-    guard request.method != .head else { return Response(status: .ok, headers: headers) }
     let pages = ExportPages(ledger: ledger, keys: keys, ids: Set(record.ids + [user] + keys.map { UserID($0) }))
     return Response(
       status: .ok, headers: headers,

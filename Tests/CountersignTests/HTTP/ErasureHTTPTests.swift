@@ -202,6 +202,15 @@ import Testing
           #expect(change?["from_user_id"] as? String == "(another user)" && !answer.text.contains("another-one"))
           #expect(!answer.text.contains(RunningService.serviceKey) && !answer.text.contains("a-shared-secret"))
         }
+        // Nobody knows the length before it is written.
+        let head = try await RawClient.exchange(
+          port: service.port,
+          [
+            "HEAD /v1/profiles/\(Self.anna)/export HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+              + "Authorization: Bearer \(RunningService.supportKey)\r\n\r\n"
+          ])
+        #expect(head.hasPrefix("HTTP/1.1 200 ") && head.hasSuffix("\r\n\r\n"), "\(head)")
+        #expect(!head.lowercased().contains("content-length"), "\(head)")
         let users = try TokenMint.user(Self.anna, at: clock.date)
         #expect(try await service.send(.get, "/v1/profiles/\(Self.anna)/export", key: users).status == 403)
         #expect(try await service.send(.delete, "/v1/profiles/\(Self.anna)", key: users).status == 403)

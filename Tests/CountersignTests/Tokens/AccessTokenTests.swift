@@ -223,6 +223,7 @@ import Testing
       let allowed = try await ask("OPTIONS", "https://app.example.com", preflight)
       #expect(allowed.hasPrefix("http/1.1 204"))
       #expect(allowed.contains("access-control-allow-origin: https://app.example.com\r\n"))
+      #expect(allowed.contains("access-control-allow-methods: get, post, put, patch, delete\r\n"))
       #expect(
         allowed.contains("access-control-allow-headers: authorization,countersign-client\r\n")
           && allowed.contains("vary: origin"))
