@@ -5,13 +5,15 @@ import Entitlements
 ///     validations          server.max_bytes_in_flight
 ///       ├─ of users          three quarters of it at most, and each user two bodies
 ///       └─ of servers        three quarters of it at most
+///     strangers            a quarter more, and each client address two bodies: of apps by their public key, and of bodies
+///                          that hold the credential themselves
 ///     notifications        a quarter more, and each client address two bodies
 ///     usage, trials        4 MiB, and each user two bodies of a trial
 ///     events               8 MiB, and each user two bodies
 ///     support's, runs      bodies of a few KiB; a little more for each
 ///
-/// So no user keeps another out for long, users and servers do not keep each other out, and neither keeps out senders without a
-/// credential.
+/// So no user keeps another out for long, users and servers do not keep each other out, and neither they nor senders without a
+/// secret keep each other out.
 struct BodyBudgets: Sendable {
   /// The most bytes of a body of `POST /v1/revalidations`, which has a few members.
   static let runLimit = 4 * 1024
@@ -30,6 +32,7 @@ struct BodyBudgets: Sendable {
   private let whole: ByteBudget
   private let users: ByteBudget
   private let servers: ByteBudget
+  private let strangers: ByteBudget
   private let notifications: ByteBudget
   private let access = ByteBudget(limit: 4 * 1024 * 1024, share: 2 * trialLimit)
   private let events = ByteBudget(limit: 16 * eventsLimit, share: 2 * eventsLimit)
@@ -40,14 +43,16 @@ struct BodyBudgets: Sendable {
     whole = ByteBudget(limit: server.maxBytesInFlight)
     // One body must fit, however small the total is.
     let part = max(server.maxBody, server.maxBytesInFlight / 4 * 3)
-    users = ByteBudget(limit: part, share: max(2 * server.maxBody, Self.leastShare), within: whole)
+    let share = max(2 * server.maxBody, Self.leastShare)
+    users = ByteBudget(limit: part, share: share, within: whole)
     servers = ByteBudget(limit: part, within: whole)
+    strangers = ByteBudget(limit: max(share, server.maxBytesInFlight / 4), share: share)
     notifications = ByteBudget(
       limit: max(2 * Self.notificationLimit, server.maxBytesInFlight / 4), share: 2 * Self.notificationLimit)
   }
 
   /// Bytes of bodies of validations in memory.
-  var validationBytes: Int { whole.inUse }
+  var validationBytes: Int { whole.inUse + strangers.inUse }
 
   /// An empty loan for the body of a validation.
   func validation(by caller: NamedCaller) -> ByteBudget.Loan {
@@ -57,12 +62,10 @@ struct BodyBudgets: Sendable {
     }
   }
 
-  /// An empty loan for a purchase that an app posts with its public key.
+  /// An empty loan for the body of an app with a public key, or of nobody who is known yet.
   ///
   /// - Parameter client: `nil` for an unknown client.
-  func validation(fromAppAt client: ClientAddress?) -> ByteBudget.Loan {
-    users.loan(to: client.map { "address \($0.client)" })
-  }
+  func validation(fromStrangerAt client: ClientAddress?) -> ByteBudget.Loan { strangers.loan(to: client?.client) }
 
   /// An empty loan for the body of a request about usage or a trial.
   ///

@@ -38,12 +38,12 @@ extension DialectParts {
 
 /// Steps that the dialects share.
 extension DialectParts {
-  /// An empty loan for the body of a purchase.
+  /// An empty loan for the body of a purchase, or of another call of an SDK.
   func loan(for context: ServiceRequestContext) -> ByteBudget.Loan {
     switch context.caller {
     case .user(let user): budgets.validation(by: .user(user))
     case .server(let server): budgets.validation(by: .server(server))
-    case .app, nil: budgets.validation(fromAppAt: context.clientAddress)
+    case .app, nil: budgets.validation(fromStrangerAt: context.clientAddress)
     }
   }
 

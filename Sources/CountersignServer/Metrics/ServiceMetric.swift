@@ -80,7 +80,7 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
     case .httpRequestDuration: (.histogram, ["route"], "Time from a request's head to its answer")
     case .httpRequestsInFlight: (.gauge, [], "Requests in progress")
     case .rateLimited: (.counter, ["limit"], "Requests refused by a rate limit, by limit")
-    case .bodyBytes: (.gauge, [], "Bytes of request bodies in memory, of max_bytes_in_flight")
+    case .bodyBytes: (.gauge, [], "Bytes of request bodies in memory, of max_bytes_in_flight and a quarter more")
     case .waitingValidations: (.gauge, [], "Validations that wait for their turn")
     case .verdicts: (.counter, ["tier", "status", "reason"], "Verdicts on an answer of Apple's that were recorded")
     case .subscribers: (.gauge, ["tier", "status"], "Users by tier and status, by their last verdicts")

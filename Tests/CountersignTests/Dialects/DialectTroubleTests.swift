@@ -102,17 +102,25 @@ import Testing
       try await RunningService.run(
         apple: store.apple(), settings: settings, now: { DialectBench.clock }, bodyPatience: .minutes(10)
       ) { service in
-        let holder = try await HeldConnection(port: service.port)
-        try await holder.send(
-          "POST /v1/validations HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \(RunningService.serviceKey)\r\n"
-            + "Content-Type: application/json\r\nContent-Length: 1048000\r\n\r\n"
-            + String(repeating: "a", count: 1_047_999))
-        try await eventually { try await service.gauge("countersign_http_body_bytes") == 1_047_999 }
+        // Strangers, two bodies but for a byte each.
+        let holders = [try await HeldConnection(port: service.port), try await HeldConnection(port: service.port)]
+        for holder in holders {
+          try await holder.send(
+            "POST /verifyReceipt HTTP/1.1\r\nHost: a\r\nContent-Length: 1048576\r\n\r\n"
+              + String(repeating: "a", count: 1_048_575))
+        }
+        try await eventually { try await service.gauge("countersign_http_body_bytes") == 2 * 1_048_575 }
         for dialect in Dialect.allCases {
           let answer = try await dialect.ask(service, try dialect.body(store, key: RunningService.publicKey))
           #expect(dialect.isTrouble(answer), "\(dialect): \(answer.status) \(answer.text)")
         }
-        await holder.close()
+        // They keep out neither users nor servers.
+        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
+        for key in [try DialectBench.token(), RunningService.serviceKey] {
+          let posted = try await service.post(["user_id": DialectBench.user, "receipt_data": receipt], key: key)
+          #expect(posted.status == 200, "\(posted.text)")
+        }
+        for holder in holders { await holder.close() }
       }
     }
   }

@@ -81,6 +81,9 @@ import Testing
     #expect(loans.count == 12, "three quarters")
     let backend = NamedCaller.server(ServerCaller(name: "backend", roles: [.service]))
     #expect(bodies(backend, of: 16) == 4)
+    // Whoever has no secret takes nothing from them.
+    let strangers = (1...8).map { budgets.validation(fromStrangerAt: ClientAddress("203.0.113.\($0 / 3)")) }
+    #expect(strangers.map { shortage($0, body) == nil } == [true, true, true, true, false, false, false, false])
     loans = []
     #expect(bodies(backend, of: 16) == 12)
     #expect(bodies(.user("anna"), of: 2) == 2)
@@ -89,6 +92,6 @@ import Testing
     let held = (0..<10).map { _ in budgets.notification(from: address) }
     #expect(held.count { shortage($0, notification) == nil } == 2)
     #expect(shortage(budgets.notification(from: ClientAddress("203.0.113.8")), notification) == nil)
-    withExtendedLifetime(held) {}
+    withExtendedLifetime((held, strangers)) {}
   }
 }

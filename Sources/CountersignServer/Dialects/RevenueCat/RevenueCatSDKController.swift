@@ -79,7 +79,7 @@ struct RevenueCatSDKController: DialectController {
 
   private func identify(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireAppOr(.service)
-    let posted = try await small.decode(PostedIdentity.self, from: request, common.budgets.access(by: caller)).value
+    let posted = try await small.decode(PostedIdentity.self, from: request, common.loan(for: context)).value
     guard let old = posted.appUserID else {
       throw RevenueCatError(.emptyUserID, "'app_user_id' is missing.")
     }
@@ -91,7 +91,7 @@ struct RevenueCatSDKController: DialectController {
 
   private func alias(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let (id, caller) = try await customer(in: context)
-    let posted = try await small.decode(PostedIdentity.self, from: request, common.budgets.access(by: caller)).value
+    let posted = try await small.decode(PostedIdentity.self, from: request, common.loan(for: context)).value
     _ = try await join(id, to: try UserID(checkingAppUserID: posted.newAppUserID), caller, context)
     return Self.response(Self.emptyObject)
   }
@@ -110,7 +110,7 @@ struct RevenueCatSDKController: DialectController {
 
   private func setAttributes(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let (id, caller) = try await customer(in: context)
-    let posted = try await small.decode(PostedAttributes.self, from: request, common.budgets.access(by: caller)).value
+    let posted = try await small.decode(PostedAttributes.self, from: request, common.loan(for: context)).value
     var errors = posted.attributes.compactMap { name, attribute in
       PostedAttribute.problem(name, attribute).map { AttributeErrors.One(keyName: name, message: $0) }
     }
