@@ -60,7 +60,8 @@ package struct ServiceRouter {
       ValidationsController(
         validator: useCases.validator, body: JSONRequestBody(limit: settings.maxBody), budgets: budgets, line: line),
       UsageController(
-        usage: useCases.usage, budgets: budgets, consumptions: LabelledCounter(.usage, in: registry), now: now),
+        usage: useCases.usage, budgets: budgets, consumptions: LabelledCounter(.usage, in: registry),
+        reserve: status.reserve, now: now),
       EventsController(
         ledger: ledger, experiments: plans.experiments, budgets: budgets,
         takesTelemetry: dialects.contains(.revenuecat), reserve: status.reserve,

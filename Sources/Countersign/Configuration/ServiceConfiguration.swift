@@ -200,8 +200,8 @@ struct ServiceConfiguration: Sendable {
         "ledger.pool", .integer(1...200), default: 16, "Connections of each replica to the database of `ledger.url`")
       reserve = reader.read(
         "ledger.reserve", .integer(0...100), default: 10,
-        "Percentage of the disk of `ledger.path` that is kept for purchases: while less is free, events, attributes, new "
-          + "customers and new devices are refused; 0 keeps none")
+        "Percentage of the disk of `ledger.path` that is kept for purchases: while less is free, events, consumption, "
+          + "attributes, new customers and new devices are refused; 0 keeps none")
       guard let url else {
         place = .file(path)
         return

@@ -1,5 +1,5 @@
 /// The part of the ledger's disk that is kept for purchases (`ledger.reserve`). What anybody can send in any number, events,
-/// attributes, new customers and devices, is refused while less than that is free.
+/// consumption, attributes, new customers and devices, is refused while less than that is free.
 package struct DiskReserve: Sendable {
   /// From 0, no reserve, to 1.
   private let share: Double

@@ -15,6 +15,7 @@ struct UsageController: Controller {
   var budgets: BodyBudgets
   /// Consumptions by feature and outcome. A key that is used again counts again.
   var consumptions: LabelledCounter
+  var reserve: DiskReserve
   var now: @Sendable () -> Date
 
   /// The amounts that one request may consume.
@@ -32,6 +33,7 @@ struct UsageController: Controller {
     guard feature.kind == .meter else {
       throw Problem(.malformedRequest, "'\(feature.name)' is a \(feature.kind.rawValue): only a meter is consumed.")
     }
+    try reserve.requireRoom()
     let key = try request.headers.idempotencyKey()
     let posted: UsageRequest =
       if request.headers.isBodiless { UsageRequest() } else {

@@ -88,13 +88,16 @@ import Testing
   }
 
   @Test(.ofTheFile) func `the last of the disk is kept for purchases`() async throws {
-    try await RevenueCatApp.run(ledger: ["reserve": "100"]) { app, store, _, _ in
+    try await RevenueCatApp.run(ledger: ["reserve": "100"]) { app, store, _, clock in
       let event = #"{"events":[{"type":"paywall_viewed","user_id":"u1"}]}"#
+      let user = try TokenMint.user("u1", at: clock.date)
       let refused: [(TransportRequest.Method, String, String?, String?)] = [
         (.get, "/v1/subscribers/u1", nil, app.key),
         (.post, "/v1/subscribers/u1/attributes", Self.attributes(["a": "x"]), app.key),
         (.post, "/v1/trials", #"{"trial":"week","device_id":"\#(Self.device)"}"#, app.key),
         (.post, "/v1/events", event, RunningService.serviceKey),
+        (.post, "/v1/profiles/me/usage/questions", "{}", user),
+        (.post, "/v1/profiles/u1/usage/questions", "{}", RunningService.serviceKey),
       ]
       for (method, path, body, key) in refused {
         let answer = try await app.service.send(method, path, key: key, body: body)
