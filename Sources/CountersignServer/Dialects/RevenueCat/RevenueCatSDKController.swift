@@ -56,9 +56,10 @@ struct RevenueCatSDKController: DialectController {
     authenticated.serve(
       "/v1/subscribers/{app_user_id}/virtual_currencies",
       [.get: answering(known { _ in JSONBody.encode(["virtual_currencies": [String: Int]()]) })])
-    authenticated.serve(
+    // The SDK sends no key with it.
+    routes.serve(
       "/v1/subscribers/{app_user_id}/health_report_availability",
-      [.get: answering(known { _ in JSONBody.encode(["report_logs": false]) })])
+      [.get: { _, _ in Self.response(JSONBody.encode(["report_logs": false])) }])
     for ending in ["attribution", "adservices_attribution"] {
       authenticated.serve(
         "/v1/subscribers/{app_user_id}/\(ending)", [.post: answering(known { _ in Self.emptyObject })])
