@@ -103,7 +103,7 @@ export function previewOptions(name = "pro", { features = {}, plans = usualPlans
 			return trial();
 		}
 		const feature = path.split("/v1/profiles/me/usage/")[1];
-		return feature && { feature, tier: verdict().tier, kind: "meter", allowed: true, limit: null, remaining: null };
+		return feature && { feature, tier: verdict().tier, kind: "meter", allowed: true, more_allowed: true, limit: null, remaining: null };
 	}
 
 	return {
