@@ -19,6 +19,7 @@ extension UseCases {
   ///   - onAccountToken: called where Apple was told the user of a purchase, or refuses it.
   ///   - onRemoved: called with the number of lines of the history that retention removed.
   ///   - isAppleAway: whether calls to Apple are useless at the moment.
+  ///   - isAppleDoubtful: whether a circuit breaker for Apple is not closed: it was away when it last was called.
   ///   - asksForMissed: whether Apple is asked for missed notifications at the start and every day.
   ///   - refundSweep: how often Apple is asked for refunds of purchases that no check is due for; zero: never.
   ///   - pause: how long a job rests if it has nothing to do.
@@ -27,7 +28,8 @@ extension UseCases {
     consumption: ConsumptionPolicy, onConsumption: @escaping @Sendable (ConsumptionRequest.State) -> Void,
     onAccountToken: @escaping @Sendable (AccountTokenOutcome) -> Void,
     onRemoved: @escaping @Sendable (_ lines: Int) -> Void, isAppleAway: @escaping @Sendable () -> Bool,
-    asksForMissed: Bool, refundSweep: Duration, pause: Duration, logger: Logger
+    isAppleDoubtful: @escaping @Sendable () -> Bool, asksForMissed: Bool, refundSweep: Duration, pause: Duration,
+    logger: Logger
   ) -> [any Service] {
     let now = now
     let check = SubscriptionCheck(validator: validator, ledger: ledger, brake: brake)
@@ -37,7 +39,8 @@ extension UseCases {
     if serverAPI == nil { gate.open() }
     var jobs: [any Service] = [
       ClockWatch(clock: clock, catchUp: validator.gateway.catchUp, ledger: ledger, logger: logger, pause: pause),
-      PendingSettler(validator: validator, ledger: ledger, logger: logger, now: now, pause: pause),
+      PendingSettler(
+        validator: validator, ledger: ledger, logger: logger, now: now, isAppleDoubtful: isAppleDoubtful, pause: pause),
       RecheckScheduler(
         check: check, ledger: ledger, brake: brake, logger: logger, now: now, isAppleAway: isAppleAway,
         mayBegin: { gate.isOpen }, pacer: pacer, pause: pause),

@@ -123,6 +123,8 @@ import Testing
       let again = try #require(try await ledger.pendingReceipts(dueAt: at(50), limit: 10).last)
       #expect(again.base64 == "receipt-1")
       #expect(again.attempts == 1)
+      try await ledger.retryPending(first.id, at: at(60), isCounted: false)
+      #expect(try await ledger.pendingReceipts(dueAt: at(60), limit: 10).last?.attempts == 1)
     }
   }
 }

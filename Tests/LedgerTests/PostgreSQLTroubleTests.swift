@@ -90,21 +90,21 @@ import Testing
     #expect(try PostgreSQLAddress(url).sslMode == (hasTo ? "verify-full" : nil))
   }
 
-  @Test func `Apple's return leaves receipts to the replica that has claimed them`() async throws {
+  @Test func `receipts that a replica gives back untried are another's at once, without an attempt`() async throws {
     let server = try await TestEngine.running()
     let url = try await server.url(of: server.makeDatabase())
     let ledger = try await Ledger.open(url: url, connections: 1)
-    for number in 0..<2 {
+    for number in 0..<3 {
       let receipt = PendingReceipt(
         user: "u", base64: "receipt-\(number)", requestID: "r", receivedAt: at(Double(number)))
       #expect(try await ledger.postpone(receipt) == .kept)
     }
-    let claimed = try #require(try await ledger.pendingReceipts(dueAt: at(100), limit: 1).first)
-    let other = try #require(try await ledger.pendingReceipts(dueAt: at(100), limit: 1).first)
-    try await ledger.retryPending(other.id, at: at(10_000))
-    try await ledger.makePendingDue(at: at(110))
-    #expect(try await ledger.pendingReceipts(dueAt: at(110), limit: 10).map(\.id) == [other.id])
-    #expect(claimed.id != other.id)
+    let claimed = try await ledger.pendingReceipts(dueAt: at(100), limit: 10)
+    #expect(try await ledger.pendingReceipts(dueAt: at(100), limit: 10).isEmpty)
+    try await ledger.giveBackPending(claimed.dropFirst(), at: at(100))
+    let again = try await ledger.pendingReceipts(dueAt: at(100), limit: 10)
+    #expect(again.map(\.id) == claimed.dropFirst().map(\.id))
+    #expect(again.map(\.attempts) == [0, 0])
     await ledger.close()
   }
 }

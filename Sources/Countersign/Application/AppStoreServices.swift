@@ -30,6 +30,12 @@ struct AppStoreServices: Sendable {
     serverAPI == nil ? verifyReceiptBreakers[.production] : serverAPIBreakers[.production]
   }
 
+  /// The breakers of the configured upstreams for production.
+  var productionBreakers: [CircuitBreaker] {
+    [verifyReceipt == nil ? nil : verifyReceiptBreakers, serverAPI == nil ? nil : serverAPIBreakers]
+      .compactMap { $0?[.production] }
+  }
+
   /// The breakers of the configured upstreams, by upstream.
   var allBreakers: [(upstream: String, breaker: CircuitBreaker)] {
     func named(_ name: String, _ breakers: [StoreEnvironment: CircuitBreaker]) -> [(

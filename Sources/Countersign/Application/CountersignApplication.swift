@@ -168,7 +168,8 @@ private func build(
     onRemoved: ledgerMetrics.noteRemoved,
     isAppleAway: {
       appStore.recheckBreaker?.state == .open || appStore.serverAPI?.isClosed(.production) == true
-    }, asksForMissed: environment.asksForMissed,
+    }, isAppleDoubtful: { appStore.productionBreakers.contains { $0.state != .closed } },
+    asksForMissed: environment.asksForMissed,
     refundSweep: environment.asksForMissed ? configuration.appStore.refundSweep : .zero, pause: environment.jobPause,
     logger: logger)
   services.append(

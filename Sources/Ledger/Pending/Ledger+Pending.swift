@@ -27,16 +27,17 @@ extension Ledger {
     }
   }
 
-  /// Counts a failed attempt and schedules the next one.
-  package func retryPending(_ id: Int64, at due: Date) async throws(LedgerError) {
-    try await engine.submit { tables in try tables.retryPending(id, at: due) }
+  /// Schedules the next attempt after a failed one.
+  /// - Parameter isCounted: whether the failure makes later pauses longer.
+  package func retryPending(_ id: Int64, at due: Date, isCounted: Bool = true) async throws(LedgerError) {
+    try await engine.submit { tables in try tables.retryPending(id, at: due, isCounted: isCounted) }
   }
 
-  /// Makes receipts due now that were postponed during an outage of Apple's.
-  package func makePendingDue(at now: Date) async throws(LedgerError) {
-    let claimed = engine.isShared ? now.advanced(by: Self.pendingLease) : now
+  /// Gives back receipts that were taken and not tried.
+  package func giveBackPending(_ receipts: ArraySlice<PendingReceipt>, at now: Date) async throws(LedgerError) {
+    guard engine.isShared else { return }
     try await engine.submit { tables in
-      try tables.makePendingDue(at: StoredForm.milliseconds(now), butClaimedUntil: StoredForm.milliseconds(claimed))
+      for receipt in receipts { try tables.retryPending(receipt.id, at: now, isCounted: false) }
     }
   }
 

@@ -80,13 +80,9 @@ extension LedgerTables {
     return due
   }
 
-  func retryPending(_ id: Int64, at due: Date) throws {
-    try execute("UPDATE pending_receipt SET attempts = attempts + 1, due_at = ? WHERE id = ?", due, id)
-  }
-
-  /// - Parameter claimed: what is due before that may be claimed, and is due soon.
-  func makePendingDue(at now: Int64, butClaimedUntil claimed: Int64) throws {
-    try execute("UPDATE pending_receipt SET due_at = ? WHERE due_at > ?", now, claimed)
+  func retryPending(_ id: Int64, at due: Date, isCounted: Bool = true) throws {
+    try execute(
+      "UPDATE pending_receipt SET attempts = attempts + ?, due_at = ? WHERE id = ?", isCounted ? 1 : 0, due, id)
   }
 
   /// Deletes a queued receipt; its grants go with it.

@@ -10,16 +10,16 @@ import struct FoundationEssentials.Date
 /// The job that settles receipts which were acknowledged while Apple could not be asked, and that ends provisional
 /// grants and given periods when they are over.
 ///
-/// The oldest receipt is tried alone, and shows whether Apple is back; then several at a time. The first failure ends
-/// the sweep, and sweeps get rarer while Apple is away:
+/// The longest due receipt is tried alone, then several at a time. Once Apple is away, one is tried at a time, and sweeps get
+/// rarer, until Apple answers anybody:
 ///
-///     failed sweeps   0     1     2     3     4 …
-///     pause          1 s   2 s   4 s   8 s  10 s
+///     sweeps in vain  0     1     2     3     4 …
+///     pause           1 s   2 s   4 s   8 s  10 s
 ///
-/// The circuit breaker decides whether Apple is called: while it is open a sweep costs nothing. A receipt that fails is
-/// also put back by itself (`retry`). One that Apple calls malformed, or has trouble with, ends no sweep: the trouble
-/// may concern this receipt only, and the others must not wait for it. The first success after a failure makes all of
-/// them due.
+/// The circuit breaker decides whether Apple is called. A receipt that fails is put back by itself (`retry`), behind those
+/// that are due. Attempts in an outage are not counted, and put no receipt off for long: all are due soon after its end. One
+/// that Apple calls malformed, or has trouble with, ends no sweep: the trouble may concern this receipt only, and the others
+/// must not wait for it.
 ///
 /// A receipt that Apple does not authenticate (21003) counts for nothing from then on, and stays queued for a week: it was
 /// acknowledged, so that the app posts it no more, and Apple has rejected intact receipts before. One whose signature is
@@ -29,14 +29,43 @@ struct PendingSettler: Service {
     /// No receipt is due.
     case done
     case more
-    /// Apple or the ledger is unavailable.
+    /// Apple is away, or was and has not shown that it is back.
+    case away
+    /// The ledger is unavailable.
     case failed
+  }
+
+  /// What the sweeps so far have shown.
+  struct Course: Hashable {
+    /// Apple did not answer when it last was asked. An empty sweep shows nothing of it.
+    var isAppleAway = false
+    /// Sweeps in vain, in a row.
+    var failures = 0
+  }
+
+  /// What an attempt at a receipt shows.
+  private enum Sign {
+    case settled
+    /// Apple has trouble, possibly with this receipt only.
+    case troubled
+    case away
+  }
+
+  /// The end of an attempt.
+  private enum End: Hashable {
+    case settled
+    case rejected
+    case troubled
+    /// - Parameter wasAsked: `false` where no call was made, by the breaker for instance.
+    case away(wasAsked: Bool)
   }
 
   var validator: ReceiptValidator
   var ledger: Ledger
   var logger: Logger
   var now: @Sendable () -> Date
+  /// Whether a circuit breaker is not closed: Apple was away when it last was called.
+  var isAppleDoubtful: @Sendable () -> Bool
   /// The pause after a sweep without failure.
   var pause: Duration = .seconds(1)
 
@@ -45,6 +74,8 @@ struct PendingSettler: Service {
   static let longestPause: Duration = .seconds(10)
   /// The pauses before a pending receipt is tried again: 10 s after the first failure, doubling, at most six hours.
   static let retry = Backoff(base: .seconds(10), cap: .seconds(6 * 3600))
+  /// The longest of them after an attempt while Apple was away.
+  static let longestRetryWhileAway: Duration = .seconds(600)
   /// The time for which Apple is asked again about a receipt that it does not authenticate, from its arrival.
   static let rejectedHold: Duration = .seconds(7 * 86_400)
   /// Receipts read from the ledger at once.
@@ -54,87 +85,107 @@ struct PendingSettler: Service {
 
   func run() async throws {
     await cancelWhenGracefulShutdown {
-      var failedSweeps = 0
-      await repeatUntilCancelled {
-        switch await sweep(afterFailure: failedSweeps > 0) {
-        case .more:
-          failedSweeps = 0
-          return nil
-        case .done: failedSweeps = 0
-        case .failed: failedSweeps += 1
-        }
-        return Backoff(base: pause, cap: Self.longestPause).ceiling(after: failedSweeps)
-      }
+      var course = Course()
+      await repeatUntilCancelled { await turn(&course) }
     }
   }
 
-  /// Tries the receipts that are due.
-  func sweep(afterFailure: Bool) async -> Outcome {
+  /// - Returns: the pause until the next turn; `nil`: none.
+  func turn(_ course: inout Course) async -> Duration? {
+    let hasAnswered = validator.gateway.appStoreHealth.state == .answering
+    course.isAppleAway = isAppleDoubtful() || (course.isAppleAway && !hasAnswered)
+    switch await sweep(whileAway: course.isAppleAway) {
+    case .more:
+      course.failures = 0
+      return nil
+    case .done: course.failures = 0
+    case .away:
+      course.isAppleAway = true
+      course.failures += 1
+    case .failed: course.failures += 1
+    }
+    return Backoff(base: pause, cap: Self.longestPause).ceiling(after: course.failures)
+  }
+
+  /// Tries the receipts that are due; one of them while Apple is away.
+  private func sweep(whileAway isAway: Bool) async -> Outcome {
     do throws(LedgerError) {
       let ended = try await ledger.endProvisional(verdicts.evaluationContext)
       if ended > 0 { logger.notice("provisional grants ended", metadata: ["grants": .stringConvertible(ended)]) }
       let over = try await ledger.endOverdueGiven(verdicts.evaluationContext)
       if over > 0 { logger.notice("grants and trials ended", metadata: ["periods": .stringConvertible(over)]) }
-      let due = try await ledger.pendingReceipts(dueAt: now(), limit: Self.batch)
+      let limit = isAway ? 1 : Self.batch
+      let due = try await ledger.pendingReceipts(dueAt: now(), limit: limit)
       guard let first = due.first else { return .done }
-      guard try await settle(first) else { return .failed }
-      if afterFailure { try await ledger.makePendingDue(at: now()) }
-      guard await settle(due.dropFirst()) else { return .failed }
-      return due.count == Self.batch || afterFailure ? .more : .done
+      var signs = [try await settle(first, whileAway: isAway)]
+      if signs != [.away] { signs += await settle(due.dropFirst()) }
+      if signs.count < due.count { try await ledger.giveBackPending(due.dropFirst(signs.count), at: now()) }
+      guard !signs.contains(.away) else { return .away }
+      guard !isAway else { return signs == [.settled] ? .more : .away }
+      return due.count == limit ? .more : .done
     } catch {
       logger.warning("pending receipts cannot be read or written", metadata: ["error": "\(error)"])
       return .failed
     }
   }
 
-  /// Tries several at a time, until one fails.
-  private func settle(_ receipts: ArraySlice<PendingReceipt>) async -> Bool {
-    let results = await mapConcurrently(receipts, width: Self.width, while: { $0 }) { receipt in
-      do throws(LedgerError) { return try await settle(receipt) } catch {
+  /// Tries several at a time, until Apple turns out to be away.
+  private func settle(_ receipts: ArraySlice<PendingReceipt>) async -> [Sign] {
+    await mapConcurrently(receipts, width: Self.width, while: { $0 != .away }) { receipt in
+      do throws(LedgerError) { return try await settle(receipt, whileAway: false) } catch {
         logger.warning("pending receipts cannot be read or written", metadata: ["error": "\(error)"])
-        return false
+        return .away
       }
     }
-    return !results.contains(false)
   }
 
-  /// - Returns: whether Apple is available.
-  private func settle(_ receipt: PendingReceipt) async throws(LedgerError) -> Bool {
+  private func settle(_ receipt: PendingReceipt, whileAway isAway: Bool) async throws(LedgerError) -> Sign {
+    let end = await attempt(receipt)
+    let pause = Self.retry.ceiling(after: receipt.attempts)
+    let next = now().advanced(by: pause)
+    let soon = now().advanced(by: min(pause, Self.longestRetryWhileAway))
+    switch end {
+    case .settled:
+      try await ledger.run(SettlePending(receipt.id, verdicts.evaluationContext))
+      return .settled
+    case .rejected:
+      try await ledger.run(RefusePending(receipt.id, retryAt: next, verdicts.evaluationContext))
+      return .settled
+    case .troubled:
+      try await ledger.retryPending(receipt.id, at: isAway ? soon : next, isCounted: !isAway)
+      return .troubled
+    case .away(let wasAsked):
+      try await ledger.retryPending(receipt.id, at: soon, isCounted: wasAsked && !isAway)
+      return .away
+    }
+  }
+
+  private func attempt(_ receipt: PendingReceipt) async -> End {
     var logger = logger
     logger[metadataKey: "request_id"] = "\(receipt.requestID)"
     let submission = ReceiptSubmission(
       user: receipt.user, proof: .receipt(receipt.base64), requestID: receipt.requestID)
-    var isSettled = false
-    var isRejected = false
-    var isAppleThere = true
     do throws(ValidationError) {
       _ = try await validator.validate(submission, .settlement(receipt.id), logger: logger)
-      isSettled = true
+      return .settled
     } catch {
       switch error {
-      case .appStoreUnavailable(let cause): isAppleThere = cause.mayConcernThisReceiptOnly
-      case .overloaded, .ledgerUnavailable, .cancelled: isAppleThere = false
+      case .appStoreUnavailable(.unavailable(_, _, .circuitOpen)): return .away(wasAsked: false)
+      case .appStoreUnavailable(let cause):
+        return cause.mayConcernThisReceiptOnly || cause.mayBeProvoked ? .troubled : .away(wasAsked: true)
+      case .overloaded, .ledgerUnavailable, .cancelled: return .away(wasAsked: false)
       // Another receipt comes first and is on its way, or our clock has to be corrected. No key is shown here.
-      case .heldBack, .clockBehind, .keyOfAnotherApp: break
+      case .heldBack, .clockBehind, .keyOfAnotherApp: return .troubled
       case .notAuthentic(_, appleStatus: .some) where mayBeAuthentic(receipt):
         logger.notice("a pending receipt was refused, and waits", metadata: ["problem": "\(error.code)"])
-        isRejected = true
+        return .rejected
       case .undecodableReceipt, .unsupportedReceipt, .notAuthentic, .wrongApp, .sandboxRefused, .ownedByAnotherUser,
         .ofUnknownOwnership, .unknownTransaction, .notAskable:
         // Apple or our own policy refuses it: there is nothing to wait for.
         logger.notice("a pending receipt was refused", metadata: ["problem": "\(error.code)"])
-        isSettled = true
+        return .settled
       }
     }
-    let next = now().advanced(by: Self.retry.ceiling(after: receipt.attempts))
-    if isSettled {
-      try await ledger.run(SettlePending(receipt.id, verdicts.evaluationContext))
-    } else if isRejected {
-      try await ledger.run(RefusePending(receipt.id, retryAt: next, verdicts.evaluationContext))
-    } else {
-      try await ledger.retryPending(receipt.id, at: next)
-    }
-    return isAppleThere
   }
 
   /// Whether Apple may still authenticate a receipt that it has rejected.

@@ -61,6 +61,11 @@ struct JobBench: Sendable {
       pacer: Pacer(rate: 1000))
   }
 
+  func settler(isAppleDoubtful: @escaping @Sendable () -> Bool = { false }) -> PendingSettler {
+    PendingSettler(
+      validator: validator, ledger: ledger, logger: log.logger, now: now, isAppleDoubtful: isAppleDoubtful)
+  }
+
   var check: SubscriptionCheck { SubscriptionCheck(validator: validator, ledger: ledger, brake: brake) }
 
   func runner(

@@ -1,0 +1,126 @@
+import Entitlements
+import Foundation
+import Ledger
+import Testing
+
+@testable import AppStoreSimulator
+@testable import Countersign
+@testable import Validation
+
+/// Receipts that were acknowledged while Apple was away, before, in and after the outage.
+@Suite struct PendingSettlerTests {
+  static let start = Date(timeIntervalSince1970: 1_718_452_800.123456789)
+
+  private func run(
+    body: @Sendable (JobBench, SimulatedStore, MovingClock) async throws -> Void
+  ) async throws {
+    let clock = MovingClock(Self.start)
+    try await SimulatedStore.run(at: Self.start) { store in
+      try await JobBench.run(
+        apple: store.apple, settings: Settings(appStore: ["deadline": "4s"]), now: { clock.date }
+      ) { bench in
+        try await body(bench, store, clock)
+      }
+    }
+  }
+
+  private func postpone(_ receipt: String, of user: UserID, _ bench: JobBench) async throws {
+    let pending = PendingReceipt(user: user, base64: receipt, requestID: "r-\(user)", receivedAt: bench.now())
+    let context = bench.validator.verdicts.evaluationContext
+    #expect(try await bench.ledger.run(Postpone(pending, provisional: [], context)) == .kept)
+  }
+
+  private func waiting(_ bench: JobBench) async throws -> [UserID: Int] {
+    let receipts = try await bench.ledger.pendingReceipts(dueAt: .distantFuture, limit: 100)
+    return Dictionary(uniqueKeysWithValues: receipts.map { ($0.user, $0.attempts) })
+  }
+
+  /// 21004 opens no breaker: each attempt is a call.
+  @Test func `after an outage of six hours a receipt is settled as soon as Apple has answered anybody`() async throws {
+    try await run { bench, store, clock in
+      let settler = bench.settler()
+      var course = PendingSettler.Course()
+      store.simulator.setTrouble(.status21004)
+      for number in 1...2 {
+        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number)).receiptData
+        try await postpone(receipt, of: UserID("u\(number)"), bench)
+      }
+      for _ in 0..<360 {
+        #expect(await settler.turn(&course) != nil)
+        #expect(course.isAppleAway)
+        clock.advance(by: 60)
+      }
+      let attempts = try await waiting(bench)
+      #expect(attempts.count == 2 && attempts.values.allSatisfy { $0 <= 1 }, "\(attempts)")
+      store.simulator.setTrouble(nil)
+      store.simulator.setClock(clock.date)
+      let other = try store.simulator.issueReceipt(.renewing, subscriber: 3).receiptData
+      try await bench.validate(other, user: "u3")
+      while await settler.turn(&course) == nil {}
+      #expect(!course.isAppleAway)
+      #expect(try await waiting(bench).isEmpty)
+      for number in 1...2 { #expect(try await bench.verdict("u\(number)").hasPrefix("pro active")) }
+    }
+  }
+
+  @Test func `an empty sweep does not end an outage, and one receipt alone is tried in it`() async throws {
+    try await run { bench, store, clock in
+      let settler = bench.settler()
+      var course = PendingSettler.Course()
+      store.simulator.setTrouble(.status21004)
+      for number in 1...20 {
+        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number)).receiptData
+        try await postpone(receipt, of: UserID("u\(number)"), bench)
+      }
+      for turn in 1...20 {
+        store.simulator.resetCalls()
+        #expect(await settler.turn(&course) == Duration.seconds(min(10, 1 << turn)))
+        #expect(store.simulator.calls.total == 1)
+      }
+      #expect(await settler.turn(&course) == .seconds(1), "nothing is due")
+      #expect(course.isAppleAway)
+      #expect(try await waiting(bench).values.reduce(0, +) == 1, "the attempt that showed it")
+    }
+  }
+
+  @Test func `what the breaker refuses is no attempt`() async throws {
+    try await run { bench, store, _ in
+      let breaker = try #require(bench.appStore.verifyReceiptBreakers[.production])
+      let settler = bench.settler(isAppleDoubtful: { breaker.state != .closed })
+      var course = PendingSettler.Course()
+      store.simulator.setTrouble(.http503)
+      for number in 1...20 {
+        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number)).receiptData
+        try await postpone(receipt, of: UserID("u\(number)"), bench)
+      }
+      for _ in 0..<20 { #expect(await settler.turn(&course) != nil) }
+      #expect(breaker.counts.opened > 0)
+      #expect(try await waiting(bench).values.reduce(0, +) == 1)
+      #expect(try await bench.ledger.pendingReceipts(dueAt: bench.now(), limit: 100).isEmpty, "each waits a moment")
+    }
+  }
+
+  @Test func `a receipt that always fails holds up no other, and is asked about ever more rarely`() async throws {
+    try await run { bench, store, clock in
+      let settler = bench.settler()
+      var course = PendingSettler.Course()
+      store.simulator.setTrouble(.status21004, subscriber: 1)
+      for number in 1...5 {
+        let receipt = try store.simulator.issueReceipt(.lifetime, subscriber: Int64(number)).receiptData
+        try await postpone(receipt, of: UserID("u\(number)"), bench)
+      }
+      #expect(await settler.turn(&course) != nil)
+      #expect(course.isAppleAway)
+      while await settler.turn(&course) == nil {}
+      #expect(try await waiting(bench) == ["u1": 1])
+      store.simulator.resetCalls()
+      for _ in 0..<60 {
+        clock.advance(by: 60)
+        // Somebody else's answer.
+        bench.validator.gateway.appStoreHealth.answered()
+        _ = await settler.turn(&course)
+      }
+      #expect(5...12 ~= store.simulator.calls.total, "\(store.simulator.calls.total)")
+    }
+  }
+}
