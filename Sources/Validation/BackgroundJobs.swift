@@ -43,7 +43,7 @@ extension UseCases {
         validator: validator, ledger: ledger, logger: logger, now: now, isAppleDoubtful: isAppleDoubtful, pause: pause),
       RecheckScheduler(
         check: check, ledger: ledger, brake: brake, logger: logger, now: now, isAppleAway: isAppleAway,
-        mayBegin: { gate.isOpen }, pacer: pacer, pause: pause),
+        isAppleDoubtful: isAppleDoubtful, mayBegin: { gate.isOpen }, pacer: pacer, pause: pause),
       RulesReviewer(
         review: review, rules: rules, ledger: ledger, brake: brake, logger: logger, now: now,
         pause: pause),

@@ -21,7 +21,12 @@ import Testing
       let claimed = try await ledger.claimRechecks(dueAt: at(due), limit: 10)
       let receipt = KeptReceipt(base64: "Yg==", environment: .production, bundleID: "com.example.app", owner: "anna")
       #expect(
-        claimed == [Recheck(key: key("1"), owner: "anna", receipt: receipt, scheduledAt: at(100), attempts: 1)])
+        claimed == [
+          Recheck(
+            key: key("1"), owner: "anna", receipt: receipt, scheduledAt: at(100),
+            dueAt: StoredForm.date(try StoredForm.milliseconds(at(100)) + RecheckSchedule.offset(of: key("1"))),
+            attempts: 1)
+        ])
     }
   }
 
@@ -124,6 +129,32 @@ import Testing
     let second = try await scratch.open()
     #expect(try await second.claimRechecks(dueAt: at(561), limit: 10).map(\.attempts) == [4])
     await second.close()
+  }
+
+  @Test func `a claim that is given back is due as it was, unless an answer has come since`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      for id in ["1", "2"] { _ = try await ledger.record(answer(UserID("u\(id)"), [evidence(id, expires: 100)])) }
+      #expect(try await ledger.claimRechecks(dueAt: at(200), limit: 10).map(\.attempts) == [1, 1])
+      let claimed = try await ledger.claimRechecks(dueAt: at(320), limit: 10)
+      _ = try await ledger.record(answer("u2", [evidence("2", time: 321, expires: 700)]))
+      try await ledger.giveBack(claimed[...])
+      let again = try await ledger.claimRechecks(dueAt: at(320), limit: 10)
+      #expect(again.map(\.key) == [key("1")])
+      #expect(again.map(\.attempts) == [2])
+      #expect(try await ledger.claimRechecks(dueAt: at(699), limit: 10).map(\.key) == [key("1")])
+    }
+  }
+
+  @Test func `a subscription that was asked about in an outage is due in two minutes, each time`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(answer("anna", [evidence("1", expires: 100)]))
+      for now in stride(from: 200.0, through: 21_800, by: 120) {
+        let claimed = try #require(try await ledger.claimRechecks(dueAt: at(now), limit: 10).first)
+        #expect(claimed.attempts <= 2)
+        try await ledger.retrySoon(claimed, at: at(now))
+        #expect(try await ledger.claimRechecks(dueAt: at(now + 119), limit: 10).isEmpty)
+      }
+    }
   }
 
   @Test func `a verdict that is held back leaves the claim as it was`() async throws {

@@ -45,6 +45,7 @@ extension LedgerTables {
     return try due.compactMap { id in
       let purchase = try purchase(id: id)
       guard var schedule = purchase.schedule else { return nil }
+      let dueAt = StoredForm.date(schedule.dueAt)
       schedule.attempts += 1
       schedule.dueAt = try StoredForm.milliseconds(now) + RecheckSchedule.delay(after: schedule.attempts - 1)
       try self.schedule(id, schedule)
@@ -53,8 +54,29 @@ extension LedgerTables {
       receipt.owner = purchase.owner
       return Recheck(
         key: purchase.evidence.key, owner: purchase.owner, receipt: receipt,
-        scheduledAt: StoredForm.date(schedule.scheduledAt), attempts: schedule.attempts)
+        scheduledAt: StoredForm.date(schedule.scheduledAt), dueAt: dueAt,
+        attempts: schedule.attempts)
     }
+  }
+
+  /// Undoes a claim, unless an answer has come since.
+  func giveBack(_ recheck: Recheck) throws {
+    try reschedule(recheck, dueAt: StoredForm.milliseconds(recheck.dueAt), attempts: recheck.attempts - 1)
+  }
+
+  /// As if it were the first claim, for one that Apple's absence left without an answer. One without attempts would be due
+  /// at its own time.
+  func retrySoon(_ recheck: Recheck, at now: Date) throws {
+    let dueAt = try StoredForm.milliseconds(now) + RecheckSchedule.delay(after: 0)
+    try reschedule(recheck, dueAt: dueAt, attempts: max(1, recheck.attempts - 1))
+  }
+
+  private func reschedule(_ recheck: Recheck, dueAt: Int64, attempts: Int) throws {
+    try execute(
+      """
+      UPDATE purchase SET due_at = ?, attempts = ?
+      WHERE environment = ? AND original_transaction_id = ? AND scheduled_at = ? AND attempts = ?
+      """, dueAt, attempts, recheck.key, recheck.scheduledAt, recheck.attempts)
   }
 
   /// Makes the purchases under an ID due now. A claimed one is due since its scheduled time, from which `due_at` follows

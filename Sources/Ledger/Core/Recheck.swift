@@ -10,6 +10,8 @@ package struct Recheck: Hashable, Sendable {
   package var receipt: KeptReceipt
   /// The check time that its state asked for.
   package var scheduledAt: Date
+  /// When it was due.
+  package var dueAt: Date
   /// Claims since then, this one included.
   package var attempts: Int
 }

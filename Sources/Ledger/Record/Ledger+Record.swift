@@ -30,6 +30,17 @@ extension Ledger {
     return try await engine.submit { tables in try tables.claimRechecks(dueAt: now, limit: limit) }
   }
 
+  /// Undoes claims of subscriptions that were not asked about.
+  package func giveBack(_ rechecks: ArraySlice<Recheck>) async throws(LedgerError) {
+    guard !rechecks.isEmpty else { return }
+    try await engine.submit { tables in for recheck in rechecks { try tables.giveBack(recheck) } }
+  }
+
+  /// Makes a subscription due in two minutes that Apple's absence left without an answer. No attempt is counted.
+  package func retrySoon(_ recheck: Recheck, at now: Date) async throws(LedgerError) {
+    try await engine.submit { tables in try tables.retrySoon(recheck, at: now) }
+  }
+
   /// All evidence of a user and the last recorded verdict; `nil` for an unknown user.
   package func profile(of user: UserID) async throws(LedgerError) -> LedgerProfile? {
     var profile = try await readShort { tables in try tables.ledgerProfile(of: user) }

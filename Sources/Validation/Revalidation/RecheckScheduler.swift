@@ -9,8 +9,8 @@ import struct FoundationEssentials.Date
 /// The job that asks Apple again about subscriptions that may change: at the end of a paid period, in grace and in
 /// billing retry.
 ///
-/// Work is claimed from the ledger, and a claim without a result is due again by itself: after a crash, while Apple is
-/// away, after an answer without the subscription. Calls are paced together with those of runs. If more verdicts would
+/// Work is claimed from the ledger, and a claim without a result is due again by itself: after a crash, after an answer
+/// without the subscription. An outage costs no claims: one subscription at a time shows whether Apple is back. Calls are paced together with those of runs. If more verdicts would
 /// lower a tier than can be right (`revalidation.max_downgrades`), the brake holds them back; renewals are still
 /// recorded, as paying users would lose access otherwise.
 ///
@@ -23,6 +23,8 @@ struct RecheckScheduler: Service {
   var now: @Sendable () -> Date
   /// Whether calls to Apple are useless now: claims are not spent on an outage.
   var isAppleAway: @Sendable () -> Bool
+  /// Whether a circuit breaker is not closed: Apple was away when it last was called.
+  var isAppleDoubtful: @Sendable () -> Bool
   /// Whether what was missed before the start is known: asked first, Apple would only tell how it ended.
   var mayBegin: @Sendable () -> Bool = { true }
   var pacer: Pacer
@@ -35,7 +37,12 @@ struct RecheckScheduler: Service {
     await cancelWhenGracefulShutdown {
       await brake.announce(logger)
       await scheduleMissing()
-      await repeatUntilCancelled { await sweep() == 0 ? pause : nil }
+      var isProbing = false
+      await repeatUntilCancelled {
+        let count = await sweep(probing: isProbing)
+        isProbing = count == nil
+        return count ?? 0 == 0 ? pause : nil
+      }
     }
   }
 
@@ -53,26 +60,29 @@ struct RecheckScheduler: Service {
 
   /// Asks about the subscriptions that are due; while Apple is away, ends holds that are over.
   ///
-  /// - Returns: the number of subscriptions asked about, or of users evaluated again.
-  func sweep() async -> Int {
+  /// - Parameter probing: whether Apple was away; one subscription then shows whether it still is.
+  /// - Returns: the number of subscriptions asked about, or of users evaluated again; `nil` if Apple or the ledger is
+  ///   unavailable.
+  func sweep(probing: Bool = false) async -> Int? {
     guard !isAppleAway() else { return await endHolds() }
     guard mayBegin() else { return 0 }
-    let due: [Recheck]
+    let isProbe = probing || isAppleDoubtful()
     do throws(LedgerError) {
-      due = try await ledger.claimRechecks(dueAt: now(), limit: Self.batch)
+      let due = try await ledger.claimRechecks(dueAt: now(), limit: isProbe ? 1 : Self.batch)
+      guard !due.isEmpty else { return probing ? nil : 0 }
+      var (checked, isAway) = (0, false)
+      for recheck in due {
+        guard !isAway, await pacer.turn(), !isAppleAway() else { break }
+        isAway = try await !ask(recheck, isProbe: isProbe)
+        checked += 1
+      }
+      try await ledger.giveBack(due.dropFirst(checked))
+      if checked > 0 { await brake.keep(logger) }
+      return isAway ? nil : checked
     } catch {
-      logger.warning("due subscriptions cannot be read", metadata: ["error": "\(error)"])
-      return 0
+      logger.warning("due subscriptions cannot be read or written", metadata: ["error": "\(error)"])
+      return nil
     }
-    var checked = 0
-    for recheck in due {
-      // The remaining claims expire and become due again.
-      guard await pacer.turn(), !isAppleAway() else { break }
-      await ask(recheck)
-      checked += 1
-    }
-    if checked > 0 { await brake.keep(logger) }
-    return checked
   }
 
   /// Ends holds that are over, without claiming a check: once Apple is back, everything due is asked about.
@@ -96,11 +106,24 @@ struct RecheckScheduler: Service {
     return ended
   }
 
-  private func ask(_ recheck: Recheck) async {
+  /// - Returns: whether Apple and the ledger are available.
+  private func ask(_ recheck: Recheck, isProbe: Bool) async throws(LedgerError) -> Bool {
     let requestID = "recheck-\(recheck.key.originalTransactionID.rawValue)-\(recheck.attempts)"
     var logger = logger
     logger[metadataKey: "request_id"] = "\(requestID)"
     // Unless an answer says when to ask again, the claim does.
-    _ = await check.ask(about: recheck.key, of: recheck.owner, recheck.receipt, requestID: requestID, logger: logger)
+    switch await check.ask(
+      about: recheck.key, of: recheck.owner, recheck.receipt, requestID: requestID, logger: logger)
+    {
+    case .recorded, .judgedAnew, .heldBack, .refused: return true
+    case .troubled where !isAppleDoubtful(): return true
+    case .troubled, .away:
+      // The one that shows the beginning is counted: it may fail for its own sake.
+      if isProbe { try await ledger.retrySoon(recheck, at: now()) }
+      return false
+    case .cancelled:
+      try await ledger.giveBack([recheck])
+      return false
+    }
   }
 }

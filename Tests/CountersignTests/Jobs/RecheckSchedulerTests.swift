@@ -85,7 +85,7 @@ import Testing
       #expect(try await recorded() == Array(repeating: .renewing, count: 45))
       clocks.own.advance(by: 1)
       var sweeps: [Int] = []
-      repeat { sweeps.append(await waiting.sweep()) } while sweeps.last != 0
+      repeat { sweeps.append(await waiting.sweep() ?? -1) } while sweeps.last != 0
       #expect(sweeps == [20, 20, 5, 0])
       #expect(try await recorded() == Array(repeating: .unproven, count: 45))
       #expect(try await bench.ledger.profile(of: "for-life")?.entitlement.reason == .lifetime)
@@ -94,7 +94,7 @@ import Testing
       #expect(try await bench.ledger.backlog(at: bench.now()).rechecksDue == 45)
       // Apple is back.
       store.simulator.setClock(clocks.own.date)
-      repeat { sweeps.append(await bench.scheduler().sweep()) } while sweeps.last != 0
+      repeat { sweeps.append(await bench.scheduler().sweep() ?? -1) } while sweeps.last != 0
       #expect(try await recorded() == Array(repeating: .renewing, count: 45))
     }
   }
@@ -105,17 +105,62 @@ import Testing
       store.simulator.setTrouble(.status21004, count: nil, environment: nil)
       let scheduler = bench.scheduler(isAppleAway: { false })
       clocks.move(to: 20 * Self.day)
-      #expect(await scheduler.sweep() == 1)
+      #expect(await scheduler.sweep() == nil)
       #expect(try await bench.ledger.profile(of: "user-1")?.entitlement.reason == .renewing)
       // A question in vain stays claimed.
       clocks.advance(by: 119)
       #expect(await scheduler.sweep() == 0)
       clocks.advance(by: 1)
-      #expect(await scheduler.sweep() == 1)
+      #expect(await scheduler.sweep() == nil)
       clocks.move(to: 24 * Self.day)
-      #expect(await scheduler.sweep() == 1)
+      #expect(await scheduler.sweep() == nil)
       #expect(try await bench.ledger.profile(of: "user-1")?.entitlement.reason == .unproven)
       #expect(try await bench.verdict() == "free expired unproven")
+    }
+  }
+
+  /// 21004 opens no breaker: each question is a call.
+  @Test func `an outage of six hours costs no checks: all that are due are asked about soon after`() async throws {
+    try await run { bench, store, clocks in
+      for number in 1...30 {
+        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number)).receiptData
+        try await bench.validate(receipt, user: "user-\(number)")
+      }
+      clocks.move(to: 16 * Self.day + Self.spread)
+      let scheduler = bench.scheduler(isAppleAway: { false })
+      store.simulator.setTrouble(.status21004)
+      store.simulator.resetCalls()
+      #expect(await scheduler.sweep() == nil)
+      #expect(store.simulator.calls.total == 1)
+      #expect(try await bench.ledger.backlog(at: bench.now()).rechecksDue == 29, "the others were given back")
+      for _ in 0..<360 {
+        #expect(await scheduler.sweep(probing: true) == nil)
+        clocks.advance(by: 60)
+      }
+      store.simulator.setTrouble(nil)
+      clocks.advance(by: 120)
+      store.simulator.resetCalls()
+      #expect(await scheduler.sweep(probing: true) == 1)
+      #expect(await scheduler.sweep() == 20)
+      #expect(await scheduler.sweep() == 9)
+      #expect(await scheduler.sweep() == 0)
+      #expect(store.simulator.calls.total == 30)
+    }
+  }
+
+  @Test func `what the breaker keeps from Apple is due as it was`() async throws {
+    try await run { bench, store, clocks in
+      for number in 1...12 {
+        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number)).receiptData
+        try await bench.validate(receipt, user: "user-\(number)")
+      }
+      clocks.move(to: 16 * Self.day + Self.spread)
+      store.simulator.setTrouble(.http503)
+      let scheduler = bench.scheduler()
+      let breaker = try #require(bench.appStore.recheckBreaker)
+      var probing = false
+      while breaker.state == .closed { probing = await scheduler.sweep(probing: probing) == nil }
+      #expect(try await bench.ledger.backlog(at: bench.now()).rechecksDue == 7, "five questions opened it")
     }
   }
 
