@@ -32,29 +32,35 @@ extension UseCases {
     logger: Logger
   ) -> [any Service] {
     let now = now
+    let isClockConfirmed: @Sendable () -> Bool = { [clock] in clock.isConfirmed }
     let check = SubscriptionCheck(validator: validator, ledger: ledger, brake: brake)
     let pacer = Pacer(rate: rate)
     let gate = NotificationGate()
     let serverAPI = validator.gateway.serverAPI
     if serverAPI == nil { gate.open() }
     var jobs: [any Service] = [
-      ClockWatch(clock: clock, catchUp: validator.gateway.catchUp, ledger: ledger, logger: logger, pause: pause),
+      ClockWatch(
+        clock: clock, catchUp: validator.gateway.catchUp, ledger: ledger, verdicts: validator.verdicts, logger: logger,
+        pause: pause),
       PendingSettler(
-        validator: validator, ledger: ledger, logger: logger, now: now, isAppleDoubtful: isAppleDoubtful, pause: pause),
+        validator: validator, ledger: ledger, logger: logger, now: now, isAppleDoubtful: isAppleDoubtful,
+        isClockConfirmed: isClockConfirmed, pause: pause),
       RecheckScheduler(
         check: check, ledger: ledger, brake: brake, logger: logger, now: now, isAppleAway: isAppleAway,
         isAppleDoubtful: isAppleDoubtful, mayBegin: { gate.isOpen }, pacer: pacer, pause: pause),
       RulesReviewer(
         review: review, rules: rules, ledger: ledger, brake: brake, logger: logger, now: now,
         pause: pause),
-      Pruner(name: "notifications", age: Pruner.notificationAge, logger: logger, now: now) {
-        (moment, limit) async throws(LedgerError) in
+      Pruner(
+        name: "notifications", age: Pruner.notificationAge, logger: logger, now: now, isClockConfirmed: isClockConfirmed
+      ) { (moment, limit) async throws(LedgerError) in
         try await ledger.pruneNotifications(before: moment, limit: limit)
       },
-      Pruner(name: "events", age: eventAge, logger: logger, now: now) { (moment, limit) async throws(LedgerError) in
+      Pruner(name: "events", age: eventAge, logger: logger, now: now, isClockConfirmed: isClockConfirmed) {
+        (moment, limit) async throws(LedgerError) in
         try await ledger.pruneChangeEvents(before: moment, limit: limit)
       },
-      Pruner(name: "customers", age: Customer.bareAge, logger: logger, now: now) {
+      Pruner(name: "customers", age: Customer.bareAge, logger: logger, now: now, isClockConfirmed: isClockConfirmed) {
         (moment, limit) async throws(LedgerError) in try await ledger.pruneCustomers(before: moment, limit: limit)
       },
       RevenueCatFollower(
@@ -72,8 +78,8 @@ extension UseCases {
       jobs.append(
         ConsumptionAnswerer(
           policy: consumption, serverAPI: serverAPI, catalog: rules.catalog, ledger: ledger, logger: logger, now: now,
-          pacer: pacer, deadline: validator.gateway.deadline, isAway: serverAPI.isAway, pause: pause,
-          onClosed: onConsumption))
+          isClockConfirmed: isClockConfirmed, pacer: pacer, deadline: validator.gateway.deadline,
+          isAway: serverAPI.isAway, pause: pause, onClosed: onConsumption))
       jobs.append(
         ExtensionFollower(
           extensions: extensions, ledger: ledger, logger: logger, now: now, pacer: pacer,
@@ -94,8 +100,9 @@ extension UseCases {
     if let historyAge {
       // The batch limits the rows examined: examining is what takes time.
       jobs.append(
-        Pruner(name: "history", age: historyAge, batch: 100, logger: logger, now: now) {
-          (moment, limit) async throws(LedgerError) in
+        Pruner(
+          name: "history", age: historyAge, batch: 100, logger: logger, now: now, isClockConfirmed: isClockConfirmed
+        ) { (moment, limit) async throws(LedgerError) in
           let thinned = try await ledger.thinHistory(before: moment, limit: limit)
           if thinned.removed > 0 {
             onRemoved(thinned.removed)

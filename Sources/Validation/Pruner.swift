@@ -6,7 +6,7 @@ import ServiceLifecycle
 
 import struct FoundationEssentials.Date
 
-/// Deletes what is older than it is kept: notifications, events, history.
+/// Deletes what is older than it is kept: notifications, events, history. While the clock is not confirmed, nothing is old.
 struct Pruner: Service {
   /// The time for which Apple can be asked for notifications again. Their facts are in the evidence and in the history; they
   /// themselves are kept to recognise repetitions, and for inspection.
@@ -21,14 +21,21 @@ struct Pruner: Service {
   var batch = 500
   let logger: Logger
   let now: @Sendable () -> Date
+  let isClockConfirmed: @Sendable () -> Bool
   private let pause: Duration = .seconds(3600)
   /// Deletes some of the rows from before a moment, and returns their number.
   let prune: @Sendable (_ before: Date, _ limit: Int) async throws(LedgerError) -> Int
 
   func run() async throws {
     await cancelWhenGracefulShutdown {
-      await repeatUntilCancelled { await sweep() == batch ? .milliseconds(100) : pause }
+      await repeatUntilCancelled { await turn() }
     }
+  }
+
+  /// - Returns: the pause until the next turn.
+  func turn() async -> Duration {
+    guard isClockConfirmed() else { return .seconds(10) }
+    return await sweep() == batch ? .milliseconds(100) : pause
   }
 
   /// - Returns: the number of deleted rows.

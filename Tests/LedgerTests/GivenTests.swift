@@ -71,6 +71,44 @@ import Testing
     }
   }
 
+  @Test func `a grant that a clock ahead has ended goes on until its end, once the clock is right`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let record = try await give(ledger, giving(for: 10_000))
+      let other = try await give(ledger, giving("ben", for: 10_000))
+      _ = try await ledger.run(EndGiven(other.period.id, of: "ben", note: note(at: 5), reevaluated(at: 5)))
+      _ = try await give(ledger, giving("carl", for: 700))
+      #expect(try await ledger.endOverdueGiven(reevaluated(at: 20_000)) == 2)
+      #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "free")
+      // Carl's is over within what two right clocks may differ by.
+      for count in [1, 0] {
+        #expect(try await ledger.correctGiven(reevaluated(at: 500), tolerance: .seconds(300)) == count)
+      }
+      let profile = try #require(try await ledger.profile(of: "anna"))
+      #expect(profile.entitlement.tier == "pro" && profile.given == [record.period])
+      for user in ["ben", "carl"] as [UserID] {
+        #expect(try await ledger.profile(of: user)?.entitlement.tier == "free")
+      }
+      let events = try await ledger.changeEvents(after: 0, limit: 20).filter { $0.user == "anna" }
+      #expect(events.map(\.type) == ["grant.started", "grant.ended", "grant.started"])
+      #expect(try await ledger.endOverdueGiven(reevaluated(at: 9_999)) == 0)
+      #expect(try await ledger.endOverdueGiven(reevaluated(at: 10_000)) == 1)
+    }
+  }
+
+  @Test func `a grant that a clock ahead has given begins at once, when the clock is right`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await give(ledger, giving(from: 7_200, for: 10_000))
+      for count in [1, 0] {
+        #expect(try await ledger.correctGiven(reevaluated(at: 10), tolerance: .seconds(300)) == count)
+      }
+      let profile = try #require(try await ledger.profile(of: "anna"))
+      #expect(profile.entitlement.tier == "pro")
+      #expect(profile.given.map(\.startsAt) == [at(10)] && profile.given.map(\.endsAt) == [at(17_200)])
+      #expect(try await ledger.given(to: "anna", limit: 10).map(\.period) == profile.given)
+      #expect(try await ledger.changeEvents(after: 0, limit: 10).map(\.type) == ["grant.started"])
+    }
+  }
+
   @Test func `an answer of Apple's leaves a given tier, and its end needs no Apple`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await give(ledger, giving(tier: "premium", for: 1_000))

@@ -43,6 +43,21 @@ import Testing
     }
   }
 
+  @Test func `a trial that a clock ahead has ended goes on, and one whose sessions are used does not`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.run(start())
+      _ = try await ledger.run(start("ben", on: "22222222-2222-4222-8222-222222222222", sessions: 1))
+      _ = try await use(ledger, "ben", on: "22222222-2222-4222-8222-222222222222")
+      #expect(try await ledger.endOverdueGiven(reevaluated(at: 7_200)) == 1)
+      #expect(try await ledger.correctGiven(reevaluated(at: 10), tolerance: .zero) == 1)
+      #expect(try await ledger.profile(of: "anna")?.entitlement.reason == .trial)
+      #expect(try await ledger.trial(of: "anna")?.isRunning(at: at(99)) == true)
+      #expect(try await ledger.profile(of: "ben")?.entitlement.tier == "free")
+      let events = try await ledger.changeEvents(after: 0, limit: 20).filter { $0.user == "anna" }
+      #expect(events.map(\.type) == ["trial.started", "trial.expired", "trial.started"])
+    }
+  }
+
   @Test func `each key of once_per allows one trial and no second`() async throws {
     try await Scratch.withLedger { ledger, _ in
       guard case .started(let trial) = try await ledger.run(start()) else {

@@ -63,6 +63,38 @@ extension LedgerTables {
     return over.count
   }
 
+  /// Has the periods go on that a wrong clock has ended, and begin that it gave in the future; records their users' verdicts.
+  /// - Returns: how many periods changed.
+  func correctGiven(
+    after first: GivenPeriod.ID, through last: GivenPeriod.ID, _ evaluationContext: EvaluationContext,
+    tolerance: Duration
+  ) throws -> Int {
+    let now = evaluationContext.evaluatedAt
+    let mistimed = try mistimedGiven(after: first, at: now, tolerance: tolerance, limit: Int(last - first))
+      .filter { $0.period.id <= last && !$0.user.isErased }
+    for (user, records) in Dictionary(grouping: mistimed, by: \.user).sorted(by: { $0.key.rawValue < $1.key.rawValue })
+    {
+      guard var account = try account(of: user), let last = records.last else { throw StoredForm.Unstorable() }
+      let running = Set(account.given.map(\.id))
+      for record in records { try reopenGiven(record.period.id, at: now) }
+      account.given = try givenNotOver(to: account.user)
+      try account.reevaluate(by: evaluationContext, self, requestID: last.requestID)
+      for record in records where !running.contains(record.period.id) {
+        try appendReturn(of: record, at: evaluationContext.recordedAt)
+      }
+    }
+    return mistimed.count
+  }
+
+  /// Appends the event of a period that goes on after an end that was none.
+  private func appendReturn(of record: GivenRecord, at now: Date) throws {
+    guard let record = try given(record.period.id) else { throw StoredForm.Unstorable() }
+    guard let trial = try trial(record.period.id) else {
+      return try appendChangeEvent(.grantStarted, of: record.user, at: now, ChangeEvent.Detail(record))
+    }
+    try appendStart(of: trial, record, at: now)
+  }
+
   /// Appends the event of a period's end. A trial whose user bought something since was converted, and has an event of that.
   func appendEnd(of record: GivenRecord, over account: Account, at now: Date) throws {
     var detail = ChangeEvent.Detail(record)

@@ -11,6 +11,25 @@ extension Ledger {
     return try await engine.submit { tables in try tables.endOverdueGiven(evaluationContext, limit: 500) }
   }
 
+  /// Puts right what a wrong clock did to given periods, once it is right itself.
+  /// - Parameter tolerance: the largest difference between two right clocks.
+  /// - Returns: how many periods changed.
+  package func correctGiven(
+    _ evaluationContext: EvaluationContext, tolerance: Duration
+  ) async throws(LedgerError) -> Int {
+    let now = evaluationContext.evaluatedAt
+    var (count, last): (Int, GivenPeriod.ID) = (0, 0)
+    while let end = try await read({ [last] tables in
+      try tables.mistimedGiven(after: last, at: now, tolerance: tolerance, limit: 100).last?.period.id
+    }) {
+      count += try await engine.submit { [last] tables in
+        try tables.correctGiven(after: last, through: end, evaluationContext, tolerance: tolerance)
+      }
+      last = end
+    }
+    return count
+  }
+
   /// Everything that was ever given to a user, the newest first.
   package func given(to user: UserID, limit: Int) async throws(LedgerError) -> [GivenRecord] {
     try await read { tables in try tables.given(to: UserID(tables.key(of: user)), limit: limit) }

@@ -31,6 +31,14 @@ extension LedgerTables {
   private static let givenToUserNotOver = given(where: "user_id = ? AND is_over = 0 ORDER BY id")
   private static let givenEnded = given(where: "is_over = 0 AND ends_at <= ? ORDER BY ends_at, id LIMIT ?")
 
+  /// Over by time alone though its end lies ahead, or given in the future and so to begin there.
+  private static let givenMistimed = given(
+    where: """
+      id > ? AND ended_at IS NULL
+        AND (is_over = 1 AND ends_at > ? OR is_over = 0 AND starts_at > ? AND recorded_at > ?)
+      ORDER BY id LIMIT ?
+      """)
+
   func given(_ id: GivenPeriod.ID) throws -> GivenRecord? { try first(Self.givenByID, id, read: Self.given) }
 
   func given(to user: UserID, under idempotencyKey: String) throws -> GivenRecord? {
@@ -53,6 +61,25 @@ extension LedgerTables {
 
   func given(endedAt now: Date, limit: Int) throws -> [GivenRecord] {
     try all(Self.givenEnded, now, max(0, limit), read: Self.given)
+  }
+
+  /// The periods that a wrong clock has ended, or given in the future, in the order of their IDs.
+  func mistimedGiven(
+    after id: GivenPeriod.ID, at now: Date, tolerance: Duration, limit: Int
+  ) throws -> [GivenRecord] {
+    try all(
+      Self.givenMistimed, id, now.advanced(by: tolerance), now, now, limit, read: Self.given)
+  }
+
+  /// Has a period go on until its end, from now on where a wrong clock gave it.
+  func reopenGiven(_ id: GivenPeriod.ID, at now: Date) throws {
+    try execute(
+      """
+      UPDATE given_period
+      SET is_over = 0, starts_at = CASE WHEN starts_at > ? AND recorded_at > ? THEN ? ELSE starts_at END
+      WHERE id = ?
+      """, now, now, now, id)
+    try noteTrial(id)
   }
 
   /// - Parameter endedAt: the moment of an early end; `nil` at its own end.

@@ -3,7 +3,8 @@ import Logging
 import Resilience
 import ServiceLifecycle
 
-/// The job that makes due what a wrong clock delayed, as soon as Apple has corrected the clock.
+/// The job that makes due what a wrong clock delayed, and gives again what one ended, as soon as Apple has corrected the clock.
+/// The wrong clock may have been that of an earlier process: given periods are looked through once after the start as well.
 ///
 /// A simulated store is asked for its time first: its clock is moved by hand, and without a word to the service.
 struct ClockWatch: Service {
@@ -11,25 +12,38 @@ struct ClockWatch: Service {
   /// Asks a simulated store for its time; does nothing where the store is Apple's.
   var catchUp: @Sendable () async -> Bool = { false }
   var ledger: Ledger
+  var verdicts: VerdictContext
   var logger: Logger
   var pause: Duration = .seconds(1)
 
   func run() async throws {
     await cancelWhenGracefulShutdown {
       var seen = 0
+      var isGivenRight = false
       await repeatUntilCancelled {
         _ = await catchUp()
         let corrections = clock.corrections
-        if corrections != seen {
-          do throws(LedgerError) {
+        do throws(LedgerError) {
+          if corrections != seen {
             try await ledger.releaseClaims()
-            seen = corrections
-          } catch {
-            logger.warning("schedules set by a wrong clock cannot be corrected", metadata: ["error": "\(error)"])
+            (seen, isGivenRight) = (corrections, false)
           }
+          if !isGivenRight, clock.isWitnessed {
+            try await correctGiven()
+            isGivenRight = true
+          }
+        } catch {
+          logger.warning("what a wrong clock did cannot be corrected", metadata: ["error": "\(error)"])
         }
         return pause
       }
     }
+  }
+
+  func correctGiven() async throws(LedgerError) {
+    let count = try await ledger.correctGiven(
+      verdicts.evaluationContext, tolerance: .seconds(ServiceClock.tolerance))
+    guard count > 0 else { return }
+    logger.notice("grants and trials of a wrong clock were put right", metadata: ["periods": .stringConvertible(count)])
   }
 }

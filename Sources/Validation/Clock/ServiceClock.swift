@@ -17,6 +17,9 @@ package import struct FoundationEssentials.Date
 /// Every time is of whole milliseconds, as the ledger stores times and as Apple tells them: a moment that was stored and
 /// read again is the same moment, and a period that begins now has begun.
 ///
+/// A start with a wrong clock is found out by Apple's answers alone. Until one agrees, or for some minutes, what time would end
+/// or delete for good waits (`isConfirmed`).
+///
 /// A simulated store's clock is moved by hand: `follow` goes by each of its answers.
 ///
 ///     machine's clock   ──12:00──12:01──[jumps a year]──…
@@ -31,6 +34,8 @@ package final class ServiceClock: Sendable {
   static let agreement: Double = 60
   /// The seconds that a simulated store's clock may be ahead of this one: its answers give whole seconds.
   static let lag: Double = 2
+  /// The uptime after which the clock is confirmed though Apple has not been heard.
+  static let probation: Duration = .seconds(600)
 
   private struct State {
     var anchor: Date
@@ -38,6 +43,8 @@ package final class ServiceClock: Sendable {
     /// Whether it goes by a simulated store's clock.
     var isFollowing = false
     var corrections = 0
+    /// Whether the store's clock was the same, or has corrected it.
+    var isWitnessed = false
     /// The seconds that this clock is ahead of Apple's, by each of the last answers that agree on another time.
     var dissent: [Double] = []
 
@@ -46,6 +53,7 @@ package final class ServiceClock: Sendable {
 
   private let wall: @Sendable () -> Date
   private let uptime: @Sendable () -> Duration
+  private let startedAt: Duration
   /// Guards the time of day with its uptime.
   private let state: Mutex<State>
 
@@ -55,7 +63,8 @@ package final class ServiceClock: Sendable {
   init(wall: @escaping @Sendable () -> Date, uptime: @escaping @Sendable () -> Duration) {
     self.wall = wall
     self.uptime = uptime
-    state = Mutex(State(anchor: wall(), anchoredAt: uptime()))
+    startedAt = uptime()
+    state = Mutex(State(anchor: wall(), anchoredAt: startedAt))
   }
 
   /// The machine's own clocks.
@@ -85,12 +94,13 @@ package final class ServiceClock: Sendable {
       let ahead = state.time(at: uptime).timeIntervalSince(apple)
       guard abs(ahead) > Self.tolerance else {
         state.dissent = []
+        state.isWitnessed = true
         return nil
       }
       if state.dissent.contains(where: { abs($0 - ahead) > Self.agreement }) { state.dissent = [] }
       state.dissent.append(ahead)
       guard state.dissent.count == Self.witnesses else { return nil }
-      state = State(anchor: apple, anchoredAt: uptime, corrections: state.corrections + 1)
+      state = State(anchor: apple, anchoredAt: uptime, corrections: state.corrections + 1, isWitnessed: true)
       return ahead
     }
   }
@@ -103,16 +113,29 @@ package final class ServiceClock: Sendable {
   package func follow(_ store: Date) -> Double? {
     let uptime = uptime()
     return state.withLock { state in
-      state.isFollowing = true
+      (state.isFollowing, state.isWitnessed) = (true, true)
       let ahead = state.time(at: uptime).timeIntervalSince(store)
       guard ahead < -Self.lag || ahead > Self.tolerance else { return nil }
-      state = State(anchor: store, anchoredAt: uptime, isFollowing: true, corrections: state.corrections + 1)
+      state = State(
+        anchor: store, anchoredAt: uptime, isFollowing: true, corrections: state.corrections + 1, isWitnessed: true)
       return ahead
     }
   }
 
   /// The number of corrections by the store.
   var corrections: Int { state.withLock { $0.corrections } }
+
+  /// Whether the store has shown by its answers that this clock is right.
+  var isWitnessed: Bool { state.withLock { $0.isWitnessed && $0.dissent.isEmpty } }
+
+  /// Whether time may end or delete something for good: Apple's clock is the same or, as Apple may be away, has not been heard
+  /// for some minutes.
+  var isConfirmed: Bool {
+    let uptime = uptime()
+    return state.withLock { state in
+      state.dissent.isEmpty && (state.isWitnessed || uptime - startedAt >= Self.probation)
+    }
+  }
 
   /// The seconds that the machine's clock is ahead of this one, if more than usual. Not compared where this one follows a
   /// simulated store's.

@@ -35,6 +35,7 @@ struct ConsumptionAnswerer: LeasedJob {
   var ledger: Ledger
   var logger: Logger
   var now: @Sendable () -> Date
+  var isClockConfirmed: @Sendable () -> Bool
   var pacer: Pacer
   var deadline: Duration
   var isAway: @Sendable (StoreEnvironment) -> Bool
@@ -54,6 +55,7 @@ struct ConsumptionAnswerer: LeasedJob {
     case erased = "the customer was erased"
     case delivery = "nothing here proves that the purchase was delivered"
     case word = "the app's backend may still say something"
+    case clock = "its time may have ended by a wrong clock alone"
   }
 
   func claim(
@@ -72,6 +74,12 @@ struct ConsumptionAnswerer: LeasedJob {
     let request = claimed.request
     let answer = try await answer(to: claimed)
     guard now() < request.answerBy else {
+      guard isClockConfirmed() else {
+        let due = now().advanced(by: Self.look)
+        try await ledger.settle(
+          request, .due(at: due, attempts: request.attempts, problem: Lack.clock.rawValue), at: now())
+        return .followed
+      }
       switch answer {
       case .lacks(.consent, _), .lacks(.erased, _): try await close(request, .unconsented)
       case .lacks(let lack, _): try await close(request, .missed, lack.rawValue)

@@ -66,6 +66,8 @@ struct PendingSettler: Service {
   var now: @Sendable () -> Date
   /// Whether a circuit breaker is not closed: Apple was away when it last was called.
   var isAppleDoubtful: @Sendable () -> Bool
+  /// Whether time may end what was given.
+  var isClockConfirmed: @Sendable () -> Bool
   /// The pause after a sweep without failure.
   var pause: Duration = .seconds(1)
 
@@ -110,10 +112,7 @@ struct PendingSettler: Service {
   /// Tries the receipts that are due; one of them while Apple is away.
   private func sweep(whileAway isAway: Bool) async -> Outcome {
     do throws(LedgerError) {
-      let ended = try await ledger.endProvisional(verdicts.evaluationContext)
-      if ended > 0 { logger.notice("provisional grants ended", metadata: ["grants": .stringConvertible(ended)]) }
-      let over = try await ledger.endOverdueGiven(verdicts.evaluationContext)
-      if over > 0 { logger.notice("grants and trials ended", metadata: ["periods": .stringConvertible(over)]) }
+      if isClockConfirmed() { try await endGiven() }
       let limit = isAway ? 1 : Self.batch
       let due = try await ledger.pendingReceipts(dueAt: now(), limit: limit)
       guard let first = due.first else { return .done }
@@ -127,6 +126,13 @@ struct PendingSettler: Service {
       logger.warning("pending receipts cannot be read or written", metadata: ["error": "\(error)"])
       return .failed
     }
+  }
+
+  private func endGiven() async throws(LedgerError) {
+    let ended = try await ledger.endProvisional(verdicts.evaluationContext)
+    if ended > 0 { logger.notice("provisional grants ended", metadata: ["grants": .stringConvertible(ended)]) }
+    let over = try await ledger.endOverdueGiven(verdicts.evaluationContext)
+    if over > 0 { logger.notice("grants and trials ended", metadata: ["periods": .stringConvertible(over)]) }
   }
 
   /// Tries several at a time, until Apple turns out to be away.
@@ -190,6 +196,7 @@ struct PendingSettler: Service {
 
   /// Whether Apple may still authenticate a receipt that it has rejected.
   private func mayBeAuthentic(_ receipt: PendingReceipt) -> Bool {
-    now() < receipt.receivedAt.advanced(by: Self.rejectedHold) && !validator.refutes(receipt.base64)
+    let mayWait = !isClockConfirmed() || now() < receipt.receivedAt.advanced(by: Self.rejectedHold)
+    return mayWait && !validator.refutes(receipt.base64)
   }
 }

@@ -84,6 +84,58 @@ import TestSupport
     #expect(clock.machineTime == Self.start + wrong + 35)
   }
 
+  @Test func `a clock is confirmed by one answer that agrees, or after ten minutes, unless the last ones disagree`() {
+    let machine = Machine()
+    let clock = machine.clock
+    #expect(!clock.isConfirmed && !clock.isWitnessed)
+    #expect(clock.observe(Self.start + 400) == nil)
+    machine.run(for: 600)
+    #expect(!clock.isConfirmed)
+    #expect(clock.observe(machine.wall) == nil)
+    #expect(clock.isConfirmed && clock.isWitnessed)
+    #expect(clock.observe(machine.wall - 400) == nil)
+    #expect(!clock.isConfirmed && !clock.isWitnessed)
+    for _ in 0..<2 { _ = clock.observe(machine.wall - 400) }
+    #expect(clock.corrections == 1 && clock.isConfirmed && clock.isWitnessed)
+    let alone = machine.clock
+    machine.run(for: 599)
+    #expect(!alone.isConfirmed)
+    machine.run(for: 1)
+    #expect(alone.isConfirmed && !alone.isWitnessed)
+    #expect(alone.follow(machine.wall) == nil)
+    #expect(alone.isWitnessed)
+  }
+
+  @Test func `a grant that a wrong clock has ended, or given too late, counts once Apple has corrected it`() async throws
+  {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
+    defer { try? FileManager.default.removeItem(at: directory) }
+    @Sendable func give(_ service: RunningService, _ length: String, user: String) async throws {
+      let answer = try await service.send(
+        .post, "/v1/profiles/\(user)/grants", key: RunningService.supportKey,
+        body: #"{"tier":"pro","for":"\#(length)"}"#)
+      #expect(answer.status == 201)
+    }
+    try await SimulatedStore.run(at: Self.start) { store in
+      try await RunningService.run(apple: store.apple, directory: directory, clock: Machine().clock) { service in
+        try await give(service, "1h", user: "before")
+      }
+      let machine = Machine(Self.start + 7_200)
+      try await RunningService.run(apple: store.apple, directory: directory, clock: machine.clock) { service in
+        try await give(service, "30d", user: "meanwhile")
+        machine.run(for: 600)
+        try await eventually { service.log.text.contains("grants and trials ended") }
+        for number in 1...3 {
+          let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number)).receiptData
+          #expect(try await service.validate(receipt, user: "user-\(number)").status == 200)
+        }
+        for user in ["before", "meanwhile"] {
+          try await eventually { try await service.profile(user).verdict == "pro active granted" }
+        }
+      }
+    }
+  }
+
   @Test(arguments: [2 * 86_400, -2 * 86_400] as [TimeInterval])
   func `one server of Apple's with a wrong clock moves nothing`(off: TimeInterval) {
     let machine = Machine()

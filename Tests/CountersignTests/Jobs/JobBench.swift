@@ -64,7 +64,8 @@ struct JobBench: Sendable {
 
   func settler(isAppleDoubtful: @escaping @Sendable () -> Bool = { false }) -> PendingSettler {
     PendingSettler(
-      validator: validator, ledger: ledger, logger: log.logger, now: now, isAppleDoubtful: isAppleDoubtful)
+      validator: validator, ledger: ledger, logger: log.logger, now: now, isAppleDoubtful: isAppleDoubtful,
+      isClockConfirmed: { true })
   }
 
   var check: SubscriptionCheck { SubscriptionCheck(validator: validator, ledger: ledger, brake: brake) }

@@ -100,6 +100,23 @@ import Testing
     }
   }
 
+  @Test func `nothing that was given ends by a clock that is not confirmed`() async throws {
+    try await run { bench, _, clock in
+      _ = try await bench.ledger.run(
+        Give(
+          user: "anna", kind: .support, tier: "pro", startsAt: bench.now(), endsAt: bench.now().addingTimeInterval(60),
+          author: "desk", requestID: "grant", evaluationContext: bench.validator.verdicts.evaluationContext))
+      clock.advance(by: 60)
+      var course = PendingSettler.Course()
+      for (isConfirmed, tier) in [(false, "pro"), (true, "free")] as [(Bool, Tier)] {
+        var settler = bench.settler()
+        settler.isClockConfirmed = { isConfirmed }
+        _ = await settler.turn(&course)
+        #expect(try await bench.ledger.profile(of: "anna")?.entitlement.tier == tier)
+      }
+    }
+  }
+
   @Test func `a receipt that always fails holds up no other, and is asked about ever more rarely`() async throws {
     try await run { bench, store, clock in
       let settler = bench.settler()

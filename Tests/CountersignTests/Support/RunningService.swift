@@ -138,8 +138,11 @@ extension ServiceClock {
   /// compared before it is rounded lies before the same one in the ledger.
   static func moved(by now: @escaping @Sendable () -> Date) -> ServiceClock {
     let start = now()
-    return ServiceClock(
+    let clock = ServiceClock(
       wall: { now().addingTimeInterval(-0.000_000_4) }, uptime: { .seconds(now().timeIntervalSince(start)) })
+    // Apple's is the same.
+    _ = clock.observe(clock.now)
+    return clock
   }
 }
 
