@@ -101,6 +101,19 @@ import Testing
     #expect(progress.through == Self.ago(days: 5))
   }
 
+  @Test func `what a clock ahead has planned or asked is asked anew`() {
+    for (asked, planned) in [(Self.ago(hours: -2), nil), (Self.ago(days: 1), Self.ago(hours: -2))] as [(Date, Date?)] {
+      var progress = Progress(through: asked)
+      if let planned { progress.windows = [.init(from: Self.ago(hours: -1), to: planned, onlyFailures: true)] }
+      #expect(progress.isAhead(of: Self.now))
+      progress.planDue(after: nil, at: Self.now, in: .production)
+      #expect(!progress.isAhead(of: Self.now))
+      let oldest = Self.ago(days: 180).advanced(by: .seconds(3_600))
+      #expect(progress.windows == [.init(from: oldest, to: Self.now, onlyFailures: true)])
+    }
+    #expect(!Progress(through: Self.now.advanced(by: .seconds(300))).isAhead(of: Self.now))
+  }
+
   @Test func `a start goes on with what the process before did not finish`() throws {
     var progress = Progress(through: Self.ago(days: 3))
     progress.planDue(after: nil, at: Self.ago(hours: 2), in: .production)

@@ -60,4 +60,26 @@ import Webhooks
       #expect(receiver.bodies.count == 1 && receiver.bodies.first?.contains("zoe") == true)
     }
   }
+
+  @Test func `a rest that a clock ahead has begun ends with the correction, and the event is due`() async throws {
+    try await UseCase.run { useCase in
+      let ledger = useCase.ledger
+      let endpoint = WebhookEndpoint(name: "shop", url: "https://shop.example", secrets: [], events: ["viewed"])
+      try await ledger.keepWebhooks([endpoint.name: endpoint.url])
+      try await ledger.record([Self.event("viewed", of: "bad-1")], at: UseCase.start)
+      let clock = Mutex(UseCase.start.addingTimeInterval(7_200))
+      let tried = Mutex(0)
+      let deliverer = WebhookDeliverer(
+        endpoints: [endpoint], sender: Receiver(), ledger: ledger, logger: UseCase.logger,
+        now: { clock.withLock { $0 } }, jitter: { _ in .zero }, pause: .seconds(1),
+        onAttempt: { _, _, _ in tried.withLock { $0 += 1 } })
+      var pace = WebhookDeliverer.Pace()
+      for _ in 0..<2 { #expect(await !deliverer.turn(endpoint, &pace)) }
+      #expect(tried.withLock { $0 } == 1)
+      clock.withLock { $0 = UseCase.start }
+      try await ledger.releaseClaims()
+      #expect(await !deliverer.turn(endpoint, &pace))
+      #expect(tried.withLock { $0 } == 2)
+    }
+  }
 }

@@ -177,7 +177,10 @@ package final class Ledger: Sendable {
   /// Undoes claims and delays made by a clock that was ahead: everything is due as if they had never been. Work that is
   /// in progress may be claimed twice.
   package func releaseClaims() async throws(LedgerError) {
-    try await engine.submit { tables in try tables.release() }
+    try await engine.submit { tables in
+      try tables.release()
+      try tables.execute("UPDATE webhook_delivery SET due_at = 0 WHERE is_dead = 0 AND due_at <> 0")
+    }
   }
 
   /// A short text that has to survive a restart, by name.

@@ -1,10 +1,12 @@
+import Entitlements
 import Ledger
 import Logging
 import Resilience
 import ServiceLifecycle
 
 /// The job that makes due what a wrong clock delayed, and gives again what one ended, as soon as Apple has corrected the clock.
-/// The wrong clock may have been that of an earlier process: given periods are looked through once after the start as well.
+/// The wrong clock may have been that of an earlier process: given periods and claims of receivers are looked through once after
+/// the start as well.
 ///
 /// A simulated store is asked for its time first: its clock is moved by hand, and without a word to the service.
 struct ClockWatch: Service {
@@ -19,18 +21,19 @@ struct ClockWatch: Service {
   func run() async throws {
     await cancelWhenGracefulShutdown {
       var seen = 0
-      var isGivenRight = false
+      var isPutRight = false
       await repeatUntilCancelled {
         _ = await catchUp()
         let corrections = clock.corrections
         do throws(LedgerError) {
           if corrections != seen {
             try await ledger.releaseClaims()
-            (seen, isGivenRight) = (corrections, false)
+            (seen, isPutRight) = (corrections, false)
           }
-          if !isGivenRight, clock.isWitnessed {
+          if !isPutRight, clock.isWitnessed {
+            try await ledger.shortenWebhookClaims(to: clock.now.advanced(by: WebhookClaims.lease))
             try await correctGiven()
-            isGivenRight = true
+            isPutRight = true
           }
         } catch {
           logger.warning("what a wrong clock did cannot be corrected", metadata: ["error": "\(error)"])
@@ -40,7 +43,7 @@ struct ClockWatch: Service {
     }
   }
 
-  func correctGiven() async throws(LedgerError) {
+  private func correctGiven() async throws(LedgerError) {
     let count = try await ledger.correctGiven(
       verdicts.evaluationContext, tolerance: .seconds(ServiceClock.tolerance))
     guard count > 0 else { return }

@@ -80,12 +80,12 @@ final class NotificationCatchUp: Service {
   func turn() async -> Bool {
     var goesOn = false
     for source in history.sources {
-      let isResting = rests.withLock { $0[source].map { now() < $0.until } ?? false }
+      let isResting = rests.withLock { $0[source].map { Self.rest.isResting(until: $0.until, at: now()) } ?? false }
       guard !isResting, !Task.isCancelled else { continue }
       do throws(LedgerError) {
         var progress = try await history.load(source)
-        if isAutomatic, !progress.isAsking, isDue(progress) {
-          let now = now()
+        let now = now()
+        if isAutomatic, progress.isAhead(of: now) || !progress.isAsking && isDue(progress) {
           progress = try await history.update(source) { $0.planDue(after: nil, at: now, in: source.environment) }
         }
         guard let window = progress.windows.first, await isOurs(), await pacer.turn() else { continue }

@@ -141,6 +141,7 @@ extension NotificationHistory.Progress {
   ///
   /// - Parameter newest: when the newest notification came; `nil` while the service runs.
   mutating func planDue(after newest: Date?, at now: Date, in environment: StoreEnvironment) {
+    if isAhead(of: now) { (windows, through) = ([], nil) }
     let asked = windows.map(\.to).max() ?? through
     let base = asked?.advanced(by: .zero - NotificationHistory.overlap)
     if let base {
@@ -156,6 +157,11 @@ extension NotificationHistory.Progress {
     } else {
       plan(from: base ?? .distantPast, to: now, in: environment, onlyFailures: true)
     }
+  }
+
+  /// Whether a wrong clock has planned it: how far it was asked is not known then.
+  func isAhead(of now: Date) -> Bool {
+    (windows.map(\.to) + [through].compactMap(\.self)).contains { $0 > now.addingTimeInterval(ServiceClock.tolerance) }
   }
 
   /// - Parameter from: `.distantPast` for as far back as Apple goes.

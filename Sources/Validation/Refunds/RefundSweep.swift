@@ -79,7 +79,7 @@ final class RefundSweep: Service {
   ///
   /// - Returns: whether there is more to do at once.
   func turn() async -> Bool {
-    let isResting = rest.withLock { now() < $0.until }
+    let isResting = rest.withLock { Self.rest.isResting(until: $0.until, at: now()) }
     guard mayBegin(), !isResting, !isAppleAway(), !brake.isEngaged, !Task.isCancelled else { return false }
     do throws(LedgerError) {
       guard isDue(try await load()), await isOurs() else { return false }

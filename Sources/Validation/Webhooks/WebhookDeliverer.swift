@@ -120,7 +120,7 @@ package struct WebhookDeliverer: Service {
   /// - Returns: whether there may be more to do at once.
   func turn(_ endpoint: WebhookEndpoint, _ pace: inout Pace) async -> Bool {
     let start = now()
-    guard start >= pace.restsUntil else { return false }
+    guard !Self.rest.isResting(until: pace.restsUntil, at: start) else { return false }
     guard claims.holds(endpoint.name, at: start, for: Self.longestAttempt) else { return false }
     let isProbing = pace.failures > 0
     do throws(LedgerError) {

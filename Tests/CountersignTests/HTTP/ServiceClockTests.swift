@@ -106,8 +106,7 @@ import TestSupport
     #expect(alone.isWitnessed)
   }
 
-  @Test func `a grant that a wrong clock has ended, or given too late, counts once Apple has corrected it`() async throws
-  {
+  @Test func `a grant that a wrong clock has ended, or given too late, counts once Apple corrects it`() async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     defer { try? FileManager.default.removeItem(at: directory) }
     @Sendable func give(_ service: RunningService, _ length: String, user: String) async throws {
