@@ -114,6 +114,18 @@ import Testing
     #expect(!Progress(through: Self.now.advanced(by: .seconds(300))).isAhead(of: Self.now))
   }
 
+  @Test func `starts in a loop ask for the stretch since the newest notification once`() {
+    var progress = Progress(through: Self.ago(days: 20))
+    for start in 0..<100 {
+      let now = Self.now.advanced(by: .seconds(start))
+      progress.planDue(after: Self.ago(days: 10), at: now, in: .production)
+      let whole = progress.windows.filter { !$0.onlyFailures }
+      #expect(whole.first?.from == Self.ago(days: 10, hours: 1) && whole.last?.to == now)
+      for (one, next) in zip(whole, whole.dropFirst()) { #expect(one.to == next.from) }
+      #expect(progress.windows.count <= 22, "\(progress.windows.count)")
+    }
+  }
+
   @Test func `a start goes on with what the process before did not finish`() throws {
     var progress = Progress(through: Self.ago(days: 3))
     progress.planDue(after: nil, at: Self.ago(hours: 2), in: .production)

@@ -164,12 +164,15 @@ extension NotificationHistory.Progress {
     (windows.map(\.to) + [through].compactMap(\.self)).contains { $0 > now.addingTimeInterval(ServiceClock.tolerance) }
   }
 
+  /// Windows that lie within the new ones are dropped: a start after a start would ask for the same again and again.
+  ///
   /// - Parameter from: `.distantPast` for as far back as Apple goes.
   mutating func plan(from: Date, to now: Date, in environment: StoreEnvironment, onlyFailures: Bool) {
     if windows.isEmpty { (seen, taken) = (0, 0) }
     var start = max(from, Self.oldest(at: now, in: environment))
     let whole = now.timeIntervalSince(start)
     guard whole > 0 else { return }
+    windows.removeAll { start <= $0.from && $0.to <= now && (!onlyFailures || $0.onlyFailures) }
     let isFirst = from == .distantPast
     let part = isFirst ? whole : max(86_400, whole / Double(NotificationHistory.parts))
     while start < now {
