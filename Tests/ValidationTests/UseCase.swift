@@ -85,7 +85,7 @@ struct UseCase: Sendable {
         rules: rules, now: { Self.start },
         writeBack: hasProfileStore
           ? ProfileWriteBack(
-            store: rows, ledger: ledger, deadline: .seconds(30), now: { Self.start }, startedAt: Self.start,
+            store: rows, ledger: ledger, deadline: .seconds(30), now: { Self.start }, startedAt: { Self.start },
             jitter: { _ in .zero }, health: ProfileStoreHealth()) : nil), ownership: ownership,
       provisional: provisional)
   }

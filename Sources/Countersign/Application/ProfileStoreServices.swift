@@ -32,7 +32,7 @@ extension ProfileStoreServices {
   func writeBack(of ledger: Ledger, _ environment: ServiceEnvironment) -> ProfileWriteBack {
     ProfileWriteBack(
       store: MeteredProfileStore(store, environment.metrics), ledger: ledger, deadline: deadline,
-      now: { environment.clock.now }, startedAt: environment.clock.now, jitter: environment.jitter,
-      health: ProfileStoreHealth())
+      now: { environment.clock.now }, startedAt: { environment.clock.start },
+      jitter: environment.jitter, health: ProfileStoreHealth())
   }
 }

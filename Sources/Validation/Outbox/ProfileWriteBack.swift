@@ -18,8 +18,8 @@ package struct ProfileWriteBack: Sendable {
   /// The time of one write, the wait for another write of the same row included.
   var deadline: Duration
   package var now: @Sendable () -> Date
-  /// The start of this process.
-  var startedAt: Date
+  /// The start of this process. Asked each time: Apple may correct the clock that it was told by.
+  var startedAt: @Sendable () -> Date
   var jitter: @Sendable (_ ceiling: Duration) -> Duration
   package var health: ProfileStoreHealth
   /// One lock for each user's row.
@@ -27,7 +27,8 @@ package struct ProfileWriteBack: Sendable {
 
   package init(
     store: any ProfileStore, ledger: Ledger, deadline: Duration, now: @escaping @Sendable () -> Date,
-    startedAt: Date, jitter: @escaping @Sendable (_ ceiling: Duration) -> Duration, health: ProfileStoreHealth
+    startedAt: @escaping @Sendable () -> Date, jitter: @escaping @Sendable (_ ceiling: Duration) -> Duration,
+    health: ProfileStoreHealth
   ) {
     self.store = store
     self.ledger = ledger
@@ -148,7 +149,7 @@ package struct ProfileWriteBack: Sendable {
   private func settle(_ update: WaitingUpdate) async throws(LedgerError) -> Outcome {
     let again = store.refusesOlder ? nil : now().advanced(by: UpdateSchedule.confirmation)
     // The previous process may have been sending an earlier update when it ended.
-    let isDoubtful = update.state == .waiting && update.waitingSince < startedAt
+    let isDoubtful = update.state == .waiting && update.waitingSince < startedAt()
     if update.state == .waiting, !update.isReset {
       ledger.settleLater(update, isDoubtful: isDoubtful, confirmingAt: again)
       return .settled(.written)

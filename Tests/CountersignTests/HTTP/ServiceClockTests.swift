@@ -75,6 +75,7 @@ import TestSupport
     #expect(clock.now == Self.start + 30)
     #expect(clock.corrections == 1)
     #expect(clock.skew == wrong)
+    #expect(clock.start == Self.start)
     machine.run(for: 5)
     #expect(clock.now == Self.start + 35)
     // It is said once; after that the two agree.
