@@ -125,6 +125,10 @@ import Testing
       #expect(again.attempts == 1)
       try await ledger.retryPending(first.id, at: at(60), isCounted: false)
       #expect(try await ledger.pendingReceipts(dueAt: at(60), limit: 10).last?.attempts == 1)
+      try await ledger.makePendingDue(at: at(10), within: .seconds(49))
+      #expect(try await ledger.pendingReceipts(dueAt: at(10), limit: 10).count == 2)
+      try await ledger.makePendingDue(at: at(10), within: .seconds(50))
+      #expect(try await ledger.pendingReceipts(dueAt: at(10), limit: 10).last?.base64 == "receipt-1")
     }
   }
 }

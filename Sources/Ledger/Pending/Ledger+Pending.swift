@@ -33,6 +33,14 @@ extension Ledger {
     try await engine.submit { tables in try tables.retryPending(id, at: due, isCounted: isCounted) }
   }
 
+  /// Makes receipts due now that would be due soon. One whose claim is about to end may be among them, and tried twice.
+  package func makePendingDue(at now: Date, within wait: Duration) async throws(LedgerError) {
+    try await engine.submit { tables in
+      try tables.execute(
+        "UPDATE pending_receipt SET due_at = ? WHERE due_at > ? AND due_at <= ?", now, now, now.advanced(by: wait))
+    }
+  }
+
   /// Gives back receipts that were taken and not tried.
   package func giveBackPending(_ receipts: ArraySlice<PendingReceipt>, at now: Date) async throws(LedgerError) {
     guard engine.isShared else { return }

@@ -11,13 +11,13 @@ import struct FoundationEssentials.Date
 /// grants and given periods when they are over.
 ///
 /// The longest due receipt is tried alone, then several at a time. Once Apple is away, one is tried at a time, and sweeps get
-/// rarer, until Apple answers anybody:
+/// rarer, until Apple answers anybody, which makes due what the outage put off:
 ///
 ///     sweeps in vain  0     1     2     3     4 …
 ///     pause           1 s   2 s   4 s   8 s  10 s
 ///
 /// The circuit breaker decides whether Apple is called. A receipt that fails is put back by itself (`retry`), behind those
-/// that are due. Attempts in an outage are not counted, and put no receipt off for long: all are due soon after its end. One
+/// that are due. Attempts in an outage are not counted, and put no receipt off for long. One
 /// that Apple calls malformed, or has trouble with, ends no sweep: the trouble may concern this receipt only, and the others
 /// must not wait for it.
 ///
@@ -78,6 +78,8 @@ struct PendingSettler: Service {
   static let retry = Backoff(base: .seconds(10), cap: .seconds(6 * 3600))
   /// The longest of them after an attempt while Apple was away.
   static let longestRetryWhileAway: Duration = .seconds(600)
+  /// The waits that Apple's return ends: not those of a receipt that has failed often, maybe for its own sake.
+  static let recall: Duration = .seconds(60)
   /// The time for which Apple is asked again about a receipt that it does not authenticate, from its arrival.
   static let rejectedHold: Duration = .seconds(7 * 86_400)
   /// Receipts read from the ledger at once.
@@ -95,8 +97,9 @@ struct PendingSettler: Service {
   /// - Returns: the pause until the next turn; `nil`: none.
   func turn(_ course: inout Course) async -> Duration? {
     let hasAnswered = validator.gateway.appStoreHealth.state == .answering
-    course.isAppleAway = isAppleDoubtful() || (course.isAppleAway && !hasAnswered)
-    switch await sweep(whileAway: course.isAppleAway) {
+    let wasAway = course.isAppleAway
+    course.isAppleAway = isAppleDoubtful() || (wasAway && !hasAnswered)
+    switch await sweep(whileAway: course.isAppleAway, recalling: wasAway && !course.isAppleAway) {
     case .more:
       course.failures = 0
       return nil
@@ -110,9 +113,10 @@ struct PendingSettler: Service {
   }
 
   /// Tries the receipts that are due; one of them while Apple is away.
-  private func sweep(whileAway isAway: Bool) async -> Outcome {
+  private func sweep(whileAway isAway: Bool, recalling: Bool) async -> Outcome {
     do throws(LedgerError) {
       if isClockConfirmed() { try await endGiven() }
+      if recalling { try await ledger.makePendingDue(at: now(), within: Self.recall) }
       let limit = isAway ? 1 : Self.batch
       let due = try await ledger.pendingReceipts(dueAt: now(), limit: limit)
       guard let first = due.first else { return .done }
