@@ -16,10 +16,10 @@ import Testing
       isClockConfirmed: { isConfirmed.withLock { $0 } }
     ) { (moment, limit) async throws(LedgerError) in
       pruned.withLock { $0.append(moment) }
-      return pruned.withLock(\.count) == 1 ? limit : 0
+      return pruned.withLock { $0.count } == 1 ? limit : 0
     }
     #expect(await pruner.turn() == .seconds(10))
-    #expect(pruned.withLock(\.isEmpty))
+    #expect(pruned.withLock { $0.isEmpty })
     isConfirmed.withLock { $0 = true }
     #expect(await pruner.turn() == .milliseconds(100))
     #expect(await pruner.turn() == .seconds(3600))

@@ -72,6 +72,7 @@ import Webhooks
       let deliverer = WebhookDeliverer(
         endpoints: [endpoint], sender: Receiver(), ledger: ledger, logger: UseCase.logger,
         now: { clock.withLock { $0 } }, jitter: { _ in .zero }, pause: .seconds(1),
+        catalog: try Catalog(tiers: ["free"], products: [:]), entitlements: .exact,
         onAttempt: { _, _, _ in tried.withLock { $0 += 1 } })
       var pace = WebhookDeliverer.Pace()
       for _ in 0..<2 { #expect(await !deliverer.turn(endpoint, &pace)) }

@@ -45,7 +45,7 @@ import Testing
     try await SimulatedStore.run(at: Self.start) { simulated in
       try await JobBench.run(apple: simulated.apple, now: { clock.date }) { bench in
         let writeBack = ProfileWriteBack(
-          store: store, ledger: bench.ledger, deadline: .seconds(4), now: { clock.date }, startedAt: Self.start,
+          store: store, ledger: bench.ledger, deadline: .seconds(4), now: { clock.date }, startedAt: { Self.start },
           jitter: { _ in .zero }, health: ProfileStoreHealth())
         var bench = bench
         let validator = bench.validator
