@@ -388,6 +388,21 @@ import struct FoundationEssentials.Date
       rows: [row("1", season, from: day(-60), until: nil), row("2", season, of: "200", from: day(-3), until: nil)],
       expected: "active pro non_renewing", accessUntil: day(27)),
     Case(
+      name: "restored: it began when it was bought",
+      rows: [row("1", season, from: day(-40), until: nil), row("2", season, from: day(-0.2), until: nil)],
+      expected: "expired free period_over"),
+    Case(
+      name: "restored, and bought again",
+      rows: [
+        row("1", season, from: day(-10), until: nil), row("2", season, from: day(-5), until: nil),
+        row("3", season, of: "200", from: day(-3), until: nil),
+      ], now: day(45), expected: "active pro non_renewing", accessUntil: day(51)),
+    Case(
+      name: "restored, and the first transaction refunded",
+      rows: [
+        row("1", season, from: day(-10), until: nil, cancelled: day(-5)), row("2", season, from: day(-8), until: nil),
+      ], expected: "expired free refunded"),
+    Case(
       name: "refunded", rows: [row("1", season, from: day(-10), until: nil, cancelled: day(-5))],
       expected: "expired free refunded"),
     Case(

@@ -155,11 +155,19 @@ import struct FoundationEssentials.Date
         }
         let ended = trial.proven.filter { $0.key.environment == item.key.environment }.flatMap { proof in
           proof.purchases.filter { $0.cancellationDate != nil || model(proof.purchases).isReplaced($0) }
-        }.map(\.transactionID)
+        }
         let now = max(trial.now, item.evaluatedAt)
         guard let until = item.provisionalUntil, now < until else { continue }
-        let present = model(item.purchases.filter { !ended.contains($0.transactionID) })
-        let live = present.rows.filter { !present.isReplaced($0) && $0.cancellationDate == nil }
+        let present = model(
+          item.purchases.filter { row in
+            !ended.contains { other in
+              // A restored purchase has another transaction ID.
+              let isRestored = row.expiresDate == nil && other.expiresDate == nil && row.productID == other.productID
+              return other.transactionID == row.transactionID
+                || isRestored && other.originalTransactionID == row.originalTransactionID
+            }
+          })
+        let live = present.counted.filter { !present.isReplaced($0) && $0.cancellationDate == nil }
         // The model knows no groups and no subscriptions side by side; rows of one group, and live ones of one subscription.
         guard Set(item.purchases.map { "\($0.subscriptionGroupID?.rawValue ?? "") \($0.ownership)" }).count == 1,
           Set(live.map(\.originalTransactionID)).count < 2

@@ -36,6 +36,13 @@ import struct FoundationEssentials.Date
     Offer(name: "no end", rows: [row("1", until: nil)]),
     Offer(name: "lifetime", rows: [row("1", forever, until: nil)], granted: ["1"]),
     Offer(name: "lifetime, refunded", rows: [row("1", forever, until: nil, cancelled: day(-1))]),
+    Offer(
+      name: "lifetime, restored and refunded",
+      rows: [row("1", forever, until: nil, cancelled: day(-1)), row("2", forever, until: nil)]),
+    Offer(
+      name: "lifetime, bought again",
+      rows: [row("1", forever, until: nil, cancelled: day(-1)), row("2", forever, of: "200", until: nil)],
+      granted: ["2"]),
     Offer(name: "refunded", rows: [row("1", until: day(10), cancelled: day(-1))]),
     Offer(name: "refunded in the future", rows: [row("1", until: day(10), cancelled: day(1))]),
     Offer(name: "upgraded", rows: [row("1", until: day(10), upgraded: true)]),
@@ -155,6 +162,10 @@ import struct FoundationEssentials.Date
       name: "an old refund of this purchase under another ID",
       proven: answer(at: older, [row("9", of: "900", until: day(10), cancelled: day(-6), period: "77")]),
       offered: row("1", until: day(10), period: "77"), expected: "expired free refunded"),
+    Meeting(
+      name: "an old refund of this purchase for life under another ID",
+      proven: answer(at: older, [row("9", forever, until: nil, cancelled: day(-6))]),
+      offered: row("1", forever, until: nil), expected: "expired free refunded"),
     Meeting(
       name: "an old refund of another purchase",
       proven: answer(at: older, [row("0", until: day(10), cancelled: day(-6))]), expected: "active pro renewing",

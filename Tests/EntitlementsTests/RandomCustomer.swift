@@ -91,7 +91,41 @@ struct RandomCustomer {
           runningAt: random.chance(40) ? random.moment(-20...0) : nil,
           overAt: random.chance(20) ? random.moment(-20...0) : nil) : nil)
     if random.chance(25) { evidence.terms = terms() }
+    guard buysSeasons else { return evidence }
+    for purchase in evidence.purchases where purchase.expiresDate == nil && random.chance(50) {
+      evidence.purchases.append(restored(purchase))
+    }
     return evidence
+  }
+
+  /// Seasons with an original ID each, some of them restored. Each transaction was signed at a time of its own.
+  mutating func seasons() -> [SubscriptionEvidence] {
+    let rows = (1...Int.random(in: 1...4, using: &random)).flatMap { number in
+      var bought = purchase(of: OriginalTransactionID("s\(number)"), group: nil)
+      bought.productID = season
+      bought.expiresDate = nil
+      bought.isUpgraded = false
+      return [bought] + (0..<Int.random(in: 0...2, using: &random)).map { _ in restored(bought) }
+    }
+    let signed = rows.map { row in
+      var row = row
+      row.reportedAt = random.moment(-20...0)
+      return row
+    }
+    return PurchaseHistory(
+      environment: .production, source: .signature, evidenceTime: noon, evaluatedAt: noon, purchases: signed,
+      coverage: .partial(since: nil)
+    ).evidence()
+  }
+
+  /// Another transaction of a purchase.
+  private mutating func restored(_ purchase: Purchase) -> Purchase {
+    serial += 1
+    var restored = purchase
+    restored.transactionID = TransactionID("\(serial)")
+    restored.purchaseDate = random.moment(-40...5)
+    restored.cancellationDate = random.chance(15) ? random.moment(-40...10) : nil
+    return restored
   }
 
   private mutating func lifetime(of original: OriginalTransactionID, group: SubscriptionGroupID?) -> Purchase {

@@ -43,15 +43,50 @@ struct ReferenceModel {
     return calendar.date(byAdding: .month, value: 1, to: start)
   }
 
+  /// The rows of a purchase that Apple names no end of: each restore makes another one under its original ID. Of any other
+  /// purchase the row alone.
+  private func copies(of row: Purchase) -> [Purchase] {
+    guard row.expiresDate == nil, row.productID == forever || row.productID == season else { return [row] }
+    let copies = rows.filter {
+      $0.expiresDate == nil && $0.productID == row.productID && $0.originalTransactionID == row.originalTransactionID
+    }
+    return row.productID == season && copies.allSatisfy { $0.purchaseDate == nil } ? [row] : copies
+  }
+
+  /// The rows without those that another copy speaks for: the one that was reported last. Of one moment a refund counts.
+  var counted: [Purchase] {
+    rows.filter { row in
+      copies(of: row).allSatisfy { other in
+        func place(_ copy: Purchase) -> [Int64] {
+          [
+            -(Self.ms(copy.reportedAt) ?? 0), Self.ms(copy.cancellationDate) ?? .max, copy.isUpgraded ? 0 : 1,
+            Self.ms(copy.purchaseDate).map { -$0 } ?? .max,
+          ]
+        }
+        let (own, others) = (place(row), place(other))
+        return own == others
+          ? row.transactionID.rawValue <= other.transactionID.rawValue : own.lexicographicallyPrecedes(others)
+      }
+    }
+  }
+
+  private func isTakenBack(_ row: Purchase) -> Bool {
+    let copies = copies(of: row)
+    let last = copies.compactMap { Self.ms($0.reportedAt) }.max()
+    return copies.contains { $0.cancellationDate != nil && Self.ms($0.reportedAt) == last }
+  }
+
   /// When a season without an end of its own is over: after those that were bought before it.
   private func seasonEnd(_ row: Purchase) -> Date? {
-    guard let bought = row.purchaseDate else { return nil }
-    if row.cancellationDate != nil { return Self.monthAfter(bought) }
+    func firstDate(_ row: Purchase) -> Date? { copies(of: row).compactMap(\.purchaseDate).min() }
+    guard let bought = firstDate(row) else { return nil }
+    if isTakenBack(row) { return Self.monthAfter(bought) }
     let before = rows.filter { other in
-      guard other.productID == season, other.expiresDate == nil, other.cancellationDate == nil,
-        let date = other.purchaseDate
-      else { return false }
-      return date < bought || date == bought && other.transactionID.rawValue < row.transactionID.rawValue
+      guard other.productID == season, other.expiresDate == nil, !isTakenBack(other), let date = firstDate(other) else {
+        return false
+      }
+      return date < bought
+        || date == bought && other.originalTransactionID.rawValue < row.originalTransactionID.rawValue
     }
     let last = before.compactMap { seasonEnd($0) }.max() ?? bought
     return Self.monthAfter(max(bought, last))
@@ -126,7 +161,7 @@ struct ReferenceModel {
 
   private func isLive(_ row: Purchase) -> Bool {
     guard Self.tiers[row.productID] != nil, !isReplaced(row), row.cancellationDate == nil else { return false }
-    return row.productID == forever || row.expiresDate != nil || row.productID == season && row.purchaseDate != nil
+    return row.productID == forever || row.expiresDate != nil || row.productID == season && seasonEnd(row) != nil
   }
 
   /// Whether the customer wants no other commitment after the one of a row.
@@ -138,7 +173,7 @@ struct ReferenceModel {
   }
 
   private func table(at now: Int64) -> Verdict {
-    let known = rows.filter { Self.tiers[$0.productID] != nil }
+    let known = counted.filter { Self.tiers[$0.productID] != nil }
     if known.isEmpty {
       return Verdict(status: "active", tier: "free", reason: rows.isEmpty ? "no_purchases" : "no_known_product")
     }
@@ -239,7 +274,7 @@ struct ReferenceModel {
   /// live row of each, those that run; of these the highest tier, then the one that ends last, then the greatest ID. `nil`
   /// where none runs.
   func runningSpeaker(at now: Int64) -> Purchase? {
-    let live = rows.filter(isLive)
+    let live = counted.filter(isLive)
     let last = live.filter { row in
       latest(live.filter { $0.originalTransactionID == row.originalTransactionID }) == row
     }

@@ -63,6 +63,31 @@ import struct FoundationEssentials.Date
     }
   }
 
+  @Test func `the rules agree with the naive reading on seasons that follow one another, some of them restored`() throws
+  {
+    let catalog = try makeCatalog()
+    var (running, prolonged) = (0, 0)
+    for seed in 0..<SeededRandom.cases(5_000) {
+      var maker = RandomCustomer(seed: UInt64(8_000_000 + seed))
+      let evidence = maker.seasons()
+      let model = ReferenceModel(
+        rows: evidence.flatMap(\.purchases), renewal: nil, isGone: false, answered: day(-40).millisecondsSince1970,
+        retryAccess: 0, hold: 0)
+      for _ in 0..<6 {
+        let now = maker.random.moment(1...120)
+        let verdict = Entitlement.evaluate(evidence, at: now, catalog: catalog, policy: maker.policy())
+        let expected = model.verdict(at: now.millisecondsSince1970)
+        #expect(verdict.tier.rawValue == expected.tier, "seed \(seed), \(now.millisecondsSince1970)")
+        #expect(verdict.accessUntil?.millisecondsSince1970 == expected.accessUntil, "seed \(seed)")
+        guard let until = verdict.accessUntil else { continue }
+        running += 1
+        // A month after the latest date of all is the most that one season gives.
+        if until > day(36) { prolonged += 1 }
+      }
+    }
+    #expect(running >= SeededRandom.cases(3_000) && prolonged >= SeededRandom.cases(500))
+  }
+
   @Test func `the rules agree with the naive reading on a group that runs more than once`() throws {
     let catalog = try makeCatalog()
     var several = 0

@@ -98,6 +98,32 @@ import struct FoundationEssentials.Date
     try check([first, reports[0], again, bought], at: noon, "active premium lifetime")
   }
 
+  @Test func `the refund of a lifetime purchase is that of each restored transaction`() throws {
+    func receipt(of id: TransactionID, made: Date, asked: Date, beside rows: [Purchase] = []) -> [SubscriptionEvidence]
+    {
+      var restored = row(id, forever, of: "9", from: made, until: nil)
+      restored.reportedAt = made
+      return answer(at: asked, rows + [restored])
+    }
+    let refunded = row("9", forever, of: "9", from: day(-300), until: nil, cancelled: day(-10))
+    let first = receipt(of: "91", made: day(-30), asked: day(-30, ms: 500))
+    try check([first], at: noon, "active premium lifetime")
+    // One answer has the refund, and the receipt's own row without it.
+    try check([receipt(of: "91", made: day(-15), asked: noon, beside: [refunded])], at: noon, "expired free refunded")
+    let reports = [
+      Self.notification(at: day(-10, ms: 2), refunded), answer(at: day(-9), [refunded], source: .serverAPI),
+    ]
+    let again = receipt(of: "92", made: day(-20), asked: noon)
+    for report in reports {
+      try check([first, report], at: noon, "expired free refunded")
+      try check([first, report, again], at: noon, "expired free refunded")
+      // The refund was reversed: a receipt that was made since shows the purchase without it.
+      try check([first, report, receipt(of: "93", made: day(-1), asked: noon)], at: noon, "active premium lifetime")
+    }
+    let bought = Self.notification(at: day(-20), row("10", forever, of: "10", from: day(-20), until: nil))
+    try check([first, reports[0], again, bought], at: noon, "active premium lifetime")
+  }
+
   @Test func `a renewal that comes late is one renewal, without an end in between`() throws {
     let before = try evaluate(answer(at: day(-10), [Self.paid], [renewal(renews: true)]), at: day(-10))
     var verdict = before

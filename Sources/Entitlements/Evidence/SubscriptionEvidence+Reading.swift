@@ -19,6 +19,8 @@ extension SubscriptionEvidence {
     var reportedAt: Date
     /// The row was never reported: the renewal info supplies its end, the latest purchase the rest.
     var isByRenewalInfo = false
+    /// Apple names no end of the row: it is the catalog's.
+    var endsByCatalog = false
   }
 
   /// The rows of the purchase as the rules read them.

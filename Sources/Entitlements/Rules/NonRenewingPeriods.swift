@@ -3,52 +3,66 @@ package import struct FoundationEssentials.Date
 /// The ends of non-renewing subscriptions. Apple names none: the period is the app's own.
 ///
 /// Each runs for its product's period from the purchase. One that was bought while another of the product ran begins at
-/// that one's end. One that was taken back takes no time.
+/// that one's end. One that was taken back takes no time. A restored one is the purchase that it was first.
 ///
 /// https://developer.apple.com/documentation/storekit/product/producttype/nonrenewable
 package struct NonRenewingPeriods {
-  private struct Row: Hashable {
-    let environment: StoreEnvironment
-    let transaction: TransactionID
-  }
-
   private struct Sold: Hashable {
     let environment: StoreEnvironment
     let product: ProductID
   }
 
-  private var ends: [Row: Date] = [:]
+  private struct Bought {
+    var start: Date
+    let period: BillingPeriod
+    /// The last report on it, and what that says.
+    var reportedAt: Date
+    var isTakenBack: Bool
+  }
+
+  private var ends: [PurchaseWithoutExpiry: Date] = [:]
 
   /// - Parameter evidence: all of a user's.
   package init(of evidence: [SubscriptionEvidence], catalog: Catalog) {
     guard catalog.sellsNonRenewing else { return }
-    var bought: [Row: (purchase: Purchase, start: Date, period: BillingPeriod)] = [:]
+    var bought: [PurchaseWithoutExpiry: Bought] = [:]
     for item in evidence {
       for purchase in item.purchases where purchase.expiresDate == nil {
         guard let start = purchase.purchaseDate, let product = catalog.products[purchase.productID],
           product.kind == .nonRenewing, let period = product.period
         else { continue }
-        let row = Row(environment: item.key.environment, transaction: purchase.transactionID)
-        // A refund in any report counts.
-        if bought[row]?.purchase.cancellationDate == nil { bought[row] = (purchase, start, period) }
+        let id = PurchaseWithoutExpiry(purchase, in: item.key.environment)
+        let reportedAt = item.reportedAt(purchase)
+        let isTakenBack = purchase.cancellationDate != nil
+        guard var known = bought[id] else {
+          bought[id] = Bought(start: start, period: period, reportedAt: reportedAt, isTakenBack: isTakenBack)
+          continue
+        }
+        known.start = min(known.start, start)
+        if known.reportedAt == reportedAt {
+          known.isTakenBack = known.isTakenBack || isTakenBack
+        } else if known.reportedAt < reportedAt {
+          (known.reportedAt, known.isTakenBack) = (reportedAt, isTakenBack)
+        }
+        bought[id] = known
       }
     }
     var last: [Sold: Date] = [:]
     let inOrder = bought.sorted {
-      ($0.value.start, $0.key.transaction.rawValue) < ($1.value.start, $1.key.transaction.rawValue)
+      ($0.value.start, $0.key.original.rawValue, $0.key.transactionOfAnotherStore?.rawValue ?? "")
+        < ($1.value.start, $1.key.original.rawValue, $1.key.transactionOfAnotherStore?.rawValue ?? "")
     }
-    for (row, value) in inOrder {
-      let sold = Sold(environment: row.environment, product: value.purchase.productID)
-      let isTakenBack = value.purchase.cancellationDate != nil
-      let end = value.period.end(from: isTakenBack ? value.start : max(value.start, last[sold] ?? value.start))
-      ends[row] = end
-      if !isTakenBack { last[sold] = end }
+    for (id, one) in inOrder {
+      let sold = Sold(environment: id.environment, product: id.product)
+      let end = one.period.end(from: one.isTakenBack ? one.start : max(one.start, last[sold] ?? one.start))
+      ends[id] = end
+      if !one.isTakenBack { last[sold] = end }
     }
   }
 
   /// The end of a purchase without an end of its own; `nil` for one of another kind.
   package func end(of purchase: Purchase, in environment: StoreEnvironment) -> Date? {
-    ends[Row(environment: environment, transaction: purchase.transactionID)]
+    ends[PurchaseWithoutExpiry(purchase, in: environment)]
   }
 
   /// All ends.
@@ -60,10 +74,12 @@ package struct NonRenewingPeriods {
   ) -> [SubscriptionEvidence.Reading] {
     guard !ends.isEmpty else { return readings }
     return readings.map { reading in
-      var reading = reading
-      if reading.purchase.expiresDate == nil {
-        reading.purchase.expiresDate = end(of: reading.purchase, in: environment)
+      guard reading.purchase.expiresDate == nil, let end = end(of: reading.purchase, in: environment) else {
+        return reading
       }
+      var reading = reading
+      reading.purchase.expiresDate = end
+      reading.endsByCatalog = true
       return reading
     }
   }

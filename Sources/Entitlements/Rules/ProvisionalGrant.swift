@@ -54,11 +54,12 @@ extension SubscriptionEvidence {
   }
 }
 
-/// The identity of a purchase across rows: the transaction, or the billing period: its number stays when a restored
-/// purchase gets a new transaction ID.
+/// The identity of a purchase across rows: the transaction, or what stays when a restored purchase gets a new transaction
+/// ID: the number of the billing period, or without an expiry the original transaction ID.
 private enum PurchaseIdentity: Hashable {
   case transaction(StoreEnvironment, TransactionID)
   case period(StoreEnvironment, String, ProductID, Date)
+  case withoutExpiry(PurchaseWithoutExpiry)
 
   /// The purchases that proof reports as revoked or upgraded.
   static func ended(by proof: [SubscriptionEvidence]) -> Set<PurchaseIdentity> {
@@ -73,6 +74,7 @@ private enum PurchaseIdentity: Hashable {
 
   static func all(of purchase: Purchase, in environment: StoreEnvironment) -> Set<PurchaseIdentity> {
     var all: Set = [transaction(environment, purchase.transactionID)]
+    if purchase.expiresDate == nil { all.insert(withoutExpiry(PurchaseWithoutExpiry(purchase, in: environment))) }
     if let item = purchase.webOrderLineItemID, !item.isEmpty, let expires = purchase.expiresDate {
       all.insert(period(environment, item, purchase.productID, expires))
     }

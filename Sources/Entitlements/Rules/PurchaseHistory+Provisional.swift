@@ -26,6 +26,7 @@ extension PurchaseHistory {
     let periods = NonRenewingPeriods(of: evidence, catalog: catalog)
     return evidence.compactMap { item in
       var item = item
+      item.leaveOut(endedBy: [item])
       let readings = item.purchases.map { SubscriptionEvidence.Reading(purchase: $0, reportedAt: item.evidenceTime) }
       let rows = SubscriptionGroup.Row.all(
         periods.completing(readings, in: item.key.environment), of: item, catalog: catalog)

@@ -53,6 +53,12 @@ struct SubscriptionGroup {
 
     var originalTransactionID: OriginalTransactionID { purchase.originalTransactionID }
 
+    /// The purchase that the row reports, if Apple names no end of it; `nil` also where nothing is known of its end.
+    var purchaseWithoutExpiry: PurchaseWithoutExpiry? {
+      guard reading.endsByCatalog || product?.kind == .lifetime && purchase.expiresDate == nil else { return nil }
+      return PurchaseWithoutExpiry(purchase, in: evidence.key.environment)
+    }
+
     /// Apple's report on its next renewal.
     var renewal: RenewalInfo? { evidence.renewal(of: reading) }
 
@@ -135,12 +141,13 @@ struct SubscriptionGroup {
         $0.product?.kind != .consumable
       }
     }
-    // Duplicates count once, from the newer evidence: here per transaction, below per billing period.
+    // Duplicates count once, from the newer evidence: here per transaction, and per purchase without an expiry; below per
+    // billing period.
     let transactions = newest(of: reported) {
       Transaction(
         environment: $0.evidence.key.environment, id: $0.purchase.transactionID, isByRenewalInfo: $0.isByRenewalInfo)
     }
-    let members = Dictionary(grouping: transactions) { row in
+    let members = Dictionary(grouping: newest(of: transactions, by: \.purchaseWithoutExpiry)) { row in
       let key = row.evidence.key
       return (row.purchase.subscriptionGroupID ?? groupOfKey[key]).map {
         Identity.group(key.environment, $0, row.purchase.ownership)
@@ -197,6 +204,7 @@ struct SubscriptionGroup {
 
   /// The newest row for each identity. Rows without an identity are all kept.
   private static func newest<ID: Hashable>(of rows: [Row], by identity: (Row) -> ID?) -> [Row] {
+    guard rows.count > 1 else { return rows }
     var kept: [Row] = []
     kept.reserveCapacity(rows.count)
     var places = [ID: Int](minimumCapacity: rows.count)
