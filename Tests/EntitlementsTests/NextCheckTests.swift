@@ -134,6 +134,26 @@ import struct FoundationEssentials.Date
     }
   }
 
+  @Test func `a season is checked at its end among the user's others`() throws {
+    let catalog = try makeCatalog()
+    func next(_ evidence: [SubscriptionEvidence], of place: Int, at now: Date) -> Date? {
+      let surroundings = PurchaseSurroundings(of: evidence, catalog: catalog)
+      return evidence[place].nextCheck(at: now, among: surroundings, catalog: catalog, policy: EntitlementPolicy())
+    }
+    // From 5 June to 5 July, and from then to 5 August.
+    let first = row("1", season, of: "100", from: day(-10), until: nil)
+    let both = answer([first, row("2", season, of: "200", from: day(-3), until: nil)])
+    #expect(next(both, of: 0, at: noon) == day(20))
+    #expect(next(both, of: 1, at: noon) == day(51))
+    #expect(next(both, of: 1, at: day(40)) == day(51), "a month after its purchase it runs")
+    #expect(next(both, of: 1, at: day(51)) == nil)
+    // The second one, from 12 June, ends a month after its purchase where the first one takes no time.
+    var refunded = both
+    refunded[0].purchases[0].cancellationDate = day(-1)
+    for place in 0...1 { #expect(next(refunded, of: place, at: noon) == day(27)) }
+    #expect(next([refunded[0]], of: 0, at: noon) == nil)
+  }
+
   @Test func `a provisional grant is settled, not checked`() throws {
     var evidence = try #require(answer([row("1", until: day(10))]).first)
     evidence.provisionalUntil = day(1)

@@ -29,6 +29,16 @@ package func evidence(
     renewals: [RenewalInfo(originalTransactionID: OriginalTransactionID(id), autoRenews: true)])
 }
 
+/// Evidence of a season that was bought on a day after `at(0)`, 15 June, as proven on another.
+package func ticket(_ id: String, bought day: Double, time: Double, cancelled: Double? = nil) -> SubscriptionEvidence {
+  var evidence = evidence(id, time: time * 86_400, product: season)
+  evidence.renewals = []
+  evidence.purchases[0].purchaseDate = at(day * 86_400)
+  evidence.purchases[0].expiresDate = nil
+  evidence.purchases[0].cancellationDate = cancelled.map { at($0 * 86_400) }
+  return evidence
+}
+
 /// A small stand-in for the rules: the row of a known product that ends last decides.
 package let evaluate: Evaluator = { _, evidence, _, now in
   let rows = evidence.flatMap { one in one.purchases.map { (one, $0) } }.filter { $0.1.productID == pro }
@@ -90,13 +100,18 @@ extension Ledger {
 
 // MARK: The real rules, for what a stand-in would have to repeat
 
-/// Two tiers to buy, one for a subscription and one for life.
+/// Two tiers to buy, one for a subscription or a season and one for life.
 package let forever: ProductID = "com.example.app.forever"
+/// A month that does not renew.
+package let season: ProductID = "com.example.app.pro.season"
 package let catalog: Catalog = {
   do throws(Catalog.Invalid) {
     return try Catalog(
       tiers: ["free", "pro", "premium"],
-      products: [pro: .init(tier: "pro"), forever: .init(tier: "premium", kind: .lifetime)])
+      products: [
+        pro: .init(tier: "pro"), forever: .init(tier: "premium", kind: .lifetime),
+        season: .init(tier: "pro", kind: .nonRenewing, period: BillingPeriod(count: 1, unit: .month)),
+      ])
   } catch {
     preconditionFailure("\(error)")
   }
@@ -105,13 +120,20 @@ package let catalog: Catalog = {
 /// What ended has ended at once: the ledger's cases need not wait for late renewals.
 private let policy = EntitlementPolicy(lateRenewal: .zero)
 
+private let entitlementRules = EntitlementRules(catalog: catalog, policy: policy, sandbox: .accept)
+
 package let rules: Evaluator = { user, evidence, given, now in
-  EntitlementRules(catalog: catalog, policy: policy, sandbox: .accept)
-    .evaluate(user, evidence, given: given, at: now)
+  entitlementRules.evaluate(user, evidence, given: given, at: now)
 }
 
-package let nextCheck: NextCheck = { evidence, now in
-  evidence.nextCheck(at: now, catalog: catalog, policy: policy)
+package let rulesOfOne: PartEvaluator = { all in
+  let surroundings = PurchaseSurroundings(of: all, catalog: catalog)
+  return { user, evidence, now in entitlementRules.evaluate(user, evidence, among: surroundings, at: now) }
+}
+
+package let nextCheck: NextChecks = { all in
+  let surroundings = PurchaseSurroundings(of: all, catalog: catalog)
+  return { evidence, now in evidence.nextCheck(at: now, among: surroundings, catalog: catalog, policy: policy) }
 }
 
 extension LedgerEntry {

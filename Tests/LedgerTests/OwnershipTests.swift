@@ -96,6 +96,27 @@ struct OwnershipCase: Sendable, CustomTestStringConvertible {
     }
   }
 
+  /// The first season runs until the 30th day, and the second one until the 61st.
+  @Test func `a season that runs after another one of its owner is not inactive`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(
+        entry("anna", [ticket("1", bought: 0, time: 5), ticket("2", bought: 5, time: 5)], evaluate: rules))
+      func claim(at day: Double) -> LedgerEntry {
+        entry(
+          "ben", [ticket("2", bought: 5, time: day)], contested: [key("2")], ownership: .transferIfInactive,
+          evaluate: rules
+        ).with { $0.evaluatePart = rulesOfOne }
+      }
+      #expect(try await ledger.record(claim(at: 40)).isRefused)
+      let context = EvaluationContext(
+        evaluatedAt: at(40 * 86_400), recordedAt: at(40 * 86_400), evaluate: rules, evaluatePart: rulesOfOne)
+      #expect(
+        try await ledger.isAnothers(
+          claim(at: 40).evidence, contested: [key("2")], than: "ben", ownership: .transferIfInactive, context))
+      #expect(try await ledger.record(claim(at: 61)).recorded?.losers == ["anna"])
+    }
+  }
+
   @Test func `a user ID that is no UUID is another user than a known one whom the purchase names`() async throws {
     try await Scratch.withLedger { ledger, _ in
       var named = evidence("1")

@@ -68,6 +68,29 @@ import Testing
     }
   }
 
+  /// The first season runs for 30 days, and the second one for the 31 days after them.
+  @Test func `a season that was bought ahead is asked about when it ends, after the one before it`() async throws {
+    let end = 61.0 * 86_400
+    let tickets = [ticket("1", bought: 0, time: 0), ticket("2", bought: 5, time: 5)]
+    try await Scratch.withLedger { ledger, _ in
+      for ticket in tickets { _ = try await ledger.record(answer("anna", [ticket])) }
+      #expect(try await ledger.claimRechecks(dueAt: at(end - 1), limit: 10).map(\.scheduledAt) == [at(30 * 86_400)])
+      #expect(try await ledger.claimRechecks(dueAt: at(end + 60), limit: 10).map(\.scheduledAt) == [at(end)])
+    }
+    try await Scratch.withLedger { ledger, _ in
+      for ticket in tickets { _ = try await ledger.record(entry("anna", [ticket])) }
+      #expect(try await ledger.scheduleMissing(nextCheck, at: at(40 * 86_400), limit: 1) == 1)
+      #expect(try await ledger.claimRechecks(dueAt: at(end + 60), limit: 10).map(\.scheduledAt) == [at(end)])
+    }
+    // Without the first one the second one ends earlier.
+    try await Scratch.withLedger { ledger, _ in
+      for ticket in tickets + [ticket("1", bought: 0, time: 6, cancelled: 6)] {
+        _ = try await ledger.record(answer("anna", [ticket]))
+      }
+      #expect(try await ledger.claimRechecks(dueAt: at(end - 1), limit: 10).map(\.scheduledAt) == [at(35 * 86_400)])
+    }
+  }
+
   @Test func `an answer about one subscription leaves the others due as they were`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(answer("anna", [evidence("1", expires: 100), evidence("2", expires: 100)]))

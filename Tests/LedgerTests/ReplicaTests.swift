@@ -202,7 +202,7 @@ import Testing
     try await Self.withReplicas { ledgers, _ in
       for number in 0..<30 {
         var due = entry(UserID("u\(number)"), [evidence("\(number)")])
-        due.nextCheck = { _, _ in at(10) }
+        due.nextCheck = { _ in { _, _ in at(10) } }
         _ = try await ledgers[0].record(due)
         _ = try await ledgers[0].postpone(
           PendingReceipt(user: UserID("u\(number)"), base64: "cmVj\(1000 + number)", requestID: "r", receivedAt: at(0)))

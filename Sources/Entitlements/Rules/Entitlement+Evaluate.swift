@@ -8,11 +8,14 @@ extension Entitlement {
   /// - Parameters:
   ///   - evidence: all evidence on each subscription, merged; the caller leaves out store environments that the user
   ///     may not use. Provisional evidence can only add to proven evidence.
+  ///   - surroundings: of all the user's evidence, where only a part of it is evaluated.
   ///   - now: the evaluation time; Apple's request time for a fresh answer.
   package static func evaluate(
-    _ evidence: [SubscriptionEvidence], at now: Date, catalog: Catalog, policy: EntitlementPolicy
+    _ evidence: [SubscriptionEvidence], among surroundings: PurchaseSurroundings? = nil, at now: Date,
+    catalog: Catalog, policy: EntitlementPolicy
   ) -> Entitlement {
-    let (states, rowsOfNoProduct) = Self.states(of: evidence, at: now, catalog: catalog, policy: policy)
+    let (states, rowsOfNoProduct) = Self.states(
+      of: evidence, among: surroundings, at: now, catalog: catalog, policy: policy)
     let uncatalogued = rowsOfNoProduct.map {
       Explanation.PassedOver(
         transactionID: $0.purchase.transactionID, productID: $0.purchase.productID, cause: .notCatalogued)
@@ -58,10 +61,11 @@ extension Entitlement {
 
   /// The state of each subscription, and the rows of those without a catalogued product.
   private static func states(
-    of evidence: [SubscriptionEvidence], at now: Date, catalog: Catalog, policy: EntitlementPolicy
+    of evidence: [SubscriptionEvidence], among surroundings: PurchaseSurroundings? = nil, at now: Date,
+    catalog: Catalog, policy: EntitlementPolicy
   ) -> (states: [SubscriptionState], rowsOfNoProduct: [SubscriptionGroup.Row]) {
     let proven = evidence.filter { $0.provisionalUntil == nil }
-    let groups = SubscriptionGroup.groups(of: proven, catalog: catalog)
+    let groups = SubscriptionGroup.groups(of: proven, among: surroundings, catalog: catalog)
     var states = SubscriptionState.provisional(
       of: evidence.filter { $0.provisionalUntil != nil }, proven: proven, at: now, catalog: catalog, policy: policy)
     var rowsOfNoProduct: [SubscriptionGroup.Row] = []

@@ -48,9 +48,19 @@ package struct EntitlementRules: Sendable {
     return Entitlement.running(accepted, at: now, catalog: catalog, policy: policy)
   }
 
+  /// Evaluates one purchase of a user by itself.
+  package func evaluate(
+    _ user: UserID, _ evidence: SubscriptionEvidence, among surroundings: PurchaseSurroundings, at now: Date
+  ) -> Entitlement {
+    let accepted = accepts(evidence.key.environment, for: user) ? [evidence] : []
+    return Entitlement.evaluate(accepted, among: surroundings, at: now, catalog: catalog, policy: policy)
+  }
+
   /// The next check of a user's subscription with Apple; `nil` for never.
-  package func nextCheck(of evidence: SubscriptionEvidence, at now: Date) -> Date? {
-    evidence.nextCheck(at: now, catalog: catalog, policy: policy)
+  package func nextCheck(
+    of evidence: SubscriptionEvidence, among surroundings: PurchaseSurroundings, at now: Date
+  ) -> Date? {
+    evidence.nextCheck(at: now, among: surroundings, catalog: catalog, policy: policy)
   }
 
   /// Whether a verdict gives a user a lower tier than the previous one. A tier without a purchase cannot be lost,

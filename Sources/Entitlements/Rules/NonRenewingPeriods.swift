@@ -6,7 +6,7 @@ package import struct FoundationEssentials.Date
 /// that one's end. One that was taken back takes no time. A restored one is the purchase that it was first.
 ///
 /// https://developer.apple.com/documentation/storekit/product/producttype/nonrenewable
-package struct NonRenewingPeriods {
+package struct NonRenewingPeriods: Sendable {
   private struct Sold: Hashable {
     let environment: StoreEnvironment
     let product: ProductID
@@ -63,6 +63,14 @@ package struct NonRenewingPeriods {
   /// The end of a purchase without an end of its own; `nil` for one of another kind.
   package func end(of purchase: Purchase, in environment: StoreEnvironment) -> Date? {
     ends[PurchaseWithoutExpiry(purchase, in: environment)]
+  }
+
+  /// The first end after a moment of the other purchases of a product: they take no time from one that was taken back.
+  func nextEnd(after moment: Date, beside purchase: Purchase, in environment: StoreEnvironment) -> Date? {
+    let id = PurchaseWithoutExpiry(purchase, in: environment)
+    return ends.filter { other, end in
+      other.environment == environment && other.product == id.product && other != id && moment.isBefore(end)
+    }.values.min()
   }
 
   /// All ends.

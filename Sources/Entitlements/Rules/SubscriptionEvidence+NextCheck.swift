@@ -20,9 +20,10 @@ extension SubscriptionEvidence {
   ///                                                               day at most, until 60 days after the expiry; and
   ///                                                               where access ends
   ///     non-renewing subscription, within its period              at its end
+  ///     non-renewing subscription, refunded                       at the end of the next one: it begins earlier now
   ///     ended since the answer by time (held, unproven, or        now
   ///       before a renewal that was refunded ahead)
-  ///     Apple said that it is over: refunded, revoked,            never
+  ///     Apple said that it is over: otherwise refunded, revoked,  never
   ///       account gone, expired without retry
   ///     lifetime; nothing of the catalog                          never
   ///     provisional                                               never: it is settled, not checked
@@ -30,12 +31,16 @@ extension SubscriptionEvidence {
   /// An overdue check is due now. The intervals count from the answer, not from `now`, so a repeated evaluation, after
   /// a restart for instance, gives the same time.
   ///
-  /// Only this subscription is considered. If an answer omits it, asking again at once is useless; the caller delays
-  /// such checks as it does after failures.
-  package func nextCheck(at now: Date, catalog: Catalog, policy: EntitlementPolicy) -> Date? {
+  /// Only this subscription is considered, as it is among the user's others. If an answer omits it, asking again at once
+  /// is useless; the caller delays such checks as it does after failures.
+  ///
+  /// - Parameter surroundings: of all the user's evidence; `nil`: this is all.
+  package func nextCheck(
+    at now: Date, among surroundings: PurchaseSurroundings? = nil, catalog: Catalog, policy: EntitlementPolicy
+  ) -> Date? {
     guard provisionalUntil == nil else { return nil }
-    return SubscriptionGroup.groups(of: [self], catalog: catalog)
-      .compactMap { $0.nextCheck(at: now, policy: policy) }
+    return SubscriptionGroup.groups(of: [self], among: surroundings, catalog: catalog)
+      .compactMap { $0.nextCheck(at: now, among: surroundings, policy: policy) }
       .min()
       .map { max($0, now) }
   }
@@ -43,7 +48,9 @@ extension SubscriptionEvidence {
 
 extension SubscriptionGroup {
   /// A result in the past means that the check is due.
-  fileprivate func nextCheck(at now: Date, policy: EntitlementPolicy) -> Date? {
+  fileprivate func nextCheck(
+    at now: Date, among surroundings: PurchaseSurroundings?, policy: EntitlementPolicy
+  ) -> Date? {
     guard let state = state(at: now, policy: policy) else { return nil }
     if state.isHeld { return now }
     switch state.reason {
@@ -61,7 +68,10 @@ extension SubscriptionGroup {
       return isToRenew ? nextLateCheck(of: state) : nil
     case .refunded, .revoked:
       // A refunded renewal follows a period that still ran: the end came with time and is to be checked once.
-      return self.state(at: evaluatedAt, policy: policy)?.isEntitled == true ? now : nil
+      if self.state(at: evaluatedAt, policy: policy)?.isEntitled == true { return now }
+      guard state.row.product?.kind == .nonRenewing else { return nil }
+      return surroundings?.periods.nextEnd(
+        after: evaluatedAt, beside: state.row.purchase, in: state.row.evidence.key.environment)
     case .unproven: return now
     case .lifetime, .originalPurchase, .accountGone, .periodOver: return nil
     // Impossible states of a subscription.

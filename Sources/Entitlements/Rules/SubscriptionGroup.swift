@@ -125,7 +125,10 @@ struct SubscriptionGroup {
   let evaluatedAt: Date
 
   /// Groups a user's evidence. The order of evidence and of rows has no effect.
-  static func groups(of evidence: [SubscriptionEvidence], catalog: Catalog) -> [SubscriptionGroup] {
+  /// - Parameter surroundings: of all the user's evidence; `nil`: this is all.
+  static func groups(
+    of evidence: [SubscriptionEvidence], among surroundings: PurchaseSurroundings? = nil, catalog: Catalog
+  ) -> [SubscriptionGroup] {
     // A row without a group belongs to the group of the other rows of its key.
     var groupOfKey: [SubscriptionKey: SubscriptionGroupID] = [:]
     for item in evidence {
@@ -135,7 +138,7 @@ struct SubscriptionGroup {
       groupOfKey[item.key] = group
     }
     // A consumable says nothing about any tier.
-    let periods = NonRenewingPeriods(of: evidence, catalog: catalog)
+    let periods = surroundings?.periods ?? NonRenewingPeriods(of: evidence, catalog: catalog)
     let reported = evidence.flatMap { item in
       Row.all(periods.completing(item.readings(), in: item.key.environment), of: item, catalog: catalog).filter {
         $0.product?.kind != .consumable

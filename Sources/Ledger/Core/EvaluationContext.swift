@@ -10,6 +10,15 @@ package typealias Evaluator =
 /// The time of a subscription's next check, as known at a moment; `nil` for never. Pure.
 package typealias NextCheck = @Sendable (_ evidence: SubscriptionEvidence, _ now: Date) -> Date?
 
+/// The rule for the next checks of a user's purchases, from all evidence on the user. Pure.
+package typealias NextChecks = @Sendable (_ all: [SubscriptionEvidence]) -> NextCheck
+
+/// Evaluates a purchase of a user by itself, as it is among all evidence on the user. Pure.
+package typealias PartEvaluator =
+  @Sendable (_ all: [SubscriptionEvidence]) -> (
+    _ user: UserID, _ evidence: SubscriptionEvidence, _ now: Date
+  ) -> Entitlement
+
 /// Whether a verdict may replace the previous one, `nil` for an unknown user.
 ///
 /// The closure may count its calls: it is called once per change, even if the transaction is repeated.
@@ -22,6 +31,7 @@ package struct EvaluationContext: Sendable {
   /// Our own clock, for the record.
   package var recordedAt: Date
   package var evaluate: Evaluator
+  package var evaluatePart: PartEvaluator
   /// Every account token is the ID of a user (`policy.app_account_token`).
   package var tokensAreUserIDs: Bool
   /// Apple is told the users of purchases that do not name them.
@@ -29,12 +39,13 @@ package struct EvaluationContext: Sendable {
 
   package init(
     evaluatedAt: Date, recordedAt: Date, tokensAreUserIDs: Bool = false, tellsAccountTokens: Bool = false,
-    evaluate: @escaping Evaluator
+    evaluate: @escaping Evaluator, evaluatePart: PartEvaluator? = nil
   ) {
     self.evaluatedAt = evaluatedAt.inWholeMilliseconds
     self.recordedAt = recordedAt
     self.tokensAreUserIDs = tokensAreUserIDs
     self.tellsAccountTokens = tellsAccountTokens
     self.evaluate = evaluate
+    self.evaluatePart = evaluatePart ?? { _ in { user, evidence, now in evaluate(user, [evidence], [], now) } }
   }
 }

@@ -83,6 +83,21 @@ extension LedgerTables {
     try purchases(of: account).map(\.evidence) + storeEvidence(of: account) + provisionalEvidence(of: account.user)
   }
 
+  func evidence(of user: UserID) throws -> [SubscriptionEvidence] { try account(of: user).map(evidence) ?? [] }
+
+  /// The rule of `transfer_if_inactive` over stored purchases: whether one grants its owner nothing.
+  func inactivity(
+    of stored: [SubscriptionKey: StoredPurchase], by evaluatePart: PartEvaluator, at now: Date
+  ) -> (SubscriptionKey) throws -> Bool {
+    var rules: [UserID: (UserID, SubscriptionEvidence, Date) -> Entitlement] = [:]
+    return { [self] key in
+      guard let purchase = stored[key] else { return false }
+      let rule = try rules[purchase.owner] ?? evaluatePart(evidence(of: purchase.owner))
+      rules[purchase.owner] = rule
+      return rule(purchase.owner, purchase.evidence, now).isInactive
+    }
+  }
+
   /// - Returns: the row's ID.
   func save(_ purchase: StoredPurchase) throws -> Int64 {
     let evidence = purchase.evidence

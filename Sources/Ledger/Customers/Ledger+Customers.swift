@@ -95,17 +95,14 @@ extension Ledger {
       }.map(\.key)
       var stored: [SubscriptionKey: LedgerTables.StoredPurchase] = [:]
       for key in evidence.map(\.key) { stored[key] = try tables.purchase(key) }
-      let ruling = OwnershipRuling.decide(
+      let ruling = try OwnershipRuling.decide(
         user: user, keys: Set(evidence.map(\.key)), contested: contested, owners: stored.mapValues(\.owner),
         policy: ownership, ofNobody: Set(evidence.filter(\.isOfUnknownOwnership).map(\.key)),
         namingOthers: Set(namingOthers), naming: Set(evidence.filter { $0.names(user) }.map(\.key)),
         unpresented: Set(stored.filter { $0.value.claim == .accountToken }.map(\.key)),
         ownerless: Set(stored.filter { $0.value.owner.isErased }.map(\.key)),
-        isInactive: { key in
-          guard let stored = stored[key] else { return false }
-          return evaluationContext.evaluate(stored.owner, [stored.evidence], [], evaluationContext.evaluatedAt)
-            .isInactive
-        })
+        isInactive: tables.inactivity(
+          of: stored, by: evaluationContext.evaluatePart, at: evaluationContext.evaluatedAt))
       return ruling == .refused
     }
   }

@@ -67,7 +67,7 @@ extension Ledger {
   /// - Parameter limit: how many are examined in one transaction; all are, in the end.
   /// - Returns: how many were scheduled.
   package func scheduleMissing(
-    _ nextCheck: @escaping NextCheck, at now: Date, limit: Int
+    _ nextCheck: @escaping NextChecks, at now: Date, limit: Int
   ) async throws(LedgerError) -> Int {
     var scheduled = 0
     var place: Int64 = 0
@@ -86,13 +86,16 @@ extension Ledger {
 extension LedgerTables {
   /// - Returns: how many were scheduled, and the last row examined; `nil` if there was none.
   func scheduleMissing(
-    _ nextCheck: NextCheck, at now: Date, after id: Int64, limit: Int
+    _ nextCheck: NextChecks, at now: Date, after id: Int64, limit: Int
   ) throws -> (scheduled: Int, last: Int64?) {
     let page = try unscheduled(after: id, limit: limit)
     var scheduled = 0
+    var rules: [UserID: NextCheck] = [:]
     for purchase in page {
       let moment = max(now, purchase.evidence.evaluatedAt)
-      guard let due = nextCheck(purchase.evidence, moment), let id = purchase.id else { continue }
+      let rule = try rules[purchase.owner] ?? nextCheck(evidence(of: purchase.owner))
+      rules[purchase.owner] = rule
+      guard let due = rule(purchase.evidence, moment), let id = purchase.id else { continue }
       try schedule(id, Schedule.next(after: nil, of: purchase.evidence.key, at: due, asOf: moment))
       scheduled += 1
     }

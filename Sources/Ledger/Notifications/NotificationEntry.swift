@@ -25,7 +25,7 @@ package struct NotificationEntry: Sendable {
   /// The evaluation time.
   package var evaluatedAt: Date
   package var evaluate: Evaluator
-  package var nextCheck: NextCheck
+  package var nextCheck: NextChecks
   /// What it says, for an event of its own; `nil` for one that the service acts on.
   package var notice: StoreNotice?
   /// Apple's request in a `CONSUMPTION_REQUEST`.
@@ -44,7 +44,8 @@ package struct NotificationEntry: Sendable {
     bundleID: BundleID? = nil, signedAt: Date? = nil, receivedAt: Date, payload: String,
     evidence: [SubscriptionEvidence] = [], proof: KeptReceipt? = nil, claimant: UserID? = nil,
     makesClaimant: Bool = false, evaluatedAt: Date,
-    evaluate: @escaping Evaluator, nextCheck: @escaping NextCheck = { _, _ in nil }, rowsClaimedUntil: Date? = nil
+    evaluate: @escaping Evaluator, nextCheck: @escaping NextChecks = { _ in { _, _ in nil } },
+    rowsClaimedUntil: Date? = nil
   ) {
     self.uuid = uuid
     self.type = type

@@ -59,8 +59,8 @@ package struct LedgerEntry: Sendable {
   /// The request's ID in the history.
   package var requestID: String
   package var evaluate: Evaluator
-  /// The rule for the next check of a subscription.
-  package var nextCheck: NextCheck
+  package var evaluatePart: PartEvaluator
+  package var nextCheck: NextChecks
   /// Called before a verdict replaces another; `false` leaves everything unchanged.
   package var approves: Approval
   /// Until when the app's rows are claimed for the caller, which writes the rows of users who lost a purchase first.
@@ -70,7 +70,8 @@ package struct LedgerEntry: Sendable {
   package init(
     user: UserID, evidence: [SubscriptionEvidence], contestedKeys: Set<SubscriptionKey>, receipt: KeptReceipt,
     origin: Origin, evaluatedAt: Date, recordedAt: Date, requestID: String, evaluate: @escaping Evaluator,
-    nextCheck: @escaping NextCheck = { _, _ in nil }, approves: @escaping Approval = { _, _ in true }
+    evaluatePart: PartEvaluator? = nil, nextCheck: @escaping NextChecks = { _ in { _, _ in nil } },
+    approves: @escaping Approval = { _, _ in true }
   ) {
     self.user = user
     self.evidence = evidence
@@ -81,6 +82,7 @@ package struct LedgerEntry: Sendable {
     self.recordedAt = recordedAt
     self.requestID = requestID
     self.evaluate = evaluate
+    self.evaluatePart = evaluatePart ?? { _ in { user, evidence, now in evaluate(user, [evidence], [], now) } }
     self.nextCheck = nextCheck
     self.approves = approves
   }

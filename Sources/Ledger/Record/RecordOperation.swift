@@ -140,7 +140,7 @@ final class RecordOperation {
       try tables.names($0.value, anotherThan: entry.user, tokensAreUserIDs: entry.tokensAreUserIDs)
     }.map(\.key)
     let origin = entry.origin
-    return OwnershipRuling.decide(
+    return try OwnershipRuling.decide(
       user: entry.user,
       keys: Set(prepared.subscriptions.map(\.evidence.key)),
       contested: entry.contestedKeys,
@@ -151,10 +151,7 @@ final class RecordOperation {
       naming: origin.isProven ? Set(known.merged.filter { $0.value.names(entry.user) }.map(\.key)) : [],
       unpresented: origin.isByUser ? Set(known.stored.filter { $0.value.claim == .accountToken }.map(\.key)) : [],
       ownerless: origin.isProven ? Set(known.stored.filter { $0.value.owner.isErased }.map(\.key)) : [],
-      isInactive: { key in
-        guard let stored = known.stored[key] else { return false }
-        return entry.evaluate(stored.owner, [stored.evidence], [], entry.evaluatedAt).isInactive
-      })
+      isInactive: tables.inactivity(of: known.stored, by: entry.evaluatePart, at: entry.evaluatedAt))
   }
 
   private func record(_ grant: OwnershipRuling.Grant, over known: StoredState) throws -> RecordOutcome {
@@ -198,7 +195,7 @@ final class RecordOperation {
         }
       }
     }
-    let rows = try save(news, over: known.stored, at: moment)
+    let rows = try save(news, over: known.stored, at: moment, entry.nextCheck(evidence))
     for past in past {
       if let row = rows[past.key] { try tables.keepPast(past, of: row) }
     }
@@ -341,7 +338,8 @@ final class RecordOperation {
   /// Writes only differences: a post that repeats stored evidence writes nothing and costs no fsync.
   /// - Returns: the rows of the purchases.
   private func save(
-    _ news: [PurchaseUpdate], over known: [SubscriptionKey: LedgerTables.StoredPurchase], at moment: Date
+    _ news: [PurchaseUpdate], over known: [SubscriptionKey: LedgerTables.StoredPurchase], at moment: Date,
+    _ nextCheck: NextCheck
   ) throws -> [SubscriptionKey: Int64] {
     var shared = try known.values.map(\.proof).first { try tables.isProof($0, prepared.proof) }
     var rows: [SubscriptionKey: Int64] = [:]
@@ -349,7 +347,7 @@ final class RecordOperation {
       let stored = known[new.key]
       let evidence = new.subscription.evidence
       let schedule = try LedgerTables.Schedule.next(
-        after: stored?.schedule, of: new.key, at: entry.nextCheck(evidence, moment), asOf: moment)
+        after: stored?.schedule, of: new.key, at: nextCheck(evidence, moment), asOf: moment)
       if let stored, let row = stored.id, isSame(new, as: stored, proof: shared) {
         if schedule != stored.schedule { try tables.schedule(row, schedule) }
         rows[new.key] = row

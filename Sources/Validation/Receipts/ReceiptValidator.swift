@@ -330,6 +330,7 @@ package final class ReceiptValidator: Sendable {
       recordedAt: verdicts.now(),
       requestID: submission.requestID,
       evaluate: verdicts.evaluate,
+      evaluatePart: verdicts.evaluatePart,
       nextCheck: verdicts.nextCheck,
       approves: mode.approves)
     if case .app(let app) = reference.receipt?.content {

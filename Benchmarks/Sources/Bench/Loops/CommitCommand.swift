@@ -176,7 +176,7 @@ enum BenchEntry {
           tier: "free", reason: .noPurchases,
           explanation: Explanation(decidedBy: nil, passedOver: [], evaluatedAt: now))
       },
-      nextCheck: { _, _ in nextCheck })
+      nextCheck: { _ in { _, _ in nextCheck } })
   }
 
   /// What the service records of an answer of verifyReceipt: a subscription of some periods, judged by the rules.
@@ -213,8 +213,11 @@ enum BenchEntry {
         guard let catalog else { preconditionFailure("the catalog is wrong") }
         return Entitlement.evaluate(evidence, at: now, catalog: catalog, policy: policy)
       },
-      nextCheck: { evidence, now in
-        catalog.flatMap { evidence.nextCheck(at: now, catalog: $0, policy: policy) }
+      nextCheck: { all in
+        let surroundings = catalog.map { PurchaseSurroundings(of: all, catalog: $0) }
+        return { evidence, now in
+          catalog.flatMap { evidence.nextCheck(at: now, among: surroundings, catalog: $0, policy: policy) }
+        }
       })
   }
 
