@@ -56,16 +56,17 @@ struct SubscriptionCheck: Sendable {
       case .clockBehind, .keyOfAnotherApp: return .troubled
       case .undecodableReceipt, .unsupportedReceipt, .notAuthentic, .wrongApp, .ownedByAnotherUser, .ofUnknownOwnership,
         .unknownTransaction:
-        // The receipt counted before, and the proven state stands.
+        // The receipt counted before, and the proven state stands, as far as a read lets it stand.
         logger.warning(
           "a kept receipt was refused", metadata: ["problem": "\(error.code)"])
+        _ = await followTime(of: owner, requestID: requestID, logger: logger)
         return .refused
       }
     }
   }
 
-  /// Brings the app's own row to what a read says by time alone, while Apple cannot be asked or no source can answer:
-  /// an ended state is held for a while (`policy.outage_hold`), and is unproven then.
+  /// Brings the app's own row to what a read says by time alone, while Apple cannot be asked, knows the purchase no more,
+  /// or no source can answer: an ended state is held for a while (`policy.outage_hold`), and is unproven then.
   func followTime(of user: UserID, requestID: String, logger: Logger) async -> Outcome {
     let rules = verdicts.rules
     let evaluationContext = verdicts.evaluationContext

@@ -100,10 +100,14 @@ import Testing
     }
   }
 
-  @Test func `where each question fails, what was held for long enough ends in what is recorded too`() async throws {
+  /// Apple is in trouble, or knows the receipt no more.
+  @Test(arguments: [Trouble.status21004, .status21003])
+  func `where each question fails, what was held for long enough ends in what is recorded too`(
+    trouble: Trouble
+  ) async throws {
     try await run { bench, store, clocks in
       try await bench.validate(try store.simulator.issueReceipt(.renewing).receiptData)
-      store.simulator.setTrouble(.status21004, count: nil, environment: nil)
+      store.simulator.setTrouble(trouble, count: nil, environment: nil)
       let scheduler = bench.scheduler(isAppleAway: { false })
       clocks.move(to: 20 * Self.day)
       #expect(await scheduler.sweep() == nil)
