@@ -270,19 +270,27 @@ struct ReferenceModel {
     return Verdict(status: "expired", tier: "free", reason: "unproven", isStale: true)
   }
 
-  /// Who speaks for several original transaction IDs of one group, all told of by an answer of this moment: of the last
-  /// live row of each, those that run; of these the highest tier, then the one that ends last, then the greatest ID. `nil`
-  /// where none runs.
-  func runningSpeaker(at now: Int64) -> Purchase? {
-    let live = counted.filter(isLive)
-    let last = live.filter { row in
-      latest(live.filter { $0.originalTransactionID == row.originalTransactionID }) == row
+  /// Who speaks for several original transaction IDs of one group, each in a model of its own and all told of by an answer
+  /// of this moment. The row that ends last of all decides; beside it count those that give access, and ended after it was
+  /// bought, if they ended: of all these the highest tier, then the one that ends last, then the greatest ID. `nil` where
+  /// none runs.
+  static func runningSpeaker(of several: [ReferenceModel], at now: Int64) -> Purchase? {
+    let last = several.compactMap { one in one.latest(one.counted.filter(one.isLive)).map { (model: one, row: $0) } }
+    guard
+      let deciding = last.first(where: { one in
+        last.allSatisfy { $0.row == one.row || one.model.isLater(one.row, $0.row) }
+      }), deciding.model.end(deciding.row).map({ now < $0 }) ?? true
+    else { return nil }
+    let known = min(ms(deciding.row.purchaseDate) ?? .min, now)
+    let places = last.compactMap { one -> (row: Purchase, place: [Int64])? in
+      let (verdict, end) = (one.model.verdict(at: now), one.model.end(one.row))
+      guard verdict.isEntitled, end.map({ known < $0 }) ?? true else { return nil }
+      let until = verdict.reason == "renewal_due" ? end : verdict.accessUntil
+      return (one.row, [tiers[one.row.productID] == "premium" ? 1 : 0, until ?? .max, verdict.isStale ? 0 : 1])
     }
-    let running = last.filter { row in end(row).map { now < $0 } ?? true }
-    let highest = running.filter { Self.tiers[$0.productID] == "premium" }
-    return (highest.isEmpty ? running : highest).max { a, b in
-      let ends = (end(a) ?? .max, end(b) ?? .max)
-      return ends.0 == ends.1 ? a.transactionID.rawValue < b.transactionID.rawValue : ends.0 < ends.1
-    }
+    return places.max { a, b in
+      a.place == b.place
+        ? a.row.transactionID.rawValue < b.row.transactionID.rawValue : a.place.lexicographicallyPrecedes(b.place)
+    }?.row
   }
 }

@@ -103,10 +103,14 @@ import struct FoundationEssentials.Date
         for index in item.purchases.indices { item.purchases[index].ownership = .purchased }
         return item
       }
-      let model = ReferenceModel(
-        rows: evidence.flatMap(\.purchases), renewal: nil, isGone: false, answered: now.millisecondsSince1970,
-        retryAccess: 0, hold: 0)
-      guard let decidingRow = model.runningSpeaker(at: now.millisecondsSince1970) else { continue }
+      let models = evidence.map { one in
+        ReferenceModel(
+          rows: one.purchases, renewal: one.renewals.first, terms: one.terms, grace: one.grace, isGone: false,
+          answered: now.millisecondsSince1970, retryAccess: Self.wholeMilliseconds(policy.billingRetryAccess),
+          hold: Self.wholeMilliseconds(policy.outageHold),
+          lateRenewal: Self.wholeMilliseconds(policy.lateRenewal))
+      }
+      guard let decidingRow = ReferenceModel.runningSpeaker(of: models, at: now.millisecondsSince1970) else { continue }
       let verdict = Entitlement.evaluate(evidence, at: now, catalog: catalog, policy: policy)
       #expect(verdict.explanation.decidedBy == decidingRow.transactionID, "seed \(seed)")
       #expect(verdict.tier.rawValue == ReferenceModel.tiers[decidingRow.productID], "seed \(seed)")

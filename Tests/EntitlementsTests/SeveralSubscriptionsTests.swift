@@ -265,13 +265,34 @@ import struct FoundationEssentials.Date
         verdict.explanation.passedOver == [.init(transactionID: "a", productID: proYearly, cause: .otherSubscription)])
       #expect(verdict.words().contains { $0.contains("Another purchase, of \(proYearly)") })
       // Apple says that the higher one is over, at an hour when it is.
-      #expect(try evaluate(answer(at: day(20), rows, renewals), at: day(20)).line == "cancelled pro renewal_off")
+      let over = [renewals[0], renewal(premium, of: "2", intent: 1)]
+      #expect(try evaluate(answer(at: day(20), rows, over), at: day(20)).line == "cancelled pro renewal_off")
     }
     // Of one tier the one that ends last, as among all subscriptions.
     let same = [
       row("a", pro, of: "1", group: "G", until: day(3)), row("b", proYearly, of: "2", group: "G", until: day(9)),
     ]
     #expect(try evaluate(answer(same)).explanation.decidedBy == "b")
+  }
+
+  @Test(arguments: [
+    ("grace", renewal(premium, of: "2", retry: true, grace: day(3)), "grace_period premium billing_grace"),
+    ("billing retry", renewal(premium, of: "2", retry: true), "grace_period premium billing_retry"),
+    ("late", renewal(premium, of: "2", renews: true), "active premium renewal_due stale"),
+    ("over", renewal(premium, of: "2", renews: false, intent: 1), "active pro renewing"),
+  ])
+  func `the higher of two purchases of one group counts as long as Apple's word on it gives access`(
+    name: String, info: RenewalInfo, expected: String
+  ) throws {
+    let lower = row("a", pro, of: "1", group: "G", from: day(-5), until: day(25))
+    let higher = row("b", premium, of: "2", group: "G", from: day(-30), until: day(-0.25))
+    let renewals = [renewal(of: "1", renews: true), info]
+    for rows in [[lower, higher], [higher, lower]] {
+      #expect(try evaluate(answer(rows, renewals)).line == expected, "\(name)")
+    }
+    // One that had ended when the other was bought is its predecessor.
+    let next = row("a", pro, of: "1", group: "G", from: day(-0.25), until: day(30))
+    #expect(try evaluate(answer([next, higher], renewals)).line == "active pro renewing", "\(name)")
   }
 
   @Test func `two purchases of one group are told of by one answer each`() throws {

@@ -65,7 +65,7 @@ extension Entitlement {
     catalog: Catalog, policy: EntitlementPolicy
   ) -> (states: [SubscriptionState], rowsOfNoProduct: [SubscriptionGroup.Row]) {
     let proven = evidence.filter { $0.provisionalUntil == nil }
-    let groups = SubscriptionGroup.groups(of: proven, among: surroundings, catalog: catalog)
+    let groups = SubscriptionGroup.groups(of: proven, among: surroundings, catalog: catalog, policy: policy)
     var states = SubscriptionState.provisional(
       of: evidence.filter { $0.provisionalUntil != nil }, proven: proven, at: now, catalog: catalog, policy: policy)
     var rowsOfNoProduct: [SubscriptionGroup.Row] = []

@@ -26,7 +26,7 @@ extension SubscriptionState {
       if let provenAt = provenAt[item.key], !provenAt.isBefore(item.evidenceTime) { return [] }
       var item = item
       item.leaveOut(ended)
-      return SubscriptionGroup.groups(of: [item], catalog: catalog).compactMap { group in
+      return SubscriptionGroup.groups(of: [item], catalog: catalog, policy: policy).compactMap { group in
         guard let row = group.rows.first(where: { $0.cause == nil }) else { return nil }
         let accessUntil = min(row.end, until)
         guard now.isBefore(accessUntil) else { return nil }

@@ -39,7 +39,7 @@ extension SubscriptionEvidence {
     at now: Date, among surroundings: PurchaseSurroundings? = nil, catalog: Catalog, policy: EntitlementPolicy
   ) -> Date? {
     guard provisionalUntil == nil else { return nil }
-    return SubscriptionGroup.groups(of: [self], among: surroundings, catalog: catalog)
+    return SubscriptionGroup.groups(of: [self], among: surroundings, catalog: catalog, policy: policy)
       .compactMap { $0.nextCheck(at: now, among: surroundings, policy: policy) }
       .min()
       .map { max($0, now) }

@@ -127,7 +127,8 @@ struct SubscriptionGroup {
   /// Groups a user's evidence. The order of evidence and of rows has no effect.
   /// - Parameter surroundings: of all the user's evidence; `nil`: this is all.
   static func groups(
-    of evidence: [SubscriptionEvidence], among surroundings: PurchaseSurroundings? = nil, catalog: Catalog
+    of evidence: [SubscriptionEvidence], among surroundings: PurchaseSurroundings? = nil, catalog: Catalog,
+    policy: EntitlementPolicy
   ) -> [SubscriptionGroup] {
     // A row without a group belongs to the group of the other rows of its key.
     var groupOfKey: [SubscriptionKey: SubscriptionGroupID] = [:]
@@ -156,7 +157,7 @@ struct SubscriptionGroup {
         Identity.group(key.environment, $0, row.purchase.ownership)
       } ?? .key(key)
     }
-    return members.values.compactMap { SubscriptionGroup($0, catalog: catalog) }.flatMap { $0.parted() }
+    return members.values.compactMap { SubscriptionGroup($0, catalog: catalog) }.flatMap { $0.parted(policy: policy) }
   }
 
   private init?(_ transactions: [Row], catalog: Catalog) {
@@ -181,12 +182,16 @@ struct SubscriptionGroup {
   ///
   ///     the live row of another original transaction ID                       that ID is
   ///     ended by Apple's last report on it                                    part of this subscription
-  ///     ran then, and ended before the deciding row was bought or reported    part of it: its predecessor
-  ///     ran then, and still did when the deciding row was bought or reported  a separate subscription
+  ///     gave access then, and had ended when the deciding row was bought or   part of it: its predecessor
+  ///       reported
+  ///     gave access then, and still ran when the deciding row was bought or   a separate subscription
+  ///       reported
   ///
-  /// The evaluation time has no effect: purchases that run side by side were both reported running, and the end of one
-  /// does not make the other its successor.
-  private func parted() -> [SubscriptionGroup] {
+  /// Access is that of the decision table: also after the paid period, in a grace period for instance.
+  ///
+  /// The evaluation time has no effect: purchases that run side by side were both reported with access, and the end of
+  /// one does not make the other its successor.
+  private func parted(policy: EntitlementPolicy) -> [SubscriptionGroup] {
     // Rows are sorted by their end.
     guard let decidingRow = rows.first(where: { $0.cause == nil }),
       rows.contains(where: { $0.originalTransactionID != decidingRow.originalTransactionID })
@@ -195,8 +200,11 @@ struct SubscriptionGroup {
     var seen: Set = [decidingRow.originalTransactionID]
     var beside: Set<OriginalTransactionID> = []
     for row in rows where row.cause == nil && seen.insert(row.originalTransactionID).inserted {
-      guard row.evidence.askedAt(row.reading, row.renewal).isBefore(row.end), known.isBefore(row.end) else { continue }
-      beside.insert(row.originalTransactionID)
+      guard known.isBefore(row.end) else { continue }
+      let own = SubscriptionGroup(
+        rows: rows.filter { $0.originalTransactionID == row.originalTransactionID }, evaluatedAt: evaluatedAt)
+      let asked = row.evidence.askedAt(row.reading, row.renewal)
+      if own.decide(at: asked, policy: policy)?.isEntitled == true { beside.insert(row.originalTransactionID) }
     }
     guard !beside.isEmpty else { return [self] }
     return Dictionary(grouping: rows) { beside.contains($0.originalTransactionID) ? $0.originalTransactionID : nil }

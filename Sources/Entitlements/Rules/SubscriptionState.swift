@@ -97,7 +97,7 @@ extension SubscriptionGroup {
   ///       the customer
   ///     over, renewal on, and nobody has said that it ended            active         renewal_due
   ///     otherwise                                                      expired        the expiration intent's
-  private func decide(at now: Date, policy: EntitlementPolicy) -> SubscriptionState? {
+  func decide(at now: Date, policy: EntitlementPolicy) -> SubscriptionState? {
     guard
       let newest = rows.first(where: { $0.product != nil && !$0.purchase.isUpgraded })
         ?? rows.first(where: { $0.product != nil })
