@@ -73,6 +73,8 @@ import struct FoundationEssentials.Date
     Case(name: "for an hour", rows: late(by: 1.0 / 24), renewals: [renewal(renews: true)], next: day(1.0 / 24)),
     Case(name: "for five days", rows: ended, renewals: [renewal(renews: true)], next: day(1)),
     Case(name: "overdue, and over", rows: ended, renewals: [renewal(renews: true)], now: day(3), next: day(3)),
+    Case(name: "nothing told, at the very end", rows: late(by: 0), next: day(60.0 / 86_400)),
+    Case(name: "nothing told for five days", rows: ended, next: day(1)),
     Case(name: "for 60 days", rows: late(by: 60), renewals: [renewal(renews: true)], next: nil),
     Case(name: "a moment less", rows: late(by: 60, ms: 1), renewals: [renewal(renews: true)], next: day(1)),
     Case(name: "the customer ended it", rows: ended, renewals: [renewal(renews: false)], next: nil),
@@ -120,7 +122,7 @@ import struct FoundationEssentials.Date
       name: "revoked", rows: [row("1", until: day(10), cancelled: day(-1), ownership: .familyShared)], next: nil),
     Case(name: "account gone", gone: true, next: nil),
     Case(name: "expired, retry off", rows: ended, renewals: [renewal(intent: 1, retry: false)], next: nil),
-    Case(name: "expired, nothing told", rows: ended, next: nil),
+    Case(name: "expired, nothing told for 60 days", rows: late(by: 60), next: nil),
     Case(name: "upgraded", rows: [row("1", until: day(10), upgraded: true)], next: nil),
     Case(name: "no expiry", rows: [row("1", until: nil)], next: nil),
     Case(name: "lifetime", rows: [row("1", forever, until: nil)], next: nil),
@@ -152,6 +154,20 @@ import struct FoundationEssentials.Date
     refunded[0].purchases[0].cancellationDate = day(-1)
     for place in 0...1 { #expect(next(refunded, of: place, at: noon) == day(27)) }
     #expect(next([refunded[0]], of: 0, at: noon) == nil)
+  }
+
+  @Test func `a renewal that another one followed is not waited for`() throws {
+    let catalog = try makeCatalog()
+    let evidence = answer(
+      [
+        row("1", of: "1", group: "G", from: day(-2), until: day(-1)),
+        row("2", of: "2", group: "G", from: day(-1), until: noon), row("3", of: "3", group: "H", until: noon),
+      ], in: .sandbox)
+    let surroundings = PurchaseSurroundings(of: evidence, catalog: catalog)
+    let next = evidence.map {
+      $0.nextCheck(at: noon, among: surroundings, catalog: catalog, policy: EntitlementPolicy())
+    }
+    #expect(next == [nil, day(60.0 / 86_400), day(60.0 / 86_400)])
   }
 
   @Test func `a provisional grant is settled, not checked`() throws {

@@ -21,6 +21,8 @@ extension SubscriptionEvidence {
   ///                                                               where access ends
   ///     non-renewing subscription, within its period              at its end
   ///     non-renewing subscription, refunded                       at the end of the next one: it begins earlier now
+  ///     over, Apple says nothing of a renewal, and no later       as if it was to renew
+  ///       purchase of the group is known
   ///     ended since the answer by time (held, unproven, or        now
   ///       before a renewal that was refunded ahead)
   ///     Apple said that it is over: otherwise refunded, revoked,  never
@@ -64,7 +66,11 @@ extension SubscriptionGroup {
       if state.renewal?.isInBillingRetry == true || state.renewal?.status == .billingRetry {
         return nextRetryCheck(of: state)
       }
-      let isToRenew = state.renewal?.autoRenews == true && state.renewal?.expirationIntent == nil
+      let row = state.row
+      let isToRenew =
+        state.renewal.map { $0.autoRenews == true && $0.expirationIntent == nil }
+        ?? (state.reason == .unknown && row.cause == nil
+          && surroundings?.isFollowed(row.purchase, in: row.evidence.key.environment) != true)
       return isToRenew ? nextLateCheck(of: state) : nil
     case .refunded, .revoked:
       // A refunded renewal follows a period that still ran: the end came with time and is to be checked once.
