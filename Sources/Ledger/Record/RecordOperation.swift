@@ -157,7 +157,8 @@ final class RecordOperation {
   private func record(_ grant: OwnershipRuling.Grant, over known: StoredState) throws -> RecordOutcome {
     tables.readAhead {
       _ = try? tables.profile(of: self.account)
-      for id in self.account.purchases where id > 0 && !known.stored.values.contains(where: { $0.id == id }) {
+      let reported = Set(known.stored.values.compactMap(\.id))
+      for id in self.account.purchases where id > 0 && !reported.contains(id) {
         _ = try? tables.purchase(id: id)
       }
       if let proof = known.stored.values.first?.proof { _ = try? tables.isProof(proof, prepared.proof) }
@@ -165,7 +166,8 @@ final class RecordOperation {
     let own = prepared.subscriptions.filter { grant.belongsToUser($0.evidence.key) }
     let named = try namingThisUser()
     let news = try own.map { try merge($0, over: known) } + named
-    let evidence = try evidence(with: news, over: known.stored)
+    let answers = Dictionary(uniqueKeysWithValues: prepared.subscriptions.map { ($0.evidence.key, $0) })
+    let evidence = try evidence(with: news, of: answers, over: known.stored)
     let moment = VerdictWriter.moment(of: evidence, notBefore: entry.evaluatedAt)
     let verdict = entry.evaluate(entry.user, evidence, account.given, moment)
     let before = try tables.profile(of: account)?.entitlement
@@ -175,8 +177,9 @@ final class RecordOperation {
     let repeated = gained.isEmpty ? try repeated(before, by: verdict, at: moment, news, over: known) : nil
 
     let past = news.compactMap { new in
-      let answer = prepared.subscriptions.first { $0.evidence.key == new.key }
-      let reports = [known.stored[new.key]?.evidence, known.unclaimed[new.key]?.evidence, answer?.evidence]
+      let reports = [
+        known.stored[new.key]?.evidence, known.unclaimed[new.key]?.evidence, answers[new.key]?.evidence,
+      ]
       return new.subscription.evidence.leftOut(
         of: reports.compactMap { $0 } + prepared.past.filter { $0.key == new.key })
     }
@@ -323,15 +326,15 @@ final class RecordOperation {
 
   /// All evidence of the user after this answer, in the order in which the ledger will return it.
   private func evidence(
-    with news: [PurchaseUpdate], over stored: [SubscriptionKey: LedgerTables.StoredPurchase]
+    with news: [PurchaseUpdate], of answers: [SubscriptionKey: PreparedEntry.Subscription],
+    over stored: [SubscriptionKey: LedgerTables.StoredPurchase]
   ) throws -> [SubscriptionEvidence] {
     let known = Set(news.compactMap { stored[$0.key]?.id })
     let others = try tables.purchases(of: account, without: known).map(\.evidence)
-    let reported = Dictionary(uniqueKeysWithValues: prepared.subscriptions.map { ($0.evidence.key, $0) })
     return (news.map(\.subscription.evidence) + others).sorted { $0.key.precedes($1.key) }
       + (try tables.storeEvidence(of: account))
       + (try tables.provisionalEvidence(of: entry.user).filter { grant in
-        try reported[grant.key].map { try isOlder($0, than: grant) } ?? true
+        try answers[grant.key].map { try isOlder($0, than: grant) } ?? true
       })
   }
 
