@@ -27,8 +27,9 @@ import struct FoundationEssentials.Date
     #expect(verdict.status == .active)
     #expect(verdict.reason == .noPurchases)
     #expect(verdict.explanation.passedOver.isEmpty)
+    let surroundings = PurchaseSurroundings(of: bought, catalog: rules.catalog)
     for evidence in bought {
-      #expect(rules.nextCheck(of: evidence, at: noon) == nil)
+      #expect(rules.nextCheck(of: evidence, among: surroundings, at: noon) == nil)
       // It has an owner like any other.
       #expect(rules.isCatalogued(evidence))
     }

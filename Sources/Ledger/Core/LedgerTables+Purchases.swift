@@ -87,7 +87,7 @@ extension LedgerTables {
 
   /// The rule of `transfer_if_inactive` over stored purchases: whether one grants its owner nothing.
   func inactivity(
-    of stored: [SubscriptionKey: StoredPurchase], by evaluatePart: PartEvaluator, at now: Date
+    of stored: [SubscriptionKey: StoredPurchase], by evaluatePart: @escaping PartEvaluator, at now: Date
   ) -> (SubscriptionKey) throws -> Bool {
     var rules: [UserID: (UserID, SubscriptionEvidence, Date) -> Entitlement] = [:]
     return { [self] key in
