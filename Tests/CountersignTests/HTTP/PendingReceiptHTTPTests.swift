@@ -80,7 +80,9 @@ import Testing
         #expect(!service.log.lines.contains { $0.contains(#""a pending receipt was refused""#) })
         clock.advance(by: 7 * 86_400)
         try await eventually(clock, step: 600) {
-          try await service.ledger.backlog(at: .distantFuture).pendingReceipts == 0
+          // Our clock agrees with Apple's.
+          store.simulator.setClock(clock.date)
+          return try await service.ledger.backlog(at: .distantFuture).pendingReceipts == 0
         }
         #expect(try await service.profile("user-2").verdict == "free active no_purchases")
         #expect(service.log.lines.contains { $0.contains(#""a pending receipt was refused""#) })

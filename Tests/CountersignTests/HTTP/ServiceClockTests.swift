@@ -112,8 +112,7 @@ import TestSupport
     defer { try? FileManager.default.removeItem(at: directory) }
     @Sendable func give(_ service: RunningService, _ length: String, user: String) async throws {
       let answer = try await service.send(
-        .post, "/v1/profiles/\(user)/grants", key: RunningService.supportKey,
-        body: #"{"tier":"pro","for":"\#(length)"}"#)
+        .post, "/v1/profiles/\(user)/grants", body: #"{"tier":"pro","for":"\#(length)"}"#)
       #expect(answer.status == 201)
     }
     try await SimulatedStore.run(at: Self.start) { store in
