@@ -13,7 +13,8 @@ package struct NonRenewingPeriods: Sendable {
   }
 
   private struct Bought {
-    var start: Date
+    /// The date of the first transaction that has one.
+    var start: Date?
     let period: BillingPeriod
     /// The last report on it, and what that says.
     var reportedAt: Date
@@ -28,9 +29,10 @@ package struct NonRenewingPeriods: Sendable {
     var bought: [PurchaseWithoutExpiry: Bought] = [:]
     for item in evidence {
       for purchase in item.purchases where purchase.expiresDate == nil {
-        guard let start = purchase.purchaseDate, let product = catalog.products[purchase.productID],
-          product.kind == .nonRenewing, let period = product.period
+        guard let product = catalog.products[purchase.productID], product.kind == .nonRenewing,
+          let period = product.period
         else { continue }
+        let start = purchase.purchaseDate
         let id = PurchaseWithoutExpiry(purchase, in: item.key.environment)
         let reportedAt = item.reportedAt(purchase)
         let isTakenBack = purchase.cancellationDate != nil
@@ -38,7 +40,7 @@ package struct NonRenewingPeriods: Sendable {
           bought[id] = Bought(start: start, period: period, reportedAt: reportedAt, isTakenBack: isTakenBack)
           continue
         }
-        known.start = min(known.start, start)
+        known.start = [known.start, start].compactMap(\.self).min()
         if known.reportedAt == reportedAt {
           known.isTakenBack = known.isTakenBack || isTakenBack
         } else if known.reportedAt < reportedAt {
@@ -48,13 +50,13 @@ package struct NonRenewingPeriods: Sendable {
       }
     }
     var last: [Sold: Date] = [:]
-    let inOrder = bought.sorted {
-      ($0.value.start, $0.key.original.rawValue, $0.key.transactionOfAnotherStore?.rawValue ?? "")
-        < ($1.value.start, $1.key.original.rawValue, $1.key.transactionOfAnotherStore?.rawValue ?? "")
+    let inOrder = bought.compactMap { id, one in one.start.map { (id: id, one: one, start: $0) } }.sorted {
+      ($0.start, $0.id.original.rawValue, $0.id.transactionOfAnotherStore?.rawValue ?? "")
+        < ($1.start, $1.id.original.rawValue, $1.id.transactionOfAnotherStore?.rawValue ?? "")
     }
-    for (id, one) in inOrder {
+    for (id, one, start) in inOrder {
       let sold = Sold(environment: id.environment, product: id.product)
-      let end = one.period.end(from: one.isTakenBack ? one.start : max(one.start, last[sold] ?? one.start))
+      let end = one.period.end(from: one.isTakenBack ? start : max(start, last[sold] ?? start))
       ends[id] = end
       if !one.isTakenBack { last[sold] = end }
     }
