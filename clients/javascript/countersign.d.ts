@@ -383,7 +383,7 @@ export interface Client {
   retry(): Promise<Posted>;
   /**
    * Consumes a meter. Counted once, however often it is tried again after `later`. `allowed` in the answer is about this
-   * amount; `isAllowed` then tells whether anything remains.
+   * amount; `isAllowed` then tells whether one more is.
    */
   consume(feature: string, amount?: number): Promise<Usage>;
   /** The catalog for a paywall, asked for once in five minutes at most. While the service is away the last answer counts. */

@@ -64,7 +64,9 @@ extension DialectParts {
     guard answer.isPending else { return answer }
     // The access given meanwhile may be that of another purchase of the user's.
     guard answer.entitlement.isProvisional, case .receipt(let receipt) = proof,
-      answer.entitlement.originalTransactionID.map(useCases.validator.purchases(in: receipt).contains) == true
+      useCases.validator.purchases(in: receipt).contains(where: {
+        $0.originalTransactionID == answer.entitlement.originalTransactionID
+      })
     else {
       throw Problem(
         .appStoreUnavailable, "The purchase is kept, and Apple cannot be asked about it now; post it again.")

@@ -27,7 +27,5 @@ extension ReceiptValidator {
   }
 
   /// The purchases that a receipt claims, unproven; none where it cannot be read.
-  package func purchases(in receipt: String) -> Set<OriginalTransactionID> {
-    Set((try? gateway.decode(receipt))?.purchases.map(\.originalTransactionID) ?? [])
-  }
+  package func purchases(in receipt: String) -> [Purchase] { (try? gateway.decode(receipt))?.purchases ?? [] }
 }

@@ -171,11 +171,26 @@ import Testing
         .post, "/v1/receipts",
         #"{"app_user_id":"u1","fetch_token":"\#(empty)",\#(bought)"initiation_source":"restore"}"#)
       #expect(restored.status == 200)
+      // An anonymous customer's purchase has both.
+      let anonymous = try await app.send(
+        .post, "/v1/receipts",
+        #"{"app_user_id":"u2","fetch_token":"\#(empty)",\#(bought)"is_restore":true,"initiation_source":"purchase"}"#)
+      #expect(anonymous.status == 503)
       // Of a subscription an answer may have the newest period alone.
       let renewing = try store.simulator.issueReceipt(.renewing).receiptData
       #expect(try await app.post(renewing, more: bought).status == 200)
       let other = #""product_id":"com.example.app.premium.monthly","transaction_id":"2000000123456789","#
       #expect(try await app.post(renewing, more: other).status == 503)
+      // What ended before is bought again, and what comes at the next renewal is not bought yet.
+      for (number, (scenario, status)) in [(Scenario.expiredVoluntary, 503), (.downgradePending, 200)].enumerated() {
+        let receipt = try store.simulator.issueReceipt(scenario, subscriber: Int64(number + 5)).receiptData
+        #expect(try await app.post(receipt, of: "u\(number + 5)", more: bought).status == status)
+      }
+      // SDKs that name no transaction: the receipt itself has the product.
+      let product = #""product_id":"com.example.app.pro.monthly","#
+      #expect(try await app.post(empty, of: "u9", more: product).status == 503)
+      let ended = try store.simulator.issueReceipt(.expiredVoluntary, subscriber: 9).receiptData
+      #expect(try await app.post(ended, of: "u9", more: product).status == 200)
     }
   }
 

@@ -32,9 +32,9 @@ struct PostedReceipt: Decodable {
     appTransaction = try container.decodeIfPresent(String.self, forKey: .appTransaction)
     productID = try? container.decodeIfPresent(String.self, forKey: .productID)
     transactionID = try? container.decodeIfPresent(String.self, forKey: .transactionID)
-    isRestore =
-      (try? container.decodeIfPresent(Bool.self, forKey: .isRestore)) == true
-      || (try? container.decodeIfPresent(String.self, forKey: .initiationSource)) == "restore"
+    // Of anonymous customers `is_restore` is set at every purchase. SDKs that are older than the source have it alone.
+    let source = try? container.decodeIfPresent(String.self, forKey: .initiationSource)
+    isRestore = try source.map { $0 == "restore" } ?? container.decodeIfPresent(Bool.self, forKey: .isRestore) ?? false
     // A purchase is worth more than what is said beside it.
     attributes = try? container.decodeIfPresent([String: PostedAttribute].self, forKey: .attributes)
   }

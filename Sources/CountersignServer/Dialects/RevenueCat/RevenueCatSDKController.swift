@@ -182,27 +182,28 @@ struct RevenueCatSDKController: DialectController {
     let app: BundleID? = if case .app(let key) = caller { key.bundleID } else { nil }
     let answer = try await common.validate(
       .receipt(token), of: user, app: app, transaction: posted.transactionID, context)
-    guard try await isRecorded(posted, answer, context) else { throw Problem.purchaseNotYetSeen }
+    guard try await isRecorded(posted, token, answer, context) else { throw Problem.purchaseNotYetSeen }
     return answer.evaluatedAt
   }
 
   /// Whether the purchase that the SDK finishes is known. Where its transaction is not in Apple's answer, a running
-  /// purchase of its product is as good: an answer may have the newest period alone.
+  /// purchase of its product, or a change to it at the next renewal, is as good: an answer may have the newest period alone.
+  /// SDKs of 2025 and older do not name the transaction.
   private func isRecorded(
-    _ posted: PostedReceipt, _ answer: ValidatedEntitlement, _ context: ServiceRequestContext
+    _ posted: PostedReceipt, _ token: String, _ answer: ValidatedEntitlement, _ context: ServiceRequestContext
   ) async throws -> Bool {
     guard !posted.isRestore, answer.isTransactionFound != true else { return true }
     guard let product = posted.productID.map(ProductID.init(rawValue:)) else { return answer.isTransactionFound == nil }
     let now = common.now()
     let profile = try await context.reading(await common.useCases.ledger.profile(of: answer.user))
-    return (profile?.evidence ?? []).contains { evidence in
-      evidence.renewals.contains { $0.autoRenewProductID == product }
-        || evidence.purchases.contains { purchase in
-          guard purchase.productID == product else { return false }
-          let isRunning = purchase.cancellationDate == nil && purchase.expiresDate.map { now < $0 } ?? true
-          return isRunning || answer.isTransactionFound == nil
-        }
+    let isKnown = (profile?.evidence ?? []).contains { evidence in
+      let running = evidence.purchases.filter { $0.cancellationDate == nil && $0.expiresDate.map { now < $0 } ?? true }
+      let isToChange = evidence.renewals.contains { $0.autoRenewProductID == product && $0.autoRenews != false }
+      let counted = answer.isTransactionFound == nil ? evidence.purchases : running
+      return counted.contains { $0.productID == product } || isToChange && !running.isEmpty
     }
+    guard !isKnown, answer.isTransactionFound == nil else { return isKnown }
+    return common.useCases.validator.purchases(in: token).contains { $0.productID == product }
   }
 
   /// Records what an AppTransaction says of the app. It is sent beside every purchase, and none fails for it.
