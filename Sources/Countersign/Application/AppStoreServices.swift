@@ -30,10 +30,15 @@ struct AppStoreServices: Sendable {
     serverAPI == nil ? verifyReceiptBreakers[.production] : serverAPIBreakers[.production]
   }
 
-  /// The breakers of the configured upstreams for production.
-  var productionBreakers: [CircuitBreaker] {
-    [verifyReceipt == nil ? nil : verifyReceiptBreakers, serverAPI == nil ? nil : serverAPIBreakers]
-      .compactMap { $0?[.production] }
+  /// Whether production was away when it last was called. A breaker whose upstream nobody calls any more stays half open, and
+  /// shows nothing once another upstream has answered.
+  var isDoubtful: Bool {
+    let breakers = [
+      verifyReceipt == nil ? nil : verifyReceiptBreakers[.production],
+      serverAPI == nil ? nil : serverAPIBreakers[.production],
+    ]
+    let states = breakers.compactMap { $0?.state }
+    return states.contains(.open) || states.contains(.halfOpen) && health.state != .answering
   }
 
   /// The breakers of the configured upstreams, by upstream.

@@ -168,7 +168,7 @@ private func build(
     onRemoved: ledgerMetrics.noteRemoved,
     isAppleAway: {
       appStore.recheckBreaker?.state == .open || appStore.serverAPI?.isClosed(.production) == true
-    }, isAppleDoubtful: { appStore.productionBreakers.contains { $0.state != .closed } },
+    }, isAppleDoubtful: { appStore.isDoubtful },
     asksForMissed: environment.asksForMissed,
     refundSweep: environment.asksForMissed ? configuration.appStore.refundSweep : .zero, pause: environment.jobPause,
     logger: logger)

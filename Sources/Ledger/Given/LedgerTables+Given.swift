@@ -71,14 +71,16 @@ extension LedgerTables {
       Self.givenMistimed, id, now.advanced(by: tolerance), now, now, limit, read: Self.given)
   }
 
-  /// Has a period go on until its end, from now on where a wrong clock gave it.
+  /// Has a period go on until its end, from now on where a wrong clock gave it. A trial keeps its length.
   func reopenGiven(_ id: GivenPeriod.ID, at now: Date) throws {
     try execute(
       """
       UPDATE given_period
-      SET is_over = 0, starts_at = CASE WHEN starts_at > ? AND recorded_at > ? THEN ? ELSE starts_at END
+      SET is_over = 0,
+        ends_at = CASE WHEN starts_at > ? AND recorded_at > ? AND kind = 'trial' THEN ends_at - starts_at + ? ELSE ends_at END,
+        starts_at = CASE WHEN starts_at > ? AND recorded_at > ? THEN ? ELSE starts_at END
       WHERE id = ?
-      """, now, now, now, id)
+      """, now, now, now, now, now, now, id)
     try noteTrial(id)
   }
 

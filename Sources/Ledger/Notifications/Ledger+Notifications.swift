@@ -93,12 +93,18 @@ extension LedgerTables {
     var rules: [UserID: NextCheck] = [:]
     for purchase in page {
       let moment = max(now, purchase.evidence.evaluatedAt)
-      let rule = try rules[purchase.owner] ?? nextCheck(evidence(of: purchase.owner))
+      let rule = try rules[purchase.owner] ?? nextCheck(surroundings(of: purchase))
       rules[purchase.owner] = rule
       guard let due = rule(purchase.evidence, moment), let id = purchase.id else { continue }
       try schedule(id, Schedule.next(after: nil, of: purchase.evidence.key, at: due, asOf: moment))
       scheduled += 1
     }
     return (scheduled, page.last?.id)
+  }
+
+  /// All evidence of a purchase's owner, who mostly has no other.
+  private func surroundings(of purchase: StoredPurchase) throws -> [SubscriptionEvidence] {
+    guard let account = try account(of: purchase.owner), account.purchases.count > 1 else { return [purchase.evidence] }
+    return try evidence(of: account)
   }
 }

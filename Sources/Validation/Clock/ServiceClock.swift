@@ -47,6 +47,8 @@ package final class ServiceClock: Sendable {
     var isWitnessed = false
     /// The seconds that this clock is ahead of Apple's, by each of the last answers that agree on another time.
     var dissent: [Double] = []
+    /// The uptime of the first of them.
+    var dissentSince: Duration = .zero
 
     func time(at uptime: Duration) -> Date { anchor.advanced(by: (uptime - anchoredAt) / .seconds(1)) }
   }
@@ -98,6 +100,7 @@ package final class ServiceClock: Sendable {
         return nil
       }
       if state.dissent.contains(where: { abs($0 - ahead) > Self.agreement }) { state.dissent = [] }
+      if state.dissent.isEmpty { state.dissentSince = uptime }
       state.dissent.append(ahead)
       guard state.dissent.count == Self.witnesses else { return nil }
       state = State(anchor: apple, anchoredAt: uptime, corrections: state.corrections + 1, isWitnessed: true)
@@ -132,11 +135,12 @@ package final class ServiceClock: Sendable {
   var isWitnessed: Bool { state.withLock { $0.isWitnessed && $0.dissent.isEmpty } }
 
   /// Whether time may end or delete something for good: Apple's clock is the same or, as Apple may be away, has not been heard
-  /// for some minutes.
+  /// for some minutes. After an answer that was the same, one that says otherwise counts as long.
   var isConfirmed: Bool {
     let uptime = uptime()
     return state.withLock { state in
-      state.dissent.isEmpty && (state.isWitnessed || uptime - startedAt >= Self.probation)
+      guard state.isWitnessed else { return state.dissent.isEmpty && uptime - startedAt >= Self.probation }
+      return state.dissent.isEmpty || uptime - state.dissentSince >= Self.probation
     }
   }
 

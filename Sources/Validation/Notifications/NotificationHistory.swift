@@ -141,7 +141,12 @@ extension NotificationHistory.Progress {
   ///
   /// - Parameter newest: when the newest notification came; `nil` while the service runs.
   mutating func planDue(after newest: Date?, at now: Date, in environment: StoreEnvironment) {
-    if isAhead(of: now) { (windows, through) = ([], nil) }
+    if isAhead(of: now) {
+      // What a person asked for stays, as far as it has been.
+      windows = windows.filter { !$0.onlyFailures && $0.from < now }
+        .map { NotificationHistory.Window(from: $0.from, to: min($0.to, now), onlyFailures: false) }
+      through = nil
+    }
     let asked = windows.map(\.to).max() ?? through
     let base = asked?.advanced(by: .zero - NotificationHistory.overlap)
     if let base {

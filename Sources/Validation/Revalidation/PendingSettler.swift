@@ -48,6 +48,8 @@ struct PendingSettler: Service {
     case settled
     /// Apple has trouble, possibly with this receipt only.
     case troubled
+    /// The sandbox alone is away.
+    case elsewhere
     case away
   }
 
@@ -58,6 +60,8 @@ struct PendingSettler: Service {
     case troubled
     /// - Parameter wasAsked: `false` where no call was made, by the breaker for instance.
     case away(wasAsked: Bool)
+    /// Production does not wait for it.
+    case sandboxAway
   }
 
   var validator: ReceiptValidator
@@ -124,7 +128,7 @@ struct PendingSettler: Service {
       if signs != [.away] { signs += await settle(due.dropFirst()) }
       if signs.count < due.count { try await ledger.giveBackPending(due.dropFirst(signs.count), at: now()) }
       guard !signs.contains(.away) else { return .away }
-      guard !isAway else { return signs == [.settled] ? .more : .away }
+      guard !isAway else { return signs == [.settled] || signs == [.elsewhere] ? .more : .away }
       return due.count == limit ? .more : .done
     } catch {
       logger.warning("pending receipts cannot be read or written", metadata: ["error": "\(error)"])
@@ -164,6 +168,9 @@ struct PendingSettler: Service {
     case .troubled:
       try await ledger.retryPending(receipt.id, at: isAway ? soon : next, isCounted: !isAway)
       return .troubled
+    case .sandboxAway:
+      try await ledger.retryPending(receipt.id, at: soon)
+      return .elsewhere
     case .away(let wasAsked):
       try await ledger.retryPending(receipt.id, at: soon, isCounted: wasAsked && !isAway)
       return .away
@@ -180,6 +187,7 @@ struct PendingSettler: Service {
       return .settled
     } catch {
       switch error {
+      case .appStoreUnavailable(.unavailable(_, _, .circuitOpen(.sandbox, _))): return .sandboxAway
       case .appStoreUnavailable(.unavailable(_, _, .circuitOpen)): return .away(wasAsked: false)
       case .appStoreUnavailable(let cause):
         return cause.mayConcernThisReceiptOnly || cause.mayBeProvoked ? .troubled : .away(wasAsked: true)

@@ -116,6 +116,8 @@ struct RecheckScheduler: Service {
       about: recheck.key, of: recheck.owner, recheck.receipt, requestID: requestID, logger: logger)
     {
     case .recorded, .judgedAnew, .heldBack, .refused: return true
+    // Production does not wait for the sandbox.
+    case .away where recheck.key.environment == .sandbox && !isAppleDoubtful(): return true
     case .troubled where !isAppleDoubtful(): return true
     case .troubled, .away:
       // The one that shows the beginning is counted: it may fail for its own sake.

@@ -45,7 +45,7 @@ struct SubscriptionCheck: Sendable {
         return .heldBack
       case .appStoreUnavailable(let cause):
         _ = await followTime(of: owner, requestID: requestID, logger: logger)
-        return cause.mayConcernThisReceiptOnly ? .troubled : .away
+        return cause.mayConcernThisReceiptOnly || cause.mayBeProvoked ? .troubled : .away
       case .overloaded: return .away
       case .cancelled: return .cancelled
       case .ledgerUnavailable(let cause):

@@ -237,7 +237,7 @@ package struct WebhookDeliverer: Service {
   private func send(_ queue: [Sending], to endpoint: WebhookEndpoint) async -> Sent {
     var sent = Sent()
     for (index, one) in queue.enumerated() {
-      guard claims.holds(endpoint.name, at: now(), for: Self.longestAttempt) else {
+      guard claims.holds(endpoint.name, at: now(), for: Self.longestAttempt * one.messages.count) else {
         // Another replica goes on.
         sent.isInVain = true
         return sent

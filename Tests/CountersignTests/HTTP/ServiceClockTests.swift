@@ -96,6 +96,8 @@ import TestSupport
     #expect(clock.isConfirmed && clock.isWitnessed)
     #expect(clock.observe(machine.wall - 400) == nil)
     #expect(!clock.isConfirmed && !clock.isWitnessed)
+    machine.run(for: 600)
+    #expect(clock.isConfirmed, "nobody else said so")
     for _ in 0..<2 { _ = clock.observe(machine.wall - 400) }
     #expect(clock.corrections == 1 && clock.isConfirmed && clock.isWitnessed)
     let alone = machine.clock

@@ -58,7 +58,7 @@ struct JobBench: Sendable {
     RecheckScheduler(
       check: check, ledger: ledger, brake: brake, logger: log.logger, now: now,
       isAppleAway: isAppleAway ?? { [appStore] in appStore.recheckBreaker?.state == .open },
-      isAppleDoubtful: { [appStore] in appStore.productionBreakers.contains { $0.state != .closed } },
+      isAppleDoubtful: { [appStore] in appStore.isDoubtful },
       pacer: Pacer(rate: 1000))
   }
 

@@ -86,6 +86,33 @@ import Testing
     }
   }
 
+  @Test func `while the sandbox is away production's receipts do not wait behind its own`() async throws {
+    try await run { bench, store, _ in
+      let breaker = try #require(bench.appStore.verifyReceiptBreakers[.sandbox])
+      let settler = bench.settler(isAppleDoubtful: { [appStore = bench.appStore] in appStore.isDoubtful })
+      var course = PendingSettler.Course()
+      store.simulator.setTrouble(.http503, count: nil, environment: .sandbox)
+      for number in 1...40 {
+        let receipt = try store.simulator.issueReceipt(.renewing, environment: .sandbox, subscriber: Int64(number))
+        try await postpone(receipt.receiptData, of: UserID("u\(number)"), bench)
+      }
+      var turns = 0
+      while breaker.counts.opened == 0, turns < 20 {
+        _ = await settler.turn(&course)
+        turns += 1
+      }
+      try await postpone(
+        try store.simulator.issueReceipt(.renewing, subscriber: 41).receiptData, of: "payer", bench)
+      // The breaker may let a call through in between.
+      var pauses = 0
+      while try await waiting(bench)["payer"] != nil, pauses < 4 {
+        if await settler.turn(&course) != nil { pauses += 1 }
+      }
+      #expect(try await bench.verdict("payer").hasPrefix("pro active"))
+      #expect(try await waiting(bench).count == 40)
+    }
+  }
+
   @Test func `what the breaker refuses is no attempt`() async throws {
     try await run { bench, store, _ in
       let breaker = try #require(bench.appStore.verifyReceiptBreakers[.production])
