@@ -182,10 +182,10 @@ struct SubscriptionGroup {
   ///
   ///     the live row of another original transaction ID                       that ID is
   ///     ended by Apple's last report on it                                    part of this subscription
-  ///     gave access then, and had ended when the deciding row was bought or   part of it: its predecessor
-  ///       reported
-  ///     gave access then, and still ran when the deciding row was bought or   a separate subscription
-  ///       reported
+  ///     gave access then, and its period was over when the deciding row       part of it: its predecessor
+  ///       was bought or reported
+  ///     gave access then, and its period still ran when the deciding row      a separate subscription
+  ///       was bought or reported
   ///
   /// Access is that of the decision table: also after the paid period, in a grace period for instance.
   ///

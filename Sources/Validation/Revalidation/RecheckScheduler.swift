@@ -10,9 +10,10 @@ import struct FoundationEssentials.Date
 /// billing retry.
 ///
 /// Work is claimed from the ledger, and a claim without a result is due again by itself: after a crash, after an answer
-/// without the subscription. An outage costs no claims: one subscription at a time shows whether Apple is back. Calls are paced together with those of runs. If more verdicts would
-/// lower a tier than can be right (`revalidation.max_downgrades`), the brake holds them back; renewals are still
-/// recorded, as paying users would lose access otherwise.
+/// without the subscription. An outage costs one claim: then one subscription at a time shows whether Apple is back. Calls
+/// are paced together with those of runs. If more verdicts would lower a tier than can be right
+/// (`revalidation.max_downgrades`), the brake holds them back; renewals are still recorded, as paying users would lose
+/// access otherwise.
 ///
 /// While Apple is away for longer than a state is held, it brings the app's rows to what reads say by time alone.
 struct RecheckScheduler: Service {
