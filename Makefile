@@ -45,7 +45,7 @@ demo: deps ## Start a simulated App Store and the service, post one receipt per 
 	$(SWIFT) build $(BUILD_FLAGS) --product app-store-simulator
 	@.build/debug/countersign demo
 
-test: build-tests app-package-check ## Run every test
+test: build-tests ## Run every test, and build an app that uses CountersignClient
 	@SWIFT=$(SWIFT) scripts/run-tests
 
 test-postgresql: build-tests ## Run the tests of the ledger, the figures and the service on PostgreSQL (12 minutes)
