@@ -19,7 +19,7 @@ extension UseCases {
   ///   - onAccountToken: called where Apple was told the user of a purchase, or refuses it.
   ///   - onRemoved: called with the number of lines of the history that retention removed.
   ///   - isAppleAway: whether calls to Apple are useless at the moment.
-  ///   - isAppleDoubtful: whether a circuit breaker for Apple is not closed: it was away when it last was called.
+  ///   - isAppleDoubtful: whether Apple was away when it last was called.
   ///   - asksForMissed: whether Apple is asked for missed notifications at the start and every day.
   ///   - refundSweep: how often Apple is asked for refunds of purchases that no check is due for; zero: never.
   ///   - pause: how long a job rests if it has nothing to do.

@@ -1,6 +1,6 @@
 import struct FoundationEssentials.Date
 
-/// What all the proven purchases of a user mean for a single one.
+/// The context of one purchase among all proven purchases of its user.
 package struct PurchaseSurroundings: Sendable {
   private struct Group: Hashable {
     let environment: StoreEnvironment

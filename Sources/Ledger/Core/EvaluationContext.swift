@@ -46,6 +46,11 @@ package struct EvaluationContext: Sendable {
     self.tokensAreUserIDs = tokensAreUserIDs
     self.tellsAccountTokens = tellsAccountTokens
     self.evaluate = evaluate
-    self.evaluatePart = evaluatePart ?? { _ in { user, evidence, now in evaluate(user, [evidence], [], now) } }
+    self.evaluatePart = evaluatePart ?? Self.alone(evaluate)
+  }
+
+  /// The evaluation of a purchase on which the others have no bearing.
+  static func alone(_ evaluate: @escaping Evaluator) -> PartEvaluator {
+    { _ in { user, evidence, now in evaluate(user, [evidence], [], now) } }
   }
 }

@@ -82,7 +82,7 @@ package struct LedgerEntry: Sendable {
     self.recordedAt = recordedAt
     self.requestID = requestID
     self.evaluate = evaluate
-    self.evaluatePart = evaluatePart ?? { _ in { user, evidence, now in evaluate(user, [evidence], [], now) } }
+    self.evaluatePart = evaluatePart ?? EvaluationContext.alone(evaluate)
     self.nextCheck = nextCheck
     self.approves = approves
   }

@@ -220,7 +220,7 @@ struct RevenueCatReportOperation {
   /// Ends what was given to a user temporarily: RevenueCat has reached the store.
   private func endTemporary(of user: UserID, at key: SubscriptionKey, before moment: Date) throws {
     let store = RevenueCatReport.Store(String(key.originalTransactionID.rawValue.prefix { $0 != ":" }))
-    // What an ID was given before it was joined has a key with that ID.
+    // A grant from before a join is stored under the joined ID.
     for id in try [user] + tables.joinedAccounts(of: user) {
       let temporary = Self.temporaryKey(key.environment, store, id)
       guard let given = try tables.report(temporary), given.at <= moment else { continue }

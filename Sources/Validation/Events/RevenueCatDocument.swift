@@ -93,13 +93,13 @@ struct RevenueCatDocument {
     return scope.entitlements(of: verdict.tier, in: catalog)
   }
 
-  /// Those of a tier that the customer has no more, by a purchase or by what was given.
+  /// The entitlements of a tier that the customer no longer has, by a purchase or by a grant.
   private func lost(_ tier: Tier, _ event: ChangeEvent) -> [Tier] {
     let present = entitlements(of: event.entitlement)
     return scope.entitlements(of: tier, in: catalog).filter { !present.contains($0) }
   }
 
-  /// None is `null`, by which a receiver revokes nothing.
+  /// An empty list is written as `null`: a receiver revokes nothing then.
   private static func write(_ entitlements: [Tier], to json: inout JSONWriter) {
     guard !entitlements.isEmpty else { return json.member("entitlement_ids", raw: "null") }
     json.array("entitlement_ids") { array in for tier in entitlements { array.value(tier.rawValue) } }
@@ -145,8 +145,7 @@ struct RevenueCatDocument {
       guard let verdict = decided(event.verdict) else { return [] }
       return [purchase(event, .subscriptionTransferred, verdict)]
     }
-    return decided(event.formerVerdict).map { [expiration(event, of: $0, "UNKNOWN", .subscriptionTransferred, nil)] }
-      ?? []
+    return decided(event.formerVerdict).map { [expiration(event, of: $0, isRefund: false)] } ?? []
   }
 
   private func given(_ event: ChangeEvent, isStart: Bool) -> [WebhookMessage] {
@@ -200,18 +199,11 @@ struct RevenueCatDocument {
     if cause == nil || cause == .otherSubscription, isRunning { return [] }
     let isRefund = cause == .cancelled
     guard isRefund || !lost(former.tier, event).isEmpty else { return [] }
-    return [
-      expiration(
-        event, of: former, isRefund ? "CUSTOMER_SUPPORT" : "UNKNOWN",
-        isRefund ? .subscriptionRefunded : .productChanged,
-        event.detail.takenBack)
-    ]
+    return [expiration(event, of: former, isRefund: isRefund)]
   }
 
   /// The end of a former verdict's access, with an ID of its own.
-  private func expiration(
-    _ event: ChangeEvent, of former: Entitlement, _ reason: String, _ type: EventType, _ sale: Purchase.Sale?
-  ) -> WebhookMessage {
+  private func expiration(_ event: ChangeEvent, of former: Entitlement, isRefund: Bool) -> WebhookMessage {
     message(event, "EXPIRATION", id: "\(event.id)_ended") { json in
       addUser(of: event, to: &json)
       json.member("product_id", former.productID?.rawValue)
@@ -220,8 +212,8 @@ struct RevenueCatDocument {
       json.member("purchased_at_ms", raw: "null")
       json.member("expiration_at_ms", min(former.expiresAt ?? event.at, event.at).millisecondsSince1970)
       Self.writePurchase(of: former, else: nil, to: &json)
-      Self.writeMoney(sale, type == .subscriptionRefunded ? type : .renewalOff, to: &json)
-      json.member("expiration_reason", reason)
+      Self.writeMoney(event.detail.takenBack, isRefund ? .subscriptionRefunded : .subscriptionExpired, to: &json)
+      json.member("expiration_reason", isRefund ? "CUSTOMER_SUPPORT" : "UNKNOWN")
     }
   }
 

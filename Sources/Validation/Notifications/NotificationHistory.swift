@@ -142,7 +142,7 @@ extension NotificationHistory.Progress {
   /// - Parameter newest: when the newest notification came; `nil` while the service runs.
   mutating func planDue(after newest: Date?, at now: Date, in environment: StoreEnvironment) {
     if isAhead(of: now) {
-      // What a person asked for stays, as far as it has been.
+      // Windows that a person asked for stay, up to now.
       windows = windows.filter { !$0.onlyFailures && $0.from < now }
         .map { NotificationHistory.Window(from: $0.from, to: min($0.to, now), onlyFailures: false) }
       through = nil

@@ -35,7 +35,7 @@ struct PendingSettler: Service {
     case failed
   }
 
-  /// What the sweeps so far have shown.
+  /// The state between sweeps.
   struct Course: Hashable {
     /// Apple did not answer when it last was asked. An empty sweep shows nothing of it.
     var isAppleAway = false
@@ -43,32 +43,26 @@ struct PendingSettler: Service {
     var failures = 0
   }
 
-  /// What an attempt at a receipt shows.
-  private enum Sign {
-    case settled
-    /// Apple has trouble, possibly with this receipt only.
-    case troubled
-    /// The sandbox alone is away.
-    case elsewhere
-    case away
-  }
-
   /// The end of an attempt.
   private enum End: Hashable {
     case settled
+    /// Apple does not authenticate the receipt.
     case rejected
+    /// Apple has trouble, possibly with this receipt only.
     case troubled
+    /// Production does not wait for the sandbox.
+    case sandboxAway
     /// - Parameter wasAsked: `false` where no call was made, by the breaker for instance.
     case away(wasAsked: Bool)
-    /// Production does not wait for it.
-    case sandboxAway
+
+    var isAway: Bool { if case .away = self { true } else { false } }
   }
 
   var validator: ReceiptValidator
   var ledger: Ledger
   var logger: Logger
   var now: @Sendable () -> Date
-  /// Whether a circuit breaker is not closed: Apple was away when it last was called.
+  /// Whether Apple was away when it last was called.
   var isAppleDoubtful: @Sendable () -> Bool
   /// Whether time may end what was given.
   var isClockConfirmed: @Sendable () -> Bool
@@ -124,11 +118,10 @@ struct PendingSettler: Service {
       let limit = isAway ? 1 : Self.batch
       let due = try await ledger.pendingReceipts(dueAt: now(), limit: limit)
       guard let first = due.first else { return .done }
-      var signs = [try await settle(first, whileAway: isAway)]
-      if signs != [.away] { signs += await settle(due.dropFirst()) }
-      if signs.count < due.count { try await ledger.giveBackPending(due.dropFirst(signs.count), at: now()) }
-      guard !signs.contains(.away) else { return .away }
-      guard !isAway else { return signs == [.settled] || signs == [.elsewhere] ? .more : .away }
+      var ends = [try await settle(first, whileAway: isAway)]
+      if !ends.contains(where: \.isAway) { ends += await settle(due.dropFirst()) }
+      if ends.count < due.count { try await ledger.giveBackPending(due.dropFirst(ends.count), at: now()) }
+      guard !ends.contains(where: \.isAway), !isAway || ends != [.troubled] else { return .away }
       return due.count == limit ? .more : .done
     } catch {
       logger.warning("pending receipts cannot be read or written", metadata: ["error": "\(error)"])
@@ -144,37 +137,28 @@ struct PendingSettler: Service {
   }
 
   /// Tries several at a time, until Apple turns out to be away.
-  private func settle(_ receipts: ArraySlice<PendingReceipt>) async -> [Sign] {
-    await mapConcurrently(receipts, width: Self.width, while: { $0 != .away }) { receipt in
+  private func settle(_ receipts: ArraySlice<PendingReceipt>) async -> [End] {
+    await mapConcurrently(receipts, width: Self.width, while: { !$0.isAway }) { receipt in
       do throws(LedgerError) { return try await settle(receipt, whileAway: false) } catch {
         logger.warning("pending receipts cannot be read or written", metadata: ["error": "\(error)"])
-        return .away
+        return .away(wasAsked: false)
       }
     }
   }
 
-  private func settle(_ receipt: PendingReceipt, whileAway isAway: Bool) async throws(LedgerError) -> Sign {
+  private func settle(_ receipt: PendingReceipt, whileAway isAway: Bool) async throws(LedgerError) -> End {
     let end = await attempt(receipt)
     let pause = Self.retry.ceiling(after: receipt.attempts)
     let next = now().advanced(by: pause)
     let soon = now().advanced(by: min(pause, Self.longestRetryWhileAway))
     switch end {
-    case .settled:
-      try await ledger.run(SettlePending(receipt.id, verdicts.evaluationContext))
-      return .settled
-    case .rejected:
-      try await ledger.run(RefusePending(receipt.id, retryAt: next, verdicts.evaluationContext))
-      return .settled
-    case .troubled:
-      try await ledger.retryPending(receipt.id, at: isAway ? soon : next, isCounted: !isAway)
-      return .troubled
-    case .sandboxAway:
-      try await ledger.retryPending(receipt.id, at: soon)
-      return .elsewhere
-    case .away(let wasAsked):
-      try await ledger.retryPending(receipt.id, at: soon, isCounted: wasAsked && !isAway)
-      return .away
+    case .settled: try await ledger.run(SettlePending(receipt.id, verdicts.evaluationContext))
+    case .rejected: try await ledger.run(RefusePending(receipt.id, retryAt: next, verdicts.evaluationContext))
+    case .troubled: try await ledger.retryPending(receipt.id, at: isAway ? soon : next, isCounted: !isAway)
+    case .sandboxAway: try await ledger.retryPending(receipt.id, at: soon)
+    case .away(let wasAsked): try await ledger.retryPending(receipt.id, at: soon, isCounted: wasAsked && !isAway)
     }
+    return end
   }
 
   private func attempt(_ receipt: PendingReceipt) async -> End {

@@ -24,7 +24,7 @@ struct RecheckScheduler: Service {
   var now: @Sendable () -> Date
   /// Whether calls to Apple are useless now: claims are not spent on an outage.
   var isAppleAway: @Sendable () -> Bool
-  /// Whether a circuit breaker is not closed: Apple was away when it last was called.
+  /// Whether Apple was away when it last was called.
   var isAppleDoubtful: @Sendable () -> Bool
   /// Whether what was missed before the start is known: asked first, Apple would only tell how it ended.
   var mayBegin: @Sendable () -> Bool = { true }

@@ -31,6 +31,18 @@ import Testing
     #expect(try await bench.ledger.run(Postpone(pending, provisional: [], context)) == .kept)
   }
 
+  /// Receipts of `u1`, `u2`, …
+  private func postpone(
+    _ numbers: ClosedRange<Int>, of scenario: Scenario = .renewing,
+    in environment: AppStoreSimulator.StoreEnvironment = .production,
+    _ store: SimulatedStore, _ bench: JobBench
+  ) async throws {
+    for number in numbers {
+      let receipt = try store.simulator.issueReceipt(scenario, environment: environment, subscriber: Int64(number))
+      try await postpone(receipt.receiptData, of: UserID("u\(number)"), bench)
+    }
+  }
+
   private func waiting(_ bench: JobBench) async throws -> [UserID: Int] {
     let receipts = try await bench.ledger.pendingReceipts(dueAt: .distantFuture, limit: 100)
     return Dictionary(uniqueKeysWithValues: receipts.map { ($0.user, $0.attempts) })
@@ -42,10 +54,7 @@ import Testing
       let settler = bench.settler()
       var course = PendingSettler.Course()
       store.simulator.setTrouble(.status21004)
-      for number in 1...2 {
-        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number)).receiptData
-        try await postpone(receipt, of: UserID("u\(number)"), bench)
-      }
+      try await postpone(1...2, store, bench)
       for _ in 0..<360 {
         #expect(await settler.turn(&course) != nil)
         #expect(course.isAppleAway)
@@ -71,10 +80,7 @@ import Testing
       let settler = bench.settler()
       var course = PendingSettler.Course()
       store.simulator.setTrouble(.status21004)
-      for number in 1...20 {
-        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number)).receiptData
-        try await postpone(receipt, of: UserID("u\(number)"), bench)
-      }
+      try await postpone(1...20, store, bench)
       for turn in 1...20 {
         store.simulator.resetCalls()
         #expect(await settler.turn(&course) == Duration.seconds(min(10, 1 << turn)))
@@ -92,10 +98,7 @@ import Testing
       let settler = bench.settler(isAppleDoubtful: { [appStore = bench.appStore] in appStore.isDoubtful })
       var course = PendingSettler.Course()
       store.simulator.setTrouble(.http503, count: nil, environment: .sandbox)
-      for number in 1...40 {
-        let receipt = try store.simulator.issueReceipt(.renewing, environment: .sandbox, subscriber: Int64(number))
-        try await postpone(receipt.receiptData, of: UserID("u\(number)"), bench)
-      }
+      try await postpone(1...40, in: .sandbox, store, bench)
       var turns = 0
       while breaker.counts.opened == 0, turns < 20 {
         _ = await settler.turn(&course)
@@ -119,10 +122,7 @@ import Testing
       let settler = bench.settler(isAppleDoubtful: { breaker.state != .closed })
       var course = PendingSettler.Course()
       store.simulator.setTrouble(.http503)
-      for number in 1...20 {
-        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number)).receiptData
-        try await postpone(receipt, of: UserID("u\(number)"), bench)
-      }
+      try await postpone(1...20, store, bench)
       for _ in 0..<20 { #expect(await settler.turn(&course) != nil) }
       #expect(breaker.counts.opened > 0)
       #expect(try await waiting(bench).values.reduce(0, +) == 1)
@@ -152,10 +152,7 @@ import Testing
       let settler = bench.settler()
       var course = PendingSettler.Course()
       store.simulator.setTrouble(.status21004, subscriber: 1)
-      for number in 1...5 {
-        let receipt = try store.simulator.issueReceipt(.lifetime, subscriber: Int64(number)).receiptData
-        try await postpone(receipt, of: UserID("u\(number)"), bench)
-      }
+      try await postpone(1...5, of: .lifetime, store, bench)
       #expect(await settler.turn(&course) != nil)
       #expect(course.isAppleAway)
       // The others are due for longer.

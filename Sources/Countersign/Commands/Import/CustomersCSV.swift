@@ -9,7 +9,7 @@ import FoundationEssentials
 ///     user_id,original_transaction_id,tier
 ///     u1,2000000123456789,pro
 ///
-/// Of several columns of user IDs the first counts whose ID is not one that RevenueCat's SDK made up.
+/// A row may have several user IDs. The first that is not an anonymous ID of RevenueCat's SDK counts, else the first.
 struct CustomersCSV {
   struct Unreadable: Error, Hashable {
     var sentence: String

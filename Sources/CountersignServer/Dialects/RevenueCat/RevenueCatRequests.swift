@@ -32,7 +32,7 @@ struct PostedReceipt: Decodable {
     appTransaction = try container.decodeIfPresent(String.self, forKey: .appTransaction)
     productID = try? container.decodeIfPresent(String.self, forKey: .productID)
     transactionID = try? container.decodeIfPresent(String.self, forKey: .transactionID)
-    // Of anonymous customers `is_restore` is set at every purchase. SDKs that are older than the source have it alone.
+    // The SDK sets `is_restore` in every purchase of an anonymous customer. Old versions send no `initiation_source`.
     let source = try? container.decodeIfPresent(String.self, forKey: .initiationSource)
     isRestore = try source.map { $0 == "restore" } ?? container.decodeIfPresent(Bool.self, forKey: .isRestore) ?? false
     // A purchase is worth more than what is said beside it.
