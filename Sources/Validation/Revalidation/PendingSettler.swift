@@ -39,6 +39,8 @@ struct PendingSettler: Service {
   struct Course: Hashable {
     /// Apple did not answer when it last was asked. An empty sweep shows nothing of it.
     var isAppleAway = false
+    /// The circuit breaker has opened since Apple last answered. One receipt that Apple has trouble with is no outage.
+    var isOutage = false
     /// Sweeps in vain, in a row.
     var failures = 0
   }
@@ -95,9 +97,11 @@ struct PendingSettler: Service {
   /// - Returns: the pause until the next turn; `nil`: none.
   func turn(_ course: inout Course) async -> Duration? {
     let hasAnswered = validator.gateway.appStoreHealth.state == .answering
-    let wasAway = course.isAppleAway
-    course.isAppleAway = isAppleDoubtful() || (wasAway && !hasAnswered)
-    switch await sweep(whileAway: course.isAppleAway, recalling: wasAway && !course.isAppleAway) {
+    let isDoubtful = isAppleDoubtful()
+    course.isAppleAway = isDoubtful || (course.isAppleAway && !hasAnswered)
+    let isBack = course.isOutage && !course.isAppleAway
+    course.isOutage = isDoubtful || (course.isOutage && !isBack)
+    switch await sweep(whileAway: course.isAppleAway, recalling: isBack) {
     case .more:
       course.failures = 0
       return nil
