@@ -1,4 +1,3 @@
-internal import Dispatch
 package import Entitlements
 internal import Glibc
 
@@ -106,17 +105,12 @@ package final class Ledger: Sendable {
     pause: @escaping @Sendable () -> Void = { usleep(2_000) }
   ) async throws(LedgerOpenError) -> Ledger {
     let memory = Memory(isShared: false)
-    let result: Result<SQLiteEngine, LedgerOpenError> = await withCheckedContinuation { continuation in
-      DispatchQueue.global().async {
-        continuation.resume(
-          returning: Result { () throws(LedgerOpenError) in
-            try SQLiteEngine(
-              path: path, synchronous: synchronous, onFatal: onFatal, onCommit: onCommit, onChanged: memory.note,
-              schema: schema, pause: pause)
-          })
-      }
+    let engine = try await blocking { () throws(LedgerOpenError) in
+      try SQLiteEngine(
+        path: path, synchronous: synchronous, onFatal: onFatal, onCommit: onCommit, onChanged: memory.note,
+        schema: schema, pause: pause)
     }
-    return Ledger(try result.get(), memory)
+    return Ledger(engine, memory)
   }
 
   /// Opens a ledger wherever it is.

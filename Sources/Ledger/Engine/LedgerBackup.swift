@@ -1,4 +1,3 @@
-internal import Dispatch
 internal import Entitlements
 package import struct FoundationEssentials.Date
 internal import Glibc
@@ -33,12 +32,7 @@ package struct LedgerBackup: Hashable, Sendable {
 
   /// - Parameter file: the target; the name must be free.
   package static func make(of ledger: String, to file: String) async throws(Failure) -> LedgerBackup {
-    let result: Result<LedgerBackup, Failure> = await withCheckedContinuation { continuation in
-      DispatchQueue.global().async {
-        continuation.resume(returning: Result { () throws(Failure) in try makeNow(of: ledger, to: file) })
-      }
-    }
-    return try result.get()
+    try await blocking { () throws(Failure) in try makeNow(of: ledger, to: file) }
   }
 
   private static func makeNow(of given: String, to file: String) throws(Failure) -> LedgerBackup {
@@ -71,13 +65,7 @@ package struct LedgerBackup: Hashable, Sendable {
       try LedgerInspection.expectOurs(copy, path: path)
       try LedgerInspection.expectSound(copy, path: path)
       let (users, newest): (Int, Int64?) = try copy.read {
-        // A ledger of an older version is copied as it is.
-        if try copy.hasTable("history") {
-          return (
-            try copy.value(of: "SELECT count(*) FROM profile") ?? 0,
-            try copy.value(of: "SELECT recorded_at FROM history ORDER BY sequence DESC LIMIT 1")
-          )
-        }
+        // A new file may have no tables yet.
         guard try copy.hasTable("event") else { return (0, nil) }
         return (
           try copy.value(of: "SELECT count(*) FROM account WHERE version > 0") ?? 0,

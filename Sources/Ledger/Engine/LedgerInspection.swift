@@ -26,16 +26,18 @@ package struct LedgerInspection: Hashable, Sendable {
 
   /// - Parameter time: the limit for the check of the structure.
   package static func inspect(path: String, within time: Duration) async -> LedgerInspection {
-    await withCheckedContinuation { continuation in
-      DispatchQueue.global().async { continuation.resume(returning: inspectNow(path: path, within: time)) }
-    }
+    await blocking { inspectNow(path: path, within: time) }
   }
 
   /// The most recently stored production receipt; `nil` if there is none or it cannot be read.
   ///
   /// Reading does not block a service that has the ledger open: in a write-ahead log, readers see the last commit.
   package static func newestReceipt(at place: LedgerPlace) async -> String? {
-    await value(at: place, of: "proof", newestReceipt)
+    await value(at: place, of: "proof") { tables in
+      let newest: Int64? = try tables.first(
+        "SELECT id FROM proof WHERE environment = 'production' ORDER BY id DESC LIMIT 1")
+      return try newest.map { try tables.proof($0).receipt.base64 }
+    }
   }
 
   /// Recorded verdicts that give access, as `Ledger.accessGiven`; `nil` if they cannot be read.
@@ -45,9 +47,7 @@ package struct LedgerInspection: Hashable, Sendable {
 
   /// Whether any of Apple's notifications is kept; `nil` if that cannot be read.
   package static func hasNotifications(at place: LedgerPlace) async -> Bool? {
-    await value(at: place, of: "notification") { tables in
-      try tables.first("SELECT 1 FROM notification LIMIT 1") { try $0.get(0, as: Int.self) } != nil
-    }
+    await value(at: place, of: "notification") { try $0.exists("SELECT 1 FROM notification LIMIT 1") }
   }
 
   /// The products of subscriptions of which Apple named no end, among those of some thousand users without access; `nil` if
@@ -56,37 +56,19 @@ package struct LedgerInspection: Hashable, Sendable {
     await value(at: place, of: "account") { try $0.productsWithoutEnd(users: 5_000) }
   }
 
-  private static func newestReceipt(_ tables: LedgerTables) throws -> String? {
-    let newest = try tables.first(
-      "SELECT id FROM proof WHERE environment = 'production' ORDER BY id DESC LIMIT 1"
-    ) { try $0.get(0, as: Int64.self) }
-    return try newest.map { try tables.proof($0).receipt.base64 }
-  }
-
   /// - Parameter table: a ledger without it is new, and has nothing.
   private static func value<Value: Sendable>(
     at place: LedgerPlace, of table: String, _ operation: @escaping @Sendable (LedgerTables) throws -> Value?
   ) async -> Value? {
-    switch place {
-    case .file(let path):
-      await value(in: path) { try $0.hasTable(table) ? try operation(LedgerTables($0)) : nil }
-    case .database(let url, _): await PostgreSQLInspection.value(in: url, operation)
-    }
-  }
-
-  private static func value<Value: Sendable>(
-    in given: String, _ operation: @escaping @Sendable (SQLiteConnection) throws -> Value?
-  ) async -> Value? {
-    await withCheckedContinuation { continuation in
-      DispatchQueue.global().async {
-        let value: Value? = try? {
-          let path = try LedgerFile.resolve(given)
-          guard access(path, R_OK | W_OK) == 0 else { return nil }
-          let connection = try SQLiteConnection(path: path, isReadOnly: true)
-          defer { connection.close() }
-          return try connection.read { try operation(connection) }
-        }()
-        continuation.resume(returning: value)
+    try? await blocking { () throws -> Value? in
+      switch place {
+      case .database(let url, _): return try operation(LedgerTables(PostgreSQLAddress(url).connect()))
+      case .file(let given):
+        let path = try LedgerFile.resolve(given)
+        guard access(path, R_OK | W_OK) == 0 else { return nil }
+        let connection = try SQLiteConnection(path: path, isReadOnly: true)
+        defer { connection.close() }
+        return try connection.read { try connection.hasTable(table) ? operation(LedgerTables(connection)) : nil }
       }
     }
   }

@@ -76,12 +76,7 @@ final class PostgreSQLEngine: LedgerEngine {
     onChanged: @escaping @Sendable (TransactionChanges.Changes) -> Void
   ) async throws(LedgerOpenError) -> PostgreSQLEngine {
     let address = try PostgreSQLAddress(url)
-    let result: Result<Void, LedgerOpenError> = await withCheckedContinuation { continuation in
-      DispatchQueue.global().async {
-        continuation.resume(returning: Result { () throws(LedgerOpenError) in try address.prepare(schema) })
-      }
-    }
-    try result.get()
+    try await blocking { () throws(LedgerOpenError) in try address.prepare(schema) }
     return PostgreSQLEngine(
       address, connections: max(1, connections), settings: settings, onCommit: onCommit, onChanged: onChanged)
   }

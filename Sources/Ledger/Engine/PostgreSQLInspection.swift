@@ -1,5 +1,3 @@
-internal import Dispatch
-
 /// A PostgreSQL server with a ledger, looked at by another process than the service. Nothing is changed.
 package struct PostgreSQLInspection: Hashable, Sendable {
   package var version: String
@@ -13,34 +11,17 @@ package struct PostgreSQLInspection: Hashable, Sendable {
 
   package static func inspect(url: String) async throws(LedgerOpenError) -> PostgreSQLInspection {
     let address = try PostgreSQLAddress(url)
-    let result: Result<PostgreSQLInspection, LedgerOpenError> = await withCheckedContinuation { continuation in
-      DispatchQueue.global().async {
-        continuation.resume(
-          returning: Result { () throws(LedgerOpenError) in
-            try address.checked { connection in
-              func integer(_ sql: String) throws -> Int { Int(try connection.run(sql) ?? "") ?? 0 }
-              let hasTables = try connection.run("SELECT to_regclass('replica')::text") != nil
-              return PostgreSQLInspection(
-                version: try connection.run("SHOW server_version") ?? "",
-                synchronousCommit: try connection.run("SHOW synchronous_commit") ?? "",
-                standbys: try integer("SELECT count(*) FROM pg_stat_replication"),
-                connectionsLeft: try integer(
-                  "SELECT current_setting('max_connections')::int - count(*) FROM pg_stat_activity"),
-                replicas: hasTables ? try LedgerTables(connection).replicasAlive() : nil)
-            }
-          })
-      }
-    }
-    return try result.get()
-  }
-
-  /// A value of a ledger; `nil` if it cannot be read.
-  static func value<Value: Sendable>(
-    in url: String, _ operation: @escaping @Sendable (LedgerTables) throws -> Value?
-  ) async -> Value? {
-    await withCheckedContinuation { continuation in
-      DispatchQueue.global().async {
-        continuation.resume(returning: try? operation(LedgerTables(PostgreSQLAddress(url).connect())))
+    return try await blocking { () throws(LedgerOpenError) in
+      try address.checked { connection in
+        func integer(_ sql: String) throws -> Int { Int(try connection.run(sql) ?? "") ?? 0 }
+        let hasTables = try connection.run("SELECT to_regclass('replica')::text") != nil
+        return PostgreSQLInspection(
+          version: try connection.run("SHOW server_version") ?? "",
+          synchronousCommit: try connection.run("SHOW synchronous_commit") ?? "",
+          standbys: try integer("SELECT count(*) FROM pg_stat_replication"),
+          connectionsLeft: try integer(
+            "SELECT current_setting('max_connections')::int - count(*) FROM pg_stat_activity"),
+          replicas: hasTables ? try LedgerTables(connection).replicasAlive() : nil)
       }
     }
   }

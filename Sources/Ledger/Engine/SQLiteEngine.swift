@@ -1,5 +1,4 @@
 internal import CGatheringVFS
-internal import Dispatch
 
 /// The ledger in one SQLite file: one connection that writes, in batches, and others that read beside it.
 final class SQLiteEngine: LedgerEngine {
@@ -120,16 +119,13 @@ final class SQLiteEngine: LedgerEngine {
 
   func close() async {
     guard await queue.close() else { return }
-    await withCheckedContinuation { continuation in
-      DispatchQueue.global().async { [self] in
-        // A failure here must not fail the stop: uncopied pages are in the log.
-        if !queue.isFailed { try? writer.sync { try $0.copyLog(emptying: true) } }
-        shortReads.close()
-        longReads.close()
-        writer.sync { $0.close() }
-        file.release()
-        continuation.resume()
-      }
+    await blocking { [self] in
+      // A failure here must not fail the stop: uncopied pages are in the log.
+      if !queue.isFailed { try? writer.sync { try $0.copyLog(emptying: true) } }
+      shortReads.close()
+      longReads.close()
+      writer.sync { $0.close() }
+      file.release()
     }
   }
 

@@ -6,14 +6,11 @@ extension LedgerVerification {
   mutating func compare(_ tables: LedgerTables, with former: LedgerTables) throws {
     var key = ""
     while true {
-      let page = try former.all("SELECT key, newest FROM account WHERE key > ? ORDER BY key LIMIT ?", key, Self.page) {
-        (key: try $0.get(0, as: String.self), newest: try $0.get(1, as: Int64.self))
-      }
-      guard let last = page.last else { break }
-      key = last.key
-      for account in page {
-        try compare(account.key, newest: account.newest, tables, with: former)
-      }
+      let page = try former.all(
+        "SELECT key, newest FROM account WHERE key > ? ORDER BY key LIMIT ?", key, Self.page, as: (String, Int64).self)
+      guard let (last, _) = page.last else { break }
+      key = last
+      for (key, newest) in page { try compare(key, newest: newest, tables, with: former) }
     }
   }
 

@@ -1,4 +1,3 @@
-internal import Dispatch
 internal import Entitlements
 
 /// A check that every row of a ledger agrees with the others: what no constraint of the schema can hold.
@@ -31,57 +30,50 @@ package struct LedgerVerification: Hashable, Sendable {
 
   package var isSound: Bool { findingCount == 0 }
 
-  /// Reads a ledger beside a service that may have it open, as of the last commit.
-  /// - Parameters:
-  ///   - path: the ledger.
-  ///   - former: a backup of it, made before an upgrade; `nil` compares nothing.
-  package static func verify(
-    path: String, against former: String? = nil
-  ) async throws(LedgerOpenError) -> LedgerVerification {
-    let result: Result<LedgerVerification, LedgerOpenError> = await withCheckedContinuation { continuation in
-      DispatchQueue.global().async {
-        continuation.resume(
-          returning: Result { () throws(LedgerOpenError) in try verifyNow(path: path, against: former) })
-      }
-    }
-    return try result.get()
-  }
-
-  /// Reads a ledger wherever it is.
+  /// Checks a ledger beside a service that may have it open, as of the last commit.
+  /// - Parameter former: a backup of it, made before an upgrade; `nil` compares nothing.
   package static func verify(
     at place: LedgerPlace, against former: String? = nil
   ) async throws(LedgerOpenError) -> LedgerVerification {
-    switch place {
-    case .file(let path): return try await verify(path: path, against: former)
-    case .database(let url, _):
-      guard former == nil else {
-        throw .inaccessible(path: "in PostgreSQL", problem: "an older one is compared with a file alone")
-      }
-      return try await verify(url: url)
+    if case .database = place, former != nil {
+      throw .inaccessible(path: "in PostgreSQL", problem: "an older one is compared with a file alone")
     }
+    return try await reading(place) { tables in
+      var verification = LedgerVerification()
+      try verification.check(tables)
+      guard let former else { return verification }
+      let older = try open(LedgerFile.resolve(former))
+      defer { older.close() }
+      try older.read { try verification.compare(tables, with: LedgerTables(older)) }
+      return verification
+    }
+  }
+
+  package static func verify(
+    path: String, against former: String? = nil
+  ) async throws(LedgerOpenError) -> LedgerVerification {
+    try await verify(at: .file(path), against: former)
+  }
+
+  package static func verify(url: String) async throws(LedgerOpenError) -> LedgerVerification {
+    try await verify(at: .database(url: url, connections: 1))
   }
 
   /// Reads anything from a ledger, wherever it is, as of the last commit.
-  static func reading<Result: Sendable>(
-    _ place: LedgerPlace, _ read: @escaping @Sendable (LedgerTables) throws -> Result
-  ) async throws(LedgerOpenError) -> Result {
-    let result: Swift.Result<Result, LedgerOpenError> = await withCheckedContinuation { continuation in
-      DispatchQueue.global().async {
-        continuation.resume(
-          returning: Swift.Result { () throws(LedgerOpenError) in
-            switch place {
-            case .file(let path): try readingNow(path, read)
-            case .database(let url, _): try readingNow(PostgreSQLAddress(url), read)
-            }
-          })
+  static func reading<Value: Sendable>(
+    _ place: LedgerPlace, _ read: @escaping @Sendable (LedgerTables) throws -> Value
+  ) async throws(LedgerOpenError) -> Value {
+    try await blocking { () throws(LedgerOpenError) in
+      switch place {
+      case .file(let path): try readingNow(path, read)
+      case .database(let url, _): try readingNow(PostgreSQLAddress(url), read)
       }
     }
-    return try result.get()
   }
 
-  private static func readingNow<Result>(
-    _ address: PostgreSQLAddress, _ read: (LedgerTables) throws -> Result
-  ) throws(LedgerOpenError) -> Result {
+  private static func readingNow<Value>(
+    _ address: PostgreSQLAddress, _ read: (LedgerTables) throws -> Value
+  ) throws(LedgerOpenError) -> Value {
     try address.checked { connection in
       guard try PostgreSQLSchema.isPresent(connection) else {
         throw LedgerOpenError.inaccessible(
@@ -94,56 +86,18 @@ package struct LedgerVerification: Hashable, Sendable {
     }
   }
 
-  private static func readingNow<Result>(
-    _ given: String, _ read: (LedgerTables) throws -> Result
-  ) throws(LedgerOpenError) -> Result {
+  private static func readingNow<Value>(
+    _ given: String, _ read: (LedgerTables) throws -> Value
+  ) throws(LedgerOpenError) -> Value {
     let path = try LedgerFile.resolve(given)
     do {
-      let connection = try Self.open(path)
+      let connection = try open(path)
       defer { connection.close() }
-      try Self.expectPresent(connection, path: path)
-      return try connection.read { try read(LedgerTables(connection)) }
-    } catch {
-      throw LedgerInspection.openError(error, path: path)
-    }
-  }
-
-  private static func expectPresent(_ connection: SQLiteConnection, path: String) throws {
-    guard try LedgerSchema.present.isComplete(in: connection) else {
-      throw LedgerOpenError.inaccessible(
-        path: path, problem: "it is of an older version; start the service once, which upgrades it")
-    }
-  }
-
-  /// Reads a ledger in PostgreSQL, as of the last commit.
-  /// - Parameter url: as for `Ledger.open(url:connections:)`.
-  package static func verify(url: String) async throws(LedgerOpenError) -> LedgerVerification {
-    try await reading(.database(url: url, connections: 1)) { tables in
-      var verification = LedgerVerification()
-      try verification.check(tables)
-      return verification
-    }
-  }
-
-  private static func verifyNow(
-    path given: String, against former: String?
-  ) throws(LedgerOpenError) -> LedgerVerification {
-    let path = try LedgerFile.resolve(given)
-    do {
-      let connection = try Self.open(path)
-      defer { connection.close() }
-      try expectPresent(connection, path: path)
-      let tables = LedgerTables(connection)
-      var verification = LedgerVerification()
-      try connection.read { try verification.check(tables) }
-      guard let former else { return verification }
-      let formerPath = try LedgerFile.resolve(former)
-      let older = try Self.open(formerPath)
-      defer { older.close() }
-      try connection.read {
-        try older.read { try verification.compare(tables, with: LedgerTables(older)) }
+      guard try LedgerSchema.present.isComplete(in: connection) else {
+        throw LedgerOpenError.inaccessible(
+          path: path, problem: "it is of an older version; start the service once, which upgrades it")
       }
-      return verification
+      return try connection.read { try read(LedgerTables(connection)) }
     } catch {
       throw LedgerInspection.openError(error, path: path)
     }
@@ -234,11 +188,9 @@ package struct LedgerVerification: Hashable, Sendable {
       """
       SELECT (SELECT count(*) FROM trial),
         (SELECT count(*) FROM trial JOIN given_period USING (id, user_id) WHERE kind = 'trial')
-      """
-    ) { (all: try $0.get(0, as: Int.self), given: try $0.get(1, as: Int.self)) }
-    expect(
-      counts.map { $0.all == $0.given } ?? false,
-      "Of \(counts?.all ?? 0) trials \(counts?.given ?? 0) are given periods of their users.")
+      """, as: (Int, Int).self)
+    let (all, given) = counts ?? (0, 0)
+    expect(all == given, "Of \(all) trials \(given) are given periods of their users.")
   }
 
   private struct Link {
@@ -258,12 +210,8 @@ package struct LedgerVerification: Hashable, Sendable {
     var isNewestVerdict = true
     while let sequence = next {
       let link = try tables.first(
-        "SELECT user_id, previous, kind, version, entitlement, note FROM event WHERE sequence = ?", sequence
-      ) { row in
-        Link(
-          user: try row.get(0), previous: try row.get(1), kind: try row.get(2), version: try row.get(3),
-          entitlement: try row.get(4), note: try row.get(5))
-      }
+        "SELECT user_id, previous, kind, version, entitlement, note FROM event WHERE sequence = ?", sequence,
+        into: Link.init(user:previous:kind:version:entitlement:note:))
       guard let link else {
         guard let stretch = try tables.thinned(ofKey: key, endingWith: sequence) else {
           expect(false, "Event \(sequence) of \(key) is missing.")
@@ -338,11 +286,10 @@ package struct LedgerVerification: Hashable, Sendable {
     }
     place = 0
     while true {
-      let page = try tables.all("SELECT id, uses FROM proof WHERE id > ? ORDER BY id LIMIT ?", place, Self.page) {
-        (id: try $0.get(0, as: Int64.self), uses: try $0.get(1, as: Int.self))
-      }
-      guard let last = page.last else { break }
-      place = last.id
+      let page = try tables.all(
+        "SELECT id, uses FROM proof WHERE id > ? ORDER BY id LIMIT ?", place, Self.page, as: (Int64, Int).self)
+      guard let (last, _) = page.last else { break }
+      place = last
       for (id, count) in page {
         expect(uses.removeValue(forKey: id) == count, "Proof \(id) is not used by \(count) purchases.")
         do {
