@@ -49,7 +49,7 @@ import Testing
     #expect(Self.code { try connection.run("SELECT") } == 1)
     #expect(Self.code { try connection.run(#"INSERT INTO item VALUES (3, "text of no column", NULL)"#) } == 1)
     #expect(Self.code { _ = try SQLiteConnection(path: "/none/none") } == 14)
-    #expect(Self.code { _ = try connection.statement(ofText: "-- no statement") } == 21)
+    #expect(Self.code { _ = try connection.statement(SQL("-- no statement")) } == 21)
     // The statement that failed works again.
     try connection.execute("INSERT INTO item VALUES (?, ?, NULL)", 2, "other")
     #expect(try connection.value(of: "SELECT count(*) FROM item") == 2)
@@ -79,8 +79,8 @@ import Testing
 
   @Test func `a statement is compiled once, and forgets its values`() throws {
     let connection = try Self.filled(":memory:")
-    let first = try connection.statement(ofText: "SELECT ?")
-    #expect(try first === connection.statement(ofText: "SELECT ?"))
+    let first = try connection.statement(SQL("SELECT ?"))
+    #expect(try first === connection.statement(SQL("SELECT ?")))
     for value in [7, 8] as [Int64] {
       try first.bind(value, at: 0)
       #expect(try first.step() && first.integer(0) == value && !first.step())

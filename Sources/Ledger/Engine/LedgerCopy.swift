@@ -1,5 +1,3 @@
-internal import Dispatch
-
 /// A ledger, moved between a SQLite file and a PostgreSQL database: every row of every table, in either direction.
 ///
 /// Each table is copied in a transaction of its own and noted in the target, so that a copy that was broken off goes on with
@@ -35,13 +33,9 @@ package struct LedgerCopy: Sendable {
   package static func copy(
     from source: LedgerPlace, to target: LedgerPlace, progress: @escaping @Sendable (Progress) -> Void
   ) async throws(Failure) -> [String: Int] {
-    let result: Result<[String: Int], Failure> = await withCheckedContinuation { continuation in
-      DispatchQueue.global().async {
-        continuation.resume(
-          returning: Result { try copyNow(from: source, to: target, progress) }.mapError(Failure.init))
-      }
+    try await blocking { () throws(Failure) in
+      do { return try copyNow(from: source, to: target, progress) } catch { throw Failure(error) }
     }
-    return try result.get()
   }
 
   private static func copyNow(
@@ -88,13 +82,14 @@ package struct LedgerCopy: Sendable {
   ) throws {
     // A new ledger has rows in these alone; a table that was begun and not finished is empty.
     if ["heartbeat", "memo"].contains(table.name) { try target.execute("DELETE FROM \(table.name)") }
+    let insertion = try target.tables.statement(SQL.insert(table.name, table.list))
     var digest = RowDigest()
     var copied = 0
     do {
       try source.read(table) { row in
         let row = row.map(\.storable)
         digest.update(row)
-        try target.write(row, to: table)
+        try table.insert(row, by: insertion)
         copied += 1
         position.rows += 1
         position.table = table.name
@@ -118,7 +113,7 @@ package struct LedgerCopy: Sendable {
       throw Failure(description: "The ledger is in use: stop every replica of the service first.")
     }
     let tables = try tables()
-    var done = Set((try target.memo("copied") ?? "").split(separator: " ").map(String.init))
+    var done = Set((try target.tables.memo("copied") ?? "").split(separator: " ").map(String.init))
     if done.isEmpty {
       for table in tables where !["heartbeat", "memo"].contains(table.name) {
         guard try target.count(table.name) == 0 else {
@@ -135,7 +130,7 @@ package struct LedgerCopy: Sendable {
       do {
         try copy(table, from: source, to: target, &position, progress)
         done.insert(table.name)
-        try target.keepMemo("copied", done.sorted().joined(separator: " "))
+        try target.tables.keepMemo("copied", done.sorted().joined(separator: " "))
         try target.execute("COMMIT")
       } catch {
         try? target.execute("ROLLBACK")
@@ -143,7 +138,7 @@ package struct LedgerCopy: Sendable {
       }
     }
     try target.finish(tables)
-    try target.keepMemo("copied", nil)
+    try target.tables.keepMemo("copied", nil)
     progress(position)
     return counts
   }
@@ -186,9 +181,6 @@ package struct LedgerCopy: Sendable {
 
     var list: String { columns.map { "\"\($0.name)\"" }.joined(separator: ", ") }
     var orderList: String { order.map { "\"\($0)\"" }.joined(separator: ", ") }
-    var insertion: String {
-      "INSERT INTO \(name) (\(list)) VALUES (\(Array(repeating: "?", count: columns.count).joined(separator: ", ")))"
-    }
 
     /// The present row of a statement on all columns.
     func values(of statement: any SQLStatement) throws -> [CopiedValue] {
@@ -215,21 +207,18 @@ package struct LedgerCopy: Sendable {
 }
 
 /// An engine as a copy sees it.
-protocol LedgerSide {
+private protocol LedgerSide {
   /// How many processes have the ledger open.
   func replicas() throws -> Int
   func execute(_ sql: String) throws
-  func count(_ table: String) throws -> Int
   func read(_ table: LedgerCopy.Table, _ body: ([CopiedValue]) throws -> Void) throws
-  func write(_ row: [CopiedValue], to table: LedgerCopy.Table) throws
   /// Sets what follows from the rows.
   func finish(_ tables: [LedgerCopy.Table]) throws
   var tables: LedgerTables { get }
 }
 
 extension LedgerSide {
-  func memo(_ name: String) throws -> String? { try tables.memo(name) }
-  func keepMemo(_ name: String, _ text: String?) throws { try tables.keepMemo(name, text) }
+  func count(_ table: String) throws -> Int { try tables.first(SQL("SELECT count(*) FROM \(table)")) ?? 0 }
 }
 
 private struct FileSide: LedgerSide {
@@ -244,17 +233,12 @@ private struct FileSide: LedgerSide {
   /// The lock of the file is held.
   func replicas() -> Int { 0 }
   func execute(_ sql: String) throws { try connection.run(sql) }
-  func count(_ table: String) throws -> Int { try connection.value(of: "SELECT count(*) FROM \(table)") ?? 0 }
 
   func read(_ table: LedgerCopy.Table, _ body: ([CopiedValue]) throws -> Void) throws {
     let statement = try connection.statement(
-      ofText: "SELECT \(table.list) FROM \(table.name) ORDER BY \(table.orderList)")
+      SQL("SELECT \(table.list) FROM \(table.name) ORDER BY \(table.orderList)"))
     defer { statement.reset() }
     while try statement.step() { try body(table.values(of: statement)) }
-  }
-
-  func write(_ row: [CopiedValue], to table: LedgerCopy.Table) throws {
-    try table.insert(row, by: connection.statement(ofText: table.insertion))
   }
 
   func finish(_ tables: [LedgerCopy.Table]) throws {
@@ -281,7 +265,6 @@ private struct DatabaseSide: LedgerSide {
 
   func replicas() throws -> Int { try tables.replicasAlive() }
   func execute(_ sql: String) throws { try connection.run(sql) }
-  func count(_ table: String) throws -> Int { Int(try connection.run("SELECT count(*) FROM \(table)") ?? "") ?? 0 }
 
   func read(_ table: LedgerCopy.Table, _ body: ([CopiedValue]) throws -> Void) throws {
     let isOpen = connection.isInTransaction
@@ -299,10 +282,6 @@ private struct DatabaseSide: LedgerSide {
     }
     try connection.run("CLOSE copied")
     if !isOpen { try connection.run("COMMIT") }
-  }
-
-  func write(_ row: [CopiedValue], to table: LedgerCopy.Table) throws {
-    try table.insert(row, by: connection.statement(ofText: table.insertion))
   }
 
   /// A number that is given to a new row is above every one that was copied.

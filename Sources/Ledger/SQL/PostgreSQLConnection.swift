@@ -9,8 +9,6 @@ final class PostgreSQLConnection: SQLConnection {
   private let connection: OpaquePointer
   /// By the address of the text in the program.
   private var statements: [UnsafePointer<UInt8>: PostgreSQLStatement] = [:]
-  /// By their text.
-  private var others: [String: PostgreSQLStatement] = [:]
   /// The statements whose answers were not read: `nil` for one whose rows nobody wants.
   private var pending: [Expected?] = []
   /// The queries that were sent ahead, until they are made.
@@ -200,16 +198,6 @@ final class PostgreSQLConnection: SQLConnection {
     let new = PostgreSQLStatement(name: "s\(statements.count)", of: self)
     _ = try Answer(PQprepare(connection, new.name, Self.translated(sql.text), 0, nil), connection)
     statements[sql.start] = new
-    return new
-  }
-
-  /// A statement whose text is made at run time.
-  func statement(ofText sql: String) throws -> PostgreSQLStatement {
-    if let known = others[sql] { return known }
-    try settleWell()
-    let new = PostgreSQLStatement(name: "t\(others.count)", of: self)
-    _ = try Answer(PQprepare(connection, new.name, Self.translated(sql), 0, nil), connection)
-    others[sql] = new
     return new
   }
 

@@ -9,8 +9,6 @@ final class SQLiteConnection: SQLConnection, @unchecked Sendable {
   private var pointer: OpaquePointer?
   /// By the address of the text in the program.
   private var statements: [UnsafePointer<UInt8>: SQLiteStatement] = [:]
-  /// By their text.
-  private var others: [String: SQLiteStatement] = [:]
   /// Held while the connection is closed, and while another thread interrupts it.
   private let ending = Mutex(())
   /// Pages of the log after the last commit, after `countLog`.
@@ -34,7 +32,6 @@ final class SQLiteConnection: SQLConnection, @unchecked Sendable {
   /// Ends the connection, and forgets its statements. Further calls do nothing.
   func close() {
     statements = [:]
-    others = [:]
     ending.withLock { _ in
       // A statement that is still held keeps SQLite's own part of the connection until it is released.
       sqlite3_close_v2(pointer)
@@ -70,14 +67,6 @@ final class SQLiteConnection: SQLConnection, @unchecked Sendable {
     if let known = statements[sql.start] { return known }
     let new = try prepare(sql.text, isKept: true)
     statements[sql.start] = new
-    return new
-  }
-
-  /// A statement whose text is made at run time, kept for the next use.
-  func statement(ofText sql: String) throws -> SQLiteStatement {
-    if let known = others[sql] { return known }
-    let new = try prepare(sql, isKept: true)
-    others[sql] = new
     return new
   }
 
