@@ -59,8 +59,6 @@ package struct ChangeEvent: Hashable, Sendable {
     package var notice: StoreNotice?
     /// The UUID of a notification that is forwarded.
     package var forwarded: String?
-
-    package init() {}
   }
 
   /// The ID for receivers, the same at each delivery. Of a ledger that was restored from a backup, a number may mean another

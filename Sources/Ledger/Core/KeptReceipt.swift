@@ -31,9 +31,4 @@ package struct ReceiptKnowledge: Hashable, Sendable {
   package var wasEvaluated: Bool
   /// The user's subscriptions whose newest evidence came from it.
   package var proves: Set<SubscriptionKey>
-
-  package init(wasEvaluated: Bool, proves: Set<SubscriptionKey>) {
-    self.wasEvaluated = wasEvaluated
-    self.proves = proves
-  }
 }

@@ -6,7 +6,7 @@ package struct LedgerProfile: Sendable {
   /// Evidence that counts, provisional grants included.
   package var evidence: [SubscriptionEvidence]
   /// The user's grants and trials that are not over.
-  package var given: [GivenPeriod] = []
+  package var given: [GivenPeriod]
   /// The last recorded verdict.
   package var entitlement: Entitlement
   /// Incremented with every recorded verdict on the user.
@@ -14,16 +14,7 @@ package struct LedgerProfile: Sendable {
   /// The write state of the user's row in the app's table.
   package var write: ProfileWriteState
   /// The version of that row.
-  var rowVersion: Int64 = 0
-
-  package init(
-    evidence: [SubscriptionEvidence], entitlement: Entitlement, version: Int64, write: ProfileWriteState
-  ) {
-    self.evidence = evidence
-    self.entitlement = entitlement
-    self.version = version
-    self.write = write
-  }
+  var rowVersion: Int64
 }
 
 /// One line of a user's history.
@@ -33,14 +24,6 @@ package struct HistoryEntry: Sendable {
   package var requestID: String
   package var entitlement: Entitlement
   package var changed: Bool
-
-  package init(sequence: Int64, recordedAt: Date, requestID: String, entitlement: Entitlement, changed: Bool) {
-    self.sequence = sequence
-    self.recordedAt = recordedAt
-    self.requestID = requestID
-    self.entitlement = entitlement
-    self.changed = changed
-  }
 }
 
 /// The reason an operation failed.

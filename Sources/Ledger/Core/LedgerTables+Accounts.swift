@@ -158,12 +158,9 @@ extension LedgerTables {
 
   private func ledgerProfile(of account: Account) throws -> LedgerProfile? {
     guard let profile = try profile(of: account) else { return nil }
-    var known = LedgerProfile(
-      evidence: try evidence(of: account), entitlement: profile.entitlement, version: profile.version,
-      write: try writeState(of: account.user))
-    known.rowVersion = account.rowVersion
-    known.given = account.given
-    return known
+    return LedgerProfile(
+      evidence: try evidence(of: account), given: account.given, entitlement: profile.entitlement,
+      version: profile.version, write: try writeState(of: account.user), rowVersion: account.rowVersion)
   }
 
   func profiles(after user: UserID?, limit: Int) throws -> [UserProfile] {
@@ -200,10 +197,6 @@ extension LedgerTables {
   }
 
   // MARK: How many have access
-
-  func countAccounts(upTo limit: Int) throws -> Int {
-    try first("SELECT count(*) FROM (SELECT 1 FROM account LIMIT ?) AS accounts", limit) ?? 0
-  }
 
   func accessGiven() throws -> [AccessCount] {
     try all(

@@ -31,11 +31,6 @@ package struct PurchaseTroubles: Hashable, Sendable {
   package var renewalOffAt: Date?
   /// Billing first failed; `nil`: it works.
   package var billingFailedAt: Date?
-
-  package init(renewalOffAt: Date? = nil, billingFailedAt: Date? = nil) {
-    self.renewalOffAt = renewalOffAt
-    self.billingFailedAt = billingFailedAt
-  }
 }
 
 /// An attribute that an app sets for a customer, under a name of the app's.

@@ -36,11 +36,6 @@ package final class Ledger: Sendable {
     package var writes: Int
     /// From BEGIN until the commit was durable.
     package var duration: Duration
-
-    package init(writes: Int, duration: Duration) {
-      self.writes = writes
-      self.duration = duration
-    }
   }
 
   /// SQLite's `synchronous` setting. The service uses one; the other exists to prove that its durability test can fail.

@@ -135,14 +135,4 @@ package struct Recorded: Sendable {
   package var write: ProfileWriteState
   /// The update of the user's row, if this answer brought one.
   package var update: WaitingUpdate?
-
-  package init(
-    entitlement: Entitlement, changed: Bool, losers: [UserID], keptByOthers: Int, write: ProfileWriteState
-  ) {
-    self.entitlement = entitlement
-    self.changed = changed
-    self.losers = losers
-    self.keptByOthers = keptByOthers
-    self.write = write
-  }
 }
