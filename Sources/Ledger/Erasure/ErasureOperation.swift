@@ -25,7 +25,8 @@ struct ErasureOperation {
     let names = ErasedNames(users + known)
     var report = ErasureReport(of: try tables.name(ofKey: key))
     var pseudonyms: [String: UserID] = [:]
-    try tables.beginErasing()
+    // Lets an event lose its names inside the open transaction: see the schema.
+    try tables.keepMemo("erasing", "")
     for identity in Set((users + known).map(\.key)).sorted() where !UserID(identity).isErased {
       let pseudonym = try tables.newPseudonym(ofKey: identity)
       let (erased, isKept) = try erase(identity, as: pseudonym, names)
@@ -37,7 +38,7 @@ struct ErasureOperation {
     try tables.redactExtensions(of: nil, names)
     let pseudonym = try pseudonyms[key] ?? tables.formerSelves(of: UserID(key)).last
     report.add(try tables.erase(traces, names, as: pseudonym, pseudonyms))
-    try tables.endErasing()
+    try tables.keepMemo("erasing", nil)
     tables.changes.invalidateAll()
     return report
   }
@@ -52,18 +53,14 @@ struct ErasureOperation {
     try tables.leaveLimits(ofKey: key)
     try tables.erase(progressOf: key, as: account == nil ? nil : pseudonym)
     tables.changes.invalidate(usageOf: UserID(key))
-    try tables.eraseEventState(of: key)
-    try tables.erase(exposuresOf: key)
+    try tables.eraseRows(of: key)
     for spelling in Set(names.spellings.filter { UserID($0).key == key } + [key]).sorted() {
       report.waitingReceipts += try tables.erase(waitingReceiptsOf: spelling)
     }
-    try tables.erase(reportsOf: key)
-    try tables.erase(unclaimedNaming: key)
     report.devices = try tables.erase(devicesOf: key, as: pseudonym)
     report.trials = try tables.rename(trialsOf: key, to: pseudonym)
     report.grants = try tables.rename(givenTo: key, to: pseudonym, at: erasure.recordedAt)
-    try tables.rename(otherUser: key, to: pseudonym)
-    try tables.rename(transfersOf: key, to: pseudonym)
+    try tables.rename(elsewhere: key, to: pseudonym)
     guard let account else {
       try tables.forgetUpdate(of: key)
       // A reset from an earlier erasure may still be queued.

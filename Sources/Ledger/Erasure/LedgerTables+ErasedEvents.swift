@@ -47,14 +47,6 @@ extension LedgerTables {
     }
     return true
   }
-
-  /// Deletes the rows that decide on the user's next events, and the IDs of those that apps reported.
-  func eraseEventState(of key: String) throws {
-    try execute("DELETE FROM covered_verdict WHERE user_id = ?", key)
-    try execute("DELETE FROM recorded_refusal WHERE user_id = ?", key)
-    try execute("DELETE FROM reported_event WHERE user_id = ?", key)
-    try execute("DELETE FROM reported_bytes WHERE user_id = ?", key)
-  }
 }
 
 extension ChangeEvent.Detail {

@@ -20,10 +20,6 @@ extension LedgerTables {
     return (key, users + customers.flatMap(\.self))
   }
 
-  /// Lets an event lose its names inside the open transaction: see the migration.
-  func beginErasing() throws { try keepMemo("erasing", "") }
-  func endErasing() throws { try keepMemo("erasing", nil) }
-
   // MARK: The account and its history
 
   func rename(accountOf key: String, to pseudonym: UserID, rowVersion: Int64) throws {
@@ -86,9 +82,11 @@ extension LedgerTables {
     return changesCount == 1
   }
 
-  /// Renames the user in the histories of others.
-  func rename(otherUser key: String, to pseudonym: UserID) throws {
+  /// Renames the user in the histories of others, and in transfers at RevenueCat.
+  func rename(elsewhere key: String, to pseudonym: UserID) throws {
     try execute("UPDATE event SET other_user_id = ? WHERE other_user_id = ?", pseudonym, key)
+    try execute("UPDATE revenuecat_transfer SET from_user_id = ? WHERE from_user_id = ?", pseudonym, key)
+    try execute("UPDATE revenuecat_transfer SET to_user_id = ? WHERE to_user_id = ?", pseudonym, key)
   }
 
   // MARK: Purchases
@@ -170,14 +168,15 @@ extension LedgerTables {
     return changesCount
   }
 
-  func erase(reportsOf key: String) throws { try execute("DELETE FROM revenuecat_report WHERE user_id = ?", key) }
-
-  func rename(transfersOf key: String, to pseudonym: UserID) throws {
-    try execute("UPDATE revenuecat_transfer SET from_user_id = ? WHERE from_user_id = ?", pseudonym, key)
-    try execute("UPDATE revenuecat_transfer SET to_user_id = ? WHERE to_user_id = ?", pseudonym, key)
-  }
-
-  func erase(unclaimedNaming key: String) throws {
+  /// Deletes what names the user and is in no report: what decides on the next events, the IDs of those that apps
+  /// reported, what experiments showed (the sums keep what was counted), and purchases that nobody has confirmed.
+  func eraseRows(of key: String) throws {
+    for table in [
+      "covered_verdict", "recorded_refusal", "reported_event", "reported_bytes", "exposure", "exposure_due",
+      "counted_exposure", "revenuecat_report",
+    ] {
+      try execute(SQL("DELETE FROM \(table) WHERE user_id = ?"), key)
+    }
     try execute("DELETE FROM unclaimed_evidence WHERE account_token = ?", key)
   }
 

@@ -17,9 +17,9 @@ extension LedgerTables {
   }
 
   package func exposures(of key: String) throws -> [Exposure] {
-    try all("SELECT experiment, variant, exposed_at FROM exposure WHERE user_id = ? ORDER BY experiment", key) { row in
-      Exposure(experiment: try row.get(0), variant: try row.get(1), at: try row.get(2))
-    }
+    try all(
+      "SELECT experiment, variant, exposed_at FROM exposure WHERE user_id = ? ORDER BY experiment", key,
+      into: Exposure.init(experiment:variant:at:))
   }
 
   /// Gives a user what an anonymous customer saw. Of an experiment of which both saw a variant, the user's own stays.
@@ -33,12 +33,5 @@ extension LedgerTables {
       """, user.key, id.key)
     try execute("DELETE FROM exposure WHERE user_id = ?", id.key)
     try noteExposures(of: user.key)
-  }
-
-  /// Deletes what names the user. The sums keep what was counted.
-  func erase(exposuresOf key: String) throws {
-    try execute("DELETE FROM exposure WHERE user_id = ?", key)
-    try execute("DELETE FROM exposure_due WHERE user_id = ?", key)
-    try execute("DELETE FROM counted_exposure WHERE user_id = ?", key)
   }
 }
