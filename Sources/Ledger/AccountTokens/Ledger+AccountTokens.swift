@@ -27,6 +27,14 @@ extension Ledger {
   package func returnAccountTokens(
     _ tasks: [AccountTokenTask], claimedUntil lease: Date
   ) async throws(LedgerError) {
-    try await engine.submit { tables in try tables.returnAccountTokens(tasks, claimedUntil: lease) }
+    try await engine.submit { tables in
+      for task in tasks {
+        try tables.execute(
+          """
+          UPDATE account_token_due SET claimed_until = NULL
+          WHERE environment = ? AND original_transaction_id = ? AND claimed_until = ?
+          """, task.key, lease)
+      }
+    }
   }
 }

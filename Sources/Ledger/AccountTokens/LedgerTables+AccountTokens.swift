@@ -63,11 +63,7 @@ extension LedgerTables {
         AND (claimed_until IS NULL OR claimed_until <= ?)
       ORDER BY due_at LIMIT ?
       /*pg: FOR UPDATE SKIP LOCKED */
-      """, environment, now, now, max(0, limit)
-    ) { row in
-      AccountTokenTask(
-        key: try row.get(0), bundleID: try row.get(2), token: try row.get(3), attempts: try row.get(4))
-    }
+      """, environment, now, now, max(0, limit), into: AccountTokenTask.init(key:bundleID:token:attempts:))
     for task in due {
       try execute(
         "UPDATE account_token_due SET claimed_until = ? WHERE environment = ? AND original_transaction_id = ?", lease,
@@ -94,15 +90,5 @@ extension LedgerTables {
       UPDATE account_token_due SET due_at = ?, claimed_until = NULL, attempts = ?
       WHERE environment = ? AND original_transaction_id = ? AND account_token = ?
       """, moment, task.attempts + 1, task.key, task.token)
-  }
-
-  func returnAccountTokens(_ tasks: [AccountTokenTask], claimedUntil lease: Date) throws {
-    for task in tasks {
-      try execute(
-        """
-        UPDATE account_token_due SET claimed_until = NULL
-        WHERE environment = ? AND original_transaction_id = ? AND claimed_until = ?
-        """, task.key, lease)
-    }
   }
 }

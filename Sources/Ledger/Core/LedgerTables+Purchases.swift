@@ -134,16 +134,18 @@ extension LedgerTables {
   func receipts(mentioning id: OriginalTransactionID) throws -> [KeptReceipt] {
     try StoreEnvironment.allCases.sorted { $0.rawValue < $1.rawValue }.compactMap { environment in
       let key = SubscriptionKey(environment: environment, originalTransactionID: id)
-      let purchase = try purchase(successor(of: key) ?? key)
-      return try purchase.map(receipt)
+      guard let purchase = try purchase(successor(of: key) ?? key) else { return nil }
+      var kept = try receipt(of: purchase)
+      kept.isOwnedByName = purchase.claim == .accountToken
+      return kept
     }
   }
 
-  private func receipt(of purchase: StoredPurchase) throws -> KeptReceipt {
+  /// The receipt behind a purchase, with its store and its owner.
+  func receipt(of purchase: StoredPurchase) throws -> KeptReceipt {
     var kept = try proof(purchase.proof).receipt
     kept.environment = purchase.evidence.key.environment
     kept.owner = purchase.owner
-    kept.isOwnedByName = purchase.claim == .accountToken
     return kept
   }
 }

@@ -49,13 +49,9 @@ extension LedgerTables {
       schedule.attempts += 1
       schedule.dueAt = try StoredForm.milliseconds(now) + RecheckSchedule.delay(after: schedule.attempts - 1)
       try self.schedule(id, schedule)
-      var receipt = try proof(purchase.proof).receipt
-      receipt.environment = purchase.evidence.key.environment
-      receipt.owner = purchase.owner
       return Recheck(
-        key: purchase.evidence.key, owner: purchase.owner, receipt: receipt,
-        scheduledAt: StoredForm.date(schedule.scheduledAt), dueAt: dueAt,
-        attempts: schedule.attempts)
+        key: purchase.evidence.key, owner: purchase.owner, receipt: try receipt(of: purchase),
+        scheduledAt: StoredForm.date(schedule.scheduledAt), dueAt: dueAt, attempts: schedule.attempts)
     }
   }
 

@@ -39,10 +39,6 @@ package struct LedgerTables: SQLRunner, Sendable {
     guard changesCount == 1 else { throw StoredForm.Unstorable() }
   }
 
-  func readBeat() throws {
-    guard try exists("SELECT beats FROM heartbeat WHERE id = 1") else { throw StoredForm.Unstorable() }
-  }
-
   package func memo(_ name: String) throws -> String? {
     try first("SELECT text FROM memo WHERE name = ?", name)
   }
@@ -62,7 +58,7 @@ package struct LedgerTables: SQLRunner, Sendable {
       try execute(SQL("UPDATE \(table) SET claimed_until = NULL, due_at = ? WHERE due_at IS NOT NULL"), Self.longAgo)
     }
     try execute("UPDATE purchase SET due_at = scheduled_at WHERE attempts > 0 AND due_at <> scheduled_at")
-    try releaseRunItems()
+    try execute("UPDATE run_item SET due_at = 0 WHERE due_at <> 0")
   }
 
   /// A moment of 1970 with as many bytes as one of today: a row that keeps its size is changed in place; any other is

@@ -36,7 +36,10 @@ package struct JoinCustomer: LedgerOperation {
     // It was another user's before.
     guard former == id else { return .separate }
     // Anybody may invent an ID: one without a purchase or a trial moves no known user's first day.
-    if isKnown, try tables.account(of: id) == nil { try tables.redate(id, at: evaluationContext.recordedAt) }
+    if isKnown, try tables.account(of: id) == nil {
+      try tables.execute(
+        "UPDATE customer SET first_seen_at = ? WHERE key = ?", evaluationContext.recordedAt, id.key)
+    }
     try move(to: user, tables)
     try tables.join(id, to: user)
     return .joined

@@ -24,9 +24,17 @@ extension Ledger {
     return try await readShort { tables in try tables.name(of: id) }
   }
 
-  /// When the troubles of a user's purchases were first seen.
+  /// When renewal was first seen off and billing first failed, of each purchase of a user of which either holds.
   package func troubles(of user: UserID) async throws(LedgerError) -> [SubscriptionKey: PurchaseTroubles] {
-    try await readShort { tables in try tables.troubles(of: user) }
+    try await readShort { tables in
+      var troubles: [SubscriptionKey: PurchaseTroubles] = [:]
+      for purchase in try tables.purchases(of: tables.account(of: user)) {
+        let (off, failed) = (purchase.renewalOffAt.map(StoredForm.date), purchase.billingFailedAt.map(StoredForm.date))
+        guard off != nil || failed != nil else { continue }
+        troubles[purchase.evidence.key] = PurchaseTroubles(renewalOffAt: off, billingFailedAt: failed)
+      }
+      return troubles
+    }
   }
 
   /// Whether an ID is known: as a customer's, or as a user's of whom something is recorded.

@@ -113,11 +113,6 @@ extension LedgerTables {
     changes.invalidate(UserID(key))
   }
 
-  /// Has an ID first seen now.
-  func redate(_ id: UserID, at now: Date) throws {
-    try execute("UPDATE customer SET first_seen_at = ? WHERE key = ?", now, id.key)
-  }
-
   /// Moves what is kept of an anonymous customer outside of the account to the user it turned out to be. Of two rows that
   /// cannot stand beside each other the user's own stays. Of two consumptions under one key both count, and the user's own
   /// keeps the key.
@@ -189,18 +184,5 @@ extension LedgerTables {
 
   func save(_ attribute: CustomerAttribute, named name: String, of user: UserID) throws {
     try execute(Self.upsertAttribute, user.key, name, attribute.value, attribute.updatedAtMilliseconds)
-  }
-
-  // MARK: Troubles of purchases
-
-  /// When renewal was first seen off and billing first failed, of each purchase of a user of which either holds.
-  func troubles(of user: UserID) throws -> [SubscriptionKey: PurchaseTroubles] {
-    var troubles: [SubscriptionKey: PurchaseTroubles] = [:]
-    for purchase in try purchases(of: account(of: user)) {
-      let (off, failed) = (purchase.renewalOffAt.map(StoredForm.date), purchase.billingFailedAt.map(StoredForm.date))
-      guard off != nil || failed != nil else { continue }
-      troubles[purchase.evidence.key] = PurchaseTroubles(renewalOffAt: off, billingFailedAt: failed)
-    }
-    return troubles
   }
 }

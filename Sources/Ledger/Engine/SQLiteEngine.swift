@@ -194,7 +194,9 @@ final class SQLiteEngine: LedgerEngine {
     } else {
       try await queue.submit { tables in try tables.beat() }
     }
-    try await read { tables in try tables.readBeat() }
+    try await read { tables in
+      guard try tables.exists("SELECT beats FROM heartbeat WHERE id = 1") else { throw StoredForm.Unstorable() }
+    }
   }
 
   func read<Value: Sendable>(

@@ -10,7 +10,10 @@ extension Ledger {
   /// The keys under which the ledger has a customer's accounts: the user's, and those of the anonymous customers who
   /// turned out to be the user.
   package func accountKeys(of user: UserID) async throws(LedgerError) -> [String] {
-    try await read { tables in try tables.accountKeys(of: user) }
+    try await read { tables in
+      let (key, users) = try tables.names(of: user)
+      return [key] + Set(users.map(\.key)).subtracting([key]).sorted()
+    }
   }
 
   /// A page of the purchases of an account, with their receipts.

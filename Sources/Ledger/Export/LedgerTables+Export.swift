@@ -23,13 +23,6 @@ extension LedgerTables {
       reports: try reports(of: key), update: try keptUpdate(of: key))
   }
 
-  /// The users whose account, history and usage belong to a customer: the one who is meant, and those who turned out to
-  /// be that one.
-  func accountKeys(of user: UserID) throws -> [String] {
-    let (key, users) = try names(of: user)
-    return [key] + Set(users.map(\.key)).subtracting([key]).sorted()
-  }
-
   private func trials(of key: String) throws -> [TrialRecord] {
     try all("SELECT id FROM trial WHERE user_id = ? ORDER BY id", key, as: Int64.self)
       .compactMap(trial)

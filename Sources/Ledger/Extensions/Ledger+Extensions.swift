@@ -51,6 +51,11 @@ extension Ledger {
   package func returnExtensions(
     _ records: [ExtensionRecord], claimedUntil lease: Date
   ) async throws(LedgerError) {
-    try await engine.submit { tables in try tables.returnExtensions(records, claimedUntil: lease) }
+    try await engine.submit { tables in
+      for record in records {
+        try tables.execute(
+          "UPDATE renewal_extension SET claimed_until = NULL WHERE id = ? AND claimed_until = ?", record.id, lease)
+      }
+    }
   }
 }

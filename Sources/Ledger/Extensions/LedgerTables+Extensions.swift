@@ -118,13 +118,6 @@ extension LedgerTables {
     return due
   }
 
-  func returnExtensions(_ records: [ExtensionRecord], claimedUntil lease: Date) throws {
-    for record in records {
-      try execute(
-        "UPDATE renewal_extension SET claimed_until = NULL WHERE id = ? AND claimed_until = ?", record.id, lease)
-    }
-  }
-
   func settle(_ record: ExtensionRecord, _ result: ExtensionResult, at now: Date) throws -> NoteID? {
     func update(_ state: ExtensionRecord.State, due: Date? = nil, attempts: Int, _ problem: String?) throws {
       try execute(

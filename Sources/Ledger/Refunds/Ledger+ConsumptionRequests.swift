@@ -44,6 +44,14 @@ extension Ledger {
   package func returnConsumptionRequests(
     _ requests: [ConsumptionRequest], claimedUntil lease: Date
   ) async throws(LedgerError) {
-    try await engine.submit { tables in try tables.returnConsumptionRequests(requests, claimedUntil: lease) }
+    try await engine.submit { tables in
+      for request in requests {
+        try tables.execute(
+          """
+          UPDATE consumption_request SET claimed_until = NULL
+          WHERE environment = ? AND transaction_id = ? AND claimed_until = ?
+          """, request.environment, request.transactionID.rawValue, lease)
+      }
+    }
   }
 }

@@ -119,16 +119,6 @@ extension LedgerTables {
     }
   }
 
-  func returnConsumptionRequests(_ requests: [ConsumptionRequest], claimedUntil lease: Date) throws {
-    for request in requests {
-      try execute(
-        """
-        UPDATE consumption_request SET claimed_until = NULL
-        WHERE environment = ? AND transaction_id = ? AND claimed_until = ?
-        """, request.environment, request.transactionID.rawValue, lease)
-    }
-  }
-
   /// Forgets the consumption information about a purchase, and Apple's requests: they may name a transaction that no evidence
   /// has, as a restored one has an ID of its own.
   func forgetConsumption(of key: SubscriptionKey, _ transactions: [Purchase]) throws {

@@ -13,23 +13,17 @@ extension LedgerTables {
 
   /// The stretch that ends with an event of a user's chain; `nil` if that one was not taken out.
   func thinned(ofKey key: String, endingWith newest: Int64) throws -> ThinnedHistory? {
-    try first(Self.thinnedByNewest, key, newest, read: Self.thinned)
+    try first(Self.thinnedByNewest, key, newest, into: ThinnedHistory.init)
   }
 
   /// The stretch that an event of a user's chain was in.
   func thinned(ofKey key: String, with sequence: Int64) throws -> ThinnedHistory? {
-    try first(Self.thinnedAround, key, sequence, read: Self.thinned).flatMap { $0.oldest <= sequence ? $0 : nil }
+    try first(Self.thinnedAround, key, sequence, into: ThinnedHistory.init).flatMap { $0.oldest <= sequence ? $0 : nil }
   }
 
   /// Everything that was taken out of a user's history, the oldest first.
   func thinned(ofKey key: String) throws -> [ThinnedHistory] {
-    try all(Self.thinnedOfUser, key, read: Self.thinned)
-  }
-
-  private static func thinned(_ row: SQLRow) throws -> ThinnedHistory {
-    ThinnedHistory(
-      newest: try row.get(0), oldest: try row.get(1), previous: try row.get(2), events: try row.get(3),
-      verdicts: try row.get(4), firstAt: try row.get(5), lastAt: try row.get(6), digest: try row.get(7))
+    try all(Self.thinnedOfUser, key, into: ThinnedHistory.init)
   }
 
   /// The digest of a stretch, continued over an event: over its facts, which an erasure leaves as they are.

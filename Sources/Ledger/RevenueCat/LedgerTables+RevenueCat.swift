@@ -79,10 +79,6 @@ extension LedgerTables {
     }.sorted { $0.key.precedes($1.key) }
   }
 
-  func revenueCatPurchaseCount() throws -> Int {
-    try first("SELECT count(*) FROM revenuecat_purchase") ?? 0
-  }
-
   /// - Returns: the row's ID.
   func save(_ purchase: RevenueCatPurchase) throws -> Int64 {
     let evidence = purchase.evidence
@@ -108,11 +104,10 @@ extension LedgerTables {
   func revenueCatTurns(dueAt now: Date, limit: Int) throws -> [RevenueCatTurn] {
     try all(
       """
-      SELECT environment, original_transaction_id, user_id, account.spelling
+      SELECT environment, original_transaction_id, coalesce(account.spelling, user_id)
       FROM revenuecat_purchase LEFT JOIN account ON account.key = user_id
       WHERE due_at <= ? ORDER BY due_at LIMIT ?
-      """, now, max(0, limit)
-    ) { row in RevenueCatTurn(key: try row.get(0), owner: try row.get(3, as: UserID?.self) ?? row.get(2)) }
+      """, now, max(0, limit), into: RevenueCatTurn.init(key:owner:))
   }
 
   func setTurn(of key: SubscriptionKey, at due: Date?) throws {
@@ -214,12 +209,7 @@ extension LedgerTables {
     while let key = next.popLast(), found.count < 1_000 {
       let transfers = try all(
         "SELECT id, at, from_user_id, to_user_id, is_of_inactive FROM revenuecat_transfer WHERE from_user_id = ? LIMIT 1000",
-        key
-      ) { row in
-        StoreTransfer(
-          id: try row.get(0), at: try row.get(1), from: try row.get(2), to: try row.get(3),
-          isOfInactive: try row.get(4))
-      }
+        key, into: StoreTransfer.init(id:at:from:to:isOfInactive:))
       found += transfers
       for transfer in transfers where seen.insert(transfer.to.key).inserted { next.append(transfer.to.key) }
     }

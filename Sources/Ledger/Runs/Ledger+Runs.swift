@@ -22,7 +22,10 @@ extension Ledger {
 
   /// The last runs, the newest first.
   package func runs(limit: Int) async throws(LedgerError) -> [Run] {
-    try await read { tables in try tables.runs(limit: limit) }
+    try await read { tables in
+      try tables.all("SELECT id FROM run ORDER BY id DESC LIMIT ?", max(0, limit)) { RunID(try $0.get(0)) }
+        .compactMap(tables.run)
+    }
   }
 
   /// The active run.

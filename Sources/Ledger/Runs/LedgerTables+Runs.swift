@@ -68,10 +68,6 @@ extension LedgerTables {
       """, id.rawValue, read: Self.run)
   }
 
-  func runs(limit: Int) throws -> [Run] {
-    try all("SELECT id FROM run ORDER BY id DESC LIMIT ?", max(0, limit)) { RunID(try $0.get(0)) }.compactMap(run)
-  }
-
   private func run(withKey key: String) throws -> Run? {
     try first("SELECT id FROM run WHERE idempotency_key = ?", key) { RunID(try $0.get(0)) }.flatMap(run)
   }
@@ -82,10 +78,8 @@ extension LedgerTables {
 
   private static func run(_ row: SQLRow) throws -> Run {
     var counts = RunCounts(due: try row.get(7))
-    counts.done = try row.get(8)
-    counts.changed = try row.get(9)
-    counts.failed = try row.get(10)
-    counts.heldBack = try row.get(11)
+    (counts.done, counts.changed) = (try row.get(8), try row.get(9))
+    (counts.failed, counts.heldBack) = (try row.get(10), try row.get(11))
     return Run(
       id: RunID(try row.get(0)),
       order: RunOrder(expiringWithin: .milliseconds(try row.get(1, as: Int64.self)), limit: try row.get(2)),
@@ -114,36 +108,27 @@ extension LedgerTables {
       """
       SELECT id, environment, original_transaction_id, attempts FROM run_item
       WHERE run_id = ? AND due_at <= ? ORDER BY due_at, id LIMIT ? /*pg: FOR UPDATE SKIP LOCKED */
-      """, run.rawValue, now, max(0, limit)
-    ) {
-      (
-        id: try $0.get(0, as: Int64.self), key: try $0.get(1, as: SubscriptionKey.self),
-        attempts: try $0.get(3, as: Int.self)
-      )
-    }
+      """, run.rawValue, now, max(0, limit), as: (Int64, SubscriptionKey, Int).self)
     let again = try StoredForm.milliseconds(now) + RecheckSchedule.delay(after: 0)
     var items: [RunItem] = []
-    for item in due {
+    for (item, key, attempts) in due {
       // Apple reported since: to the scheduler, to a caller, or in the receipt of another subscription.
-      guard let purchase = try purchase(item.key), let id = purchase.id, purchase.evaluatedAt <= startedAt,
+      guard let purchase = try purchase(key), let id = purchase.id, purchase.evaluatedAt <= startedAt,
         var schedule = purchase.schedule, schedule.scheduledAt <= horizon
       else {
-        try settleRunItem(item.id, of: run, .done(changed: false))
+        try settleRunItem(item, of: run, .done(changed: false))
         continue
       }
-      try execute("UPDATE run_item SET due_at = ? WHERE id = ?", lease, item.id)
+      try execute("UPDATE run_item SET due_at = ? WHERE id = ?", lease, item)
       // The scheduler's own check is postponed.
       if schedule.dueAt < again {
         schedule.dueAt = again
         schedule.attempts = max(schedule.attempts, 1)
         try self.schedule(id, schedule)
       }
-      var receipt = try proof(purchase.proof).receipt
-      receipt.environment = item.key.environment
-      receipt.owner = purchase.owner
       items.append(
         RunItem(
-          id: item.id, run: run, key: item.key, owner: purchase.owner, receipt: receipt, attempts: item.attempts))
+          id: item, run: run, key: key, owner: purchase.owner, receipt: try receipt(of: purchase), attempts: attempts))
     }
     return RunClaim(items: items, isExhausted: due.count < limit)
   }
@@ -167,9 +152,6 @@ extension LedgerTables {
   func giveBack(_ items: [RunItem]) throws {
     for item in items { try execute("UPDATE run_item SET due_at = 0 WHERE id = ?", item.id) }
   }
-
-  /// Releases the claims of an earlier process.
-  func releaseRunItems() throws { try execute("UPDATE run_item SET due_at = 0 WHERE due_at <> 0") }
 
   func finishRun(_ id: RunID, at now: Date) throws -> Run? {
     try execute(

@@ -23,7 +23,12 @@ extension Ledger {
 
   /// The trials that a user has begun, the newest first.
   package func trials(of user: UserID, limit: Int) async throws(LedgerError) -> [TrialRecord] {
-    try await read { tables in try tables.trials(of: user, limit: limit) }
+    try await read { tables in
+      try tables.all(
+        "SELECT id FROM trial WHERE user_id = ? ORDER BY id DESC LIMIT ?", tables.key(of: user), max(0, limit),
+        as: Int64.self
+      ).compactMap(tables.trial)
+    }
   }
 
   /// Whether a trial of the user's, of the device's or of the one before it is known.
@@ -32,7 +37,10 @@ extension Ledger {
   package func hasTrial(
     _ user: UserID, on device: Device, onAnyDevice: Bool, at now: Date
   ) async throws(LedgerError) -> Bool {
-    try await readShort { tables in try tables.hasTrial(user, on: device, onAnyDevice: onAnyDevice, at: now) }
+    try await readShort { tables in
+      if let own = try tables.newestTrial(of: user), onAnyDevice || own.device == device.id { return true }
+      return try tables.newestTrial(on: device.id) != nil || tables.trialOfPredecessor(of: device, at: now) != nil
+    }
   }
 
   /// A page of all trials, in the order in which they were recorded.
@@ -43,21 +51,35 @@ extension Ledger {
   package func trials(
     after id: GivenPeriod.ID, runningAt now: Date?, limit: Int
   ) async throws(LedgerError) -> [TrialRecord] {
-    try await read { tables in try tables.trials(after: id, runningAt: now, limit: limit) }
+    try await read { tables in
+      let ids =
+        if let now {
+          try tables.all(
+            """
+            SELECT id FROM given_period WHERE kind = 'trial' AND is_over = 0 AND id > ? AND ends_at > ?
+            ORDER BY id LIMIT ?
+            """, id, now, max(0, limit), as: Int64.self)
+        } else {
+          try tables.all("SELECT id FROM trial WHERE id > ? ORDER BY id LIMIT ?", id, max(0, limit), as: Int64.self)
+        }
+      return try ids.compactMap(tables.trial)
+    }
   }
 
-  /// Takes back a trial that should not have begun: the user may begin one again.
+  /// Takes back a trial that should not have begun: the user may begin one again. Its period stays in the list of what was
+  /// given.
   package func withdraw(
     _ trial: TrialRecord, requestID: String, _ evaluationContext: EvaluationContext
   ) async throws(LedgerError) {
     try await engine.submit { tables in
       try tables.endUsedUp(trial.id, of: trial.user, requestID: requestID, evaluationContext)
-      try tables.removeTrial(trial.id)
+      try tables.noteTrial(trial.id)
+      try tables.execute("DELETE FROM trial WHERE id = ?", trial.id)
     }
   }
 
   /// Notes that Apple knows of a trial's device.
   package func settleBit(of trial: GivenPeriod.ID) async throws(LedgerError) {
-    try await engine.submit { tables in try tables.settleBit(of: trial) }
+    try await engine.submit { tables in try tables.execute("UPDATE trial SET bit_owed = 0 WHERE id = ?", trial) }
   }
 }

@@ -32,13 +32,6 @@ extension LedgerTables {
       trial)
   }
 
-  /// The user's trials, the newest first.
-  func trials(of user: UserID, limit: Int) throws -> [TrialRecord] {
-    try all(
-      "SELECT id FROM trial WHERE user_id = ? ORDER BY id DESC LIMIT ?", key(of: user), max(0, limit), as: Int64.self
-    ).compactMap(trial)
-  }
-
   /// The newest trial that was begun on a device, or used there by a user who shared it.
   func newestTrial(on device: DeviceID) throws -> TrialRecord? {
     try first(
@@ -66,24 +59,6 @@ extension LedgerTables {
       name: try row.get(2), user: try row.get(1), device: try row.get(3), tier: try row.get(7),
       startedAt: try row.get(8), endsAt: min(endsAt, endedAt ?? endsAt), isEndedEarly: endedAt != nil,
       sessionsTotal: try row.get(4), sessionsUsed: try row.get(5), owesBit: try row.get(6), id: try row.get(0))
-  }
-
-  /// All trials in the order in which they were recorded.
-  ///
-  /// - Parameters:
-  ///   - id: the last one of the page before.
-  ///   - now: only those that run then; `nil`: all.
-  func trials(after id: GivenPeriod.ID, runningAt now: Date?, limit: Int) throws -> [TrialRecord] {
-    let ids =
-      if let now {
-        try all(
-          """
-          SELECT id FROM given_period WHERE kind = 'trial' AND is_over = 0 AND id > ? AND ends_at > ? ORDER BY id LIMIT ?
-          """, id, now, max(0, limit), as: Int64.self)
-      } else {
-        try all("SELECT id FROM trial WHERE id > ? ORDER BY id LIMIT ?", id, max(0, limit), as: Int64.self)
-      }
-    return try ids.compactMap(trial)
   }
 
   /// - Parameter endedAt: the moment of an early end; `nil` where it runs to its end.
@@ -123,16 +98,6 @@ extension LedgerTables {
     try execute("UPDATE device SET trial_id = ? WHERE user_id = ? AND device_id = ?", id, key(of: user), device)
   }
 
-  /// Deletes a trial, so that another may begin. Its period stays in the list of what was given.
-  func removeTrial(_ id: GivenPeriod.ID) throws {
-    try noteTrial(id)
-    try execute("DELETE FROM trial WHERE id = ?", id)
-  }
-
-  func settleBit(of id: GivenPeriod.ID) throws {
-    try execute("UPDATE trial SET bit_owed = 0 WHERE id = ?", id)
-  }
-
   // MARK: Devices
 
   func isKnown(_ device: DeviceID, of user: UserID) throws -> Bool {
@@ -151,7 +116,9 @@ extension LedgerTables {
   /// longest is deleted.
   func keep(_ device: Device, of user: UserID, at now: Date) throws {
     let key = try key(of: user)
-    if try !isKnown(device.id, of: user), try countDevices(of: user) >= Self.deviceLimit {
+    if try !isKnown(device.id, of: user),
+      try first("SELECT count(*) FROM device WHERE user_id = ?", key) ?? 0 >= Self.deviceLimit
+    {
       try execute(
         """
         DELETE FROM device WHERE user_id = ? AND device_id = (
@@ -177,17 +144,5 @@ extension LedgerTables {
       ORDER BY last_seen_at DESC, device_id LIMIT 10
       """, token, now.advanced(by: .zero - Self.succession), device.id, device.app ?? BundleID(""), as: DeviceID.self)
     return try devices.lazy.compactMap(newestTrial(on:)).first
-  }
-
-  /// Whether a trial of the user's, of the device's or of the one before it is known.
-  ///
-  /// - Parameter onAnyDevice: whether one that the user began on another device counts.
-  func hasTrial(_ user: UserID, on device: Device, onAnyDevice: Bool, at now: Date) throws -> Bool {
-    if let own = try newestTrial(of: user), onAnyDevice || own.device == device.id { return true }
-    return try newestTrial(on: device.id) != nil || trialOfPredecessor(of: device, at: now) != nil
-  }
-
-  func countDevices(of user: UserID) throws -> Int {
-    try first("SELECT count(*) FROM device WHERE user_id = ?", key(of: user)) ?? 0
   }
 }

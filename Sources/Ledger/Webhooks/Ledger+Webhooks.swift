@@ -19,7 +19,16 @@ extension Ledger {
   ) async throws(LedgerError) -> Set<String> {
     guard engine.isShared else { return Set(names) }
     return try await engine.submit { tables in
-      try tables.claimWebhooks(names, by: holder, overBefore: former, until: lease)
+      try Set(
+        names.sorted().filter { name in
+          try tables.execute(
+            """
+            INSERT INTO webhook_lease (webhook, holder, lease_until) VALUES (?, ?, ?)
+            ON CONFLICT (webhook) DO UPDATE SET holder = excluded.holder, lease_until = excluded.lease_until
+            WHERE webhook_lease.holder = excluded.holder OR webhook_lease.lease_until < ?
+            """, name, holder, lease, former)
+          return tables.changesCount == 1
+        })
     }
   }
 
@@ -70,7 +79,11 @@ extension Ledger {
   ) async throws(LedgerError) {
     let isShared = engine.isShared
     try await engine.submit { tables in
-      if isShared, let holder, try !tables.holdsWebhook(name, holder) { return }
+      if isShared, let holder,
+        try !tables.exists("SELECT 1 FROM webhook_lease WHERE webhook = ? AND holder = ?", name, holder)
+      {
+        return
+      }
       try tables.settleWebhook(name, results, through: through, at: now)
       if isGone { try tables.enableWebhook(name, false) }
     }

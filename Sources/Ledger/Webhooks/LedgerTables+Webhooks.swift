@@ -35,27 +35,6 @@ extension LedgerTables {
     try first("SELECT through, is_enabled FROM webhook WHERE name = ?", name, as: (Int64, Bool).self)
   }
 
-  // MARK: Claims
-
-  func claimWebhooks(
-    _ names: [String], by holder: String, overBefore former: Date, until lease: Date
-  ) throws -> Set<String> {
-    try Set(
-      names.sorted().filter { name in
-        try execute(
-          """
-          INSERT INTO webhook_lease (webhook, holder, lease_until) VALUES (?, ?, ?)
-          ON CONFLICT (webhook) DO UPDATE SET holder = excluded.holder, lease_until = excluded.lease_until
-          WHERE webhook_lease.holder = excluded.holder OR webhook_lease.lease_until < ?
-          """, name, holder, lease, former)
-        return changesCount == 1
-      })
-  }
-
-  func holdsWebhook(_ name: String, _ holder: String) throws -> Bool {
-    try exists("SELECT 1 FROM webhook_lease WHERE webhook = ? AND holder = ?", name, holder)
-  }
-
   // MARK: Deliveries
 
   func webhookWork(of name: String, dueAt now: Date, due dueLimit: Int, fresh freshLimit: Int) throws -> WebhookWork {
