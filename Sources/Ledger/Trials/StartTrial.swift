@@ -82,11 +82,7 @@ package struct StartTrial: LedgerOperation {
     // A trial that a former system began is a fact.
     if former == nil, isCovered { return .notNeeded }
     if terms.oncePer.contains(.device), there != nil || isUsedByApple { return .used(.device) }
-    if former == nil, terms.oncePer.contains(.storeAccount), let account = try tables.account(of: user),
-      try tables.evidence(of: account).contains(where: { $0.purchases.contains(where: \.isTrial) })
-    {
-      return .used(.storeAccount)
-    }
+    if former == nil, try hadTrialAtStore(user, tables) { return .used(.storeAccount) }
     if let used = try usedBefore(tables) { return .used(used) }
     let startsAt = former?.startedAt ?? evaluationContext.evaluatedAt
     let outcome = try Give(
@@ -107,12 +103,14 @@ package struct StartTrial: LedgerOperation {
   private func usedBefore(_ tables: LedgerTables) throws -> TrialKey? {
     for former in try tables.formerSelves(of: user) {
       if terms.oncePer.contains(.user), try tables.newestTrial(of: former) != nil { return .user }
-      if terms.oncePer.contains(.storeAccount), let account = try tables.account(of: former),
-        try tables.evidence(of: account).contains(where: { $0.purchases.contains(where: \.isTrial) })
-      {
-        return .storeAccount
-      }
+      if try hadTrialAtStore(former, tables) { return .storeAccount }
     }
     return nil
+  }
+
+  /// Whether a free period of the user's at a store refuses the trial.
+  private func hadTrialAtStore(_ user: UserID, _ tables: LedgerTables) throws -> Bool {
+    guard terms.oncePer.contains(.storeAccount) else { return false }
+    return try tables.evidence(of: user).contains { $0.purchases.contains(where: \.isTrial) }
   }
 }
