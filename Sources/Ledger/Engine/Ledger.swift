@@ -150,11 +150,6 @@ package final class Ledger: Sendable {
   /// log can be trusted.
   package func close() async { await engine.close() }
 
-  /// Leaves nothing of what was deleted in the ledger's own files, as far as the engine can: SQLite's log is copied into the
-  /// main file and emptied, for which writers wait, and readers that began before are waited for.
-  /// - Throws: `unavailable` where a reader takes too long.
-  func emptyLog() async throws(LedgerError) { try await engine.emptyLog() }
-
   package var statistics: Statistics { engine.statistics }
   /// Files that others than the owner could read when the ledger was opened.
   package var exposures: [LedgerExposure] { engine.exposures }

@@ -46,16 +46,17 @@ extension Ledger {
     return traces
   }
 
-  /// Empties the log, which still has pages from before the erasure.
+  /// Leaves nothing of what was erased in the ledger's own files, as far as the engine can: SQLite's log is copied into the
+  /// main file and emptied, for which writers wait, and readers that began before are waited for.
   ///
   /// - Throws: `unavailable` where a reader of before goes on for too long. What was erased is erased, and this can be
   ///   called again.
   package func removeTraces() async throws(LedgerError) {
     for _ in 0..<Self.rounds {
-      do throws(LedgerError) { return try await emptyLog() } catch {
+      do throws(LedgerError) { return try await engine.emptyLog() } catch {
         guard case .unavailable = error else { throw error }
       }
     }
-    try await emptyLog()
+    try await engine.emptyLog()
   }
 }
