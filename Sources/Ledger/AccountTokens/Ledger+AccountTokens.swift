@@ -10,8 +10,7 @@ extension Ledger {
   package func claimAccountTokens(
     in environment: StoreEnvironment?, dueAt now: Date, until lease: Date, limit: Int
   ) async throws(LedgerError) -> [AccountTokenTask] {
-    let isIdle = try await read { tables in try !tables.hasAccountTokens(in: environment, dueAt: now) }
-    guard !isIdle else { return [] }
+    guard try await read({ tables in try tables.hasAccountTokens(in: environment, dueAt: now) }) else { return [] }
     return try await engine.submit { tables in
       try tables.claimAccountTokens(in: environment, dueAt: now, until: lease, limit: limit)
     }
@@ -24,9 +23,7 @@ extension Ledger {
   }
 
   /// Returns claimed tasks that were not settled.
-  package func returnAccountTokens(
-    _ tasks: [AccountTokenTask], claimedUntil lease: Date
-  ) async throws(LedgerError) {
+  package func returnAccountTokens(_ tasks: [AccountTokenTask], claimedUntil lease: Date) async throws(LedgerError) {
     try await engine.submit { tables in
       for task in tasks {
         try tables.execute(
@@ -37,4 +34,14 @@ extension Ledger {
       }
     }
   }
+}
+
+/// The user whom Apple has to be told as that of a purchase.
+package struct AccountTokenTask: Hashable, Sendable {
+  package var key: SubscriptionKey
+  package var bundleID: BundleID
+  /// The user's ID, a lower-case UUID.
+  package var token: String
+  /// Attempts that failed.
+  package var attempts: Int
 }

@@ -44,26 +44,18 @@ extension LedgerTables {
   }
 
   func hasAccountTokens(in environment: StoreEnvironment?, dueAt now: Date) throws -> Bool {
-    try exists(
-      """
-      SELECT 1 FROM account_token_due
-      WHERE environment = coalesce(?, environment) AND due_at <= ?
-        AND (claimed_until IS NULL OR claimed_until <= ?)
-      LIMIT 1
-      """, environment, now, now)
+    try hasClaimable(in: "account_token_due", of: environment, at: now)
   }
 
   func claimAccountTokens(in environment: StoreEnvironment?, dueAt now: Date, until lease: Date, limit: Int) throws
     -> [AccountTokenTask]
   {
     let due = try all(
-      """
-      SELECT environment, original_transaction_id, bundle_id, account_token, attempts FROM account_token_due
-      WHERE environment = coalesce(?, environment) AND due_at <= ?
-        AND (claimed_until IS NULL OR claimed_until <= ?)
-      ORDER BY due_at LIMIT ?
-      /*pg: FOR UPDATE SKIP LOCKED */
-      """, environment, now, now, max(0, limit), into: AccountTokenTask.init(key:bundleID:token:attempts:))
+      SQL(
+        """
+        SELECT environment, original_transaction_id, bundle_id, account_token, attempts FROM account_token_due
+        WHERE \(Self.isClaimable) ORDER BY due_at LIMIT ? /*pg: FOR UPDATE SKIP LOCKED */
+        """), environment, now, now, max(0, limit), into: AccountTokenTask.init(key:bundleID:token:attempts:))
     for task in due {
       try execute(
         "UPDATE account_token_due SET claimed_until = ? WHERE environment = ? AND original_transaction_id = ?", lease,

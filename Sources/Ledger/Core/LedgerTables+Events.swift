@@ -210,9 +210,7 @@ extension LedgerTables {
     }
   }
 
-  private func change(
-    _ event: StoredEvent, of purchase: Int64, from: UserID?, to: UserID
-  ) throws -> OwnershipChange {
+  private func change(_ event: StoredEvent, of purchase: Int64, from: UserID?, to: UserID) throws -> OwnershipChange {
     guard let key = try key(ofPurchase: purchase) else { throw StoredForm.Unstorable() }
     return OwnershipChange(
       key: key, from: from, to: to, recordedAt: event.recordedAt, requestID: event.requestID, note: try note(event.note)
@@ -252,7 +250,6 @@ extension LedgerTables {
 
   static let verdictsSearched = 100
 
-  /// A user's verdicts, newest first.
   func history(of user: UserID, before: Int64?, limit: Int) throws -> [HistoryEntry] {
     var next = try account(of: user)?.newest
     var entries: [HistoryEntry] = []

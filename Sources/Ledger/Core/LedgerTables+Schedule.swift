@@ -9,9 +9,7 @@ extension LedgerTables.Schedule {
   /// again. Delays set by a wrong clock are discarded.
   ///
   /// - Parameter now: the time of the answer.
-  static func next(
-    after former: Self?, of key: SubscriptionKey, at moment: Date?, asOf now: Date
-  ) throws -> Self? {
+  static func next(after former: Self?, of key: SubscriptionKey, at moment: Date?, asOf now: Date) throws -> Self? {
     guard let moment else { return nil }
     let scheduledAt = try StoredForm.milliseconds(moment)
     let dueAt = scheduledAt + RecheckSchedule.offset(of: key)
@@ -26,6 +24,17 @@ extension LedgerTables.Schedule {
 }
 
 extension LedgerTables {
+  // MARK: Work at Apple
+
+  /// The rows of a store's, or of any, that are due and that no replica has claimed.
+  static let isClaimable = """
+    environment = coalesce(?, environment) AND due_at <= ? AND (claimed_until IS NULL OR claimed_until <= ?)
+    """
+
+  func hasClaimable(in table: String, of environment: StoreEnvironment?, at now: Date) throws -> Bool {
+    try exists(SQL("SELECT 1 FROM \(table) WHERE \(Self.isClaimable) LIMIT 1"), environment, now, now)
+  }
+
   // MARK: Rechecks
 
   func schedule(_ id: Int64, _ schedule: Schedule?) throws {

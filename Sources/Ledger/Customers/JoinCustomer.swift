@@ -91,9 +91,7 @@ package struct JoinCustomer: LedgerOperation {
     try writer.reevaluate(&loser)
   }
 
-  private func isAnothers(
-    _ evidence: SubscriptionEvidence, than user: UserID, _ tables: LedgerTables
-  ) throws -> Bool {
+  private func isAnothers(_ evidence: SubscriptionEvidence, than user: UserID, _ tables: LedgerTables) throws -> Bool {
     try tables.names(evidence, anotherThan: user, tokensAreUserIDs: evaluationContext.tokensAreUserIDs)
   }
 }

@@ -82,9 +82,7 @@ package struct LedgerBackup: Hashable, Sendable {
   }
 
   /// A failure here concerns the copy, unless SQLite attributes it to the ledger.
-  private static func copyPages(
-    of source: SQLiteConnection, to copy: SQLiteConnection, _ partial: PartialFile
-  ) throws {
+  private static func copyPages(of source: SQLiteConnection, to copy: SQLiteConnection, _ partial: PartialFile) throws {
     do { try source.read { try source.copyPages(to: copy) } } catch let error as SQLiteError {
       switch error.kind {
       case .corrupt, .notADatabase, .busy, .locked: throw error

@@ -88,9 +88,7 @@ package struct LedgerInspection: Hashable, Sendable {
     }
   }
 
-  private static func state(
-    _ path: String, directory: String, within time: Duration
-  ) throws(LedgerOpenError) -> State {
+  private static func state(_ path: String, directory: String, within time: Duration) throws(LedgerOpenError) -> State {
     guard access(directory, W_OK | X_OK) == 0 else {
       throw .inaccessible(
         path: path, problem: "this user may not write to its directory; run this as the service's user")

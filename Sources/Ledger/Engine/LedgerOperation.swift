@@ -7,16 +7,12 @@ package protocol LedgerOperation<Outcome>: Sendable {
 
 extension Ledger {
   /// Runs an operation in one transaction. It is durable when this returns.
-  package func run<Operation: LedgerOperation>(
-    _ operation: Operation
-  ) async throws(LedgerError) -> Operation.Outcome {
+  package func run<Operation: LedgerOperation>(_ operation: Operation) async throws(LedgerError) -> Operation.Outcome {
     try await engine.submit { tables in try operation.run(tables) }
   }
 
   /// Runs a short read on one snapshot.
-  package func read<Operation: LedgerOperation>(
-    _ operation: Operation
-  ) async throws(LedgerError) -> Operation.Outcome {
+  package func read<Operation: LedgerOperation>(_ operation: Operation) async throws(LedgerError) -> Operation.Outcome {
     try await readShort { tables in try operation.run(tables) }
   }
 

@@ -42,8 +42,7 @@ extension Ledger {
   /// Deletes events from before a moment, the oldest first. The newest one stays, so that no place is given twice.
   /// - Returns: how many were deleted; `limit` means that there may be more.
   package func pruneChangeEvents(before moment: Date, limit: Int) async throws(LedgerError) -> Int {
-    let isIdle = try await read { tables in try !tables.hasChangeEvents(before: moment) }
-    guard !isIdle else { return 0 }
+    guard try await read({ tables in try tables.hasChangeEvents(before: moment) }) else { return 0 }
     return try await engine.submit { tables in try tables.pruneChangeEvents(before: moment, limit: limit) }
   }
 }

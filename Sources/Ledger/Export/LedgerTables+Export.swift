@@ -61,7 +61,6 @@ extension LedgerTables {
       into: UserRecord.KeptUpdate.init(state:waitingSince:attempts:problem:))
   }
 
-  /// - Parameter start: how many purchases of the account come before.
   func exportedPurchases(ofKey key: String, from start: Int, limit: Int) throws -> [ExportedPurchase] {
     let purchases = try account(withKey: key)?.purchases ?? []
     return try purchases.dropFirst(start).prefix(limit).map { id in
@@ -85,7 +84,6 @@ extension LedgerTables {
     }
   }
 
-  /// - Parameter last: the last one of the page before.
   func exportedConsumptions(
     ofKey key: String, after last: ExportedConsumption?, limit: Int
   ) throws -> [ExportedConsumption] {

@@ -1,5 +1,5 @@
 package import Access
-internal import Entitlements
+package import Entitlements
 
 extension LedgerTables {
   /// Keeps the variant that a user saw, unless the user saw one of the experiment's before.
@@ -33,5 +33,16 @@ extension LedgerTables {
       """, user.key, id.key)
     try execute("DELETE FROM exposure WHERE user_id = ?", id.key)
     try noteExposures(of: user.key)
+  }
+}
+
+extension Ledger {
+  /// The variant that a user saw first of each experiment, whether the catalog has the experiment or not.
+  /// - Returns: `user`: whom the ID means; another one for an anonymous customer who has signed in since.
+  package func exposures(of user: UserID) async throws(LedgerError) -> (user: UserID, exposures: [Exposure]) {
+    try await readShort { tables in
+      let key = try tables.key(of: user)
+      return (UserID(key), try tables.exposures(of: key))
+    }
   }
 }

@@ -23,11 +23,8 @@ extension Ledger {
   package func claimExtensions(
     in environment: StoreEnvironment?, dueAt now: Date, until lease: Date, limit: Int
   ) async throws(LedgerError) -> [ExtensionRecord] {
-    let isIdle = try await read { tables in try !tables.hasExtensions(in: environment, dueAt: now) }
-    guard !isIdle else { return [] }
-    return try await engine.submit { tables in
-      try tables.claimExtensions(in: environment, dueAt: now, until: lease, limit: limit)
-    }
+    guard try await read({ tables in try tables.hasExtensions(in: environment, dueAt: now) }) else { return [] }
+    return try await engine.submit { try $0.claimExtensions(in: environment, dueAt: now, until: lease, limit: limit) }
   }
 
   /// Records the result of a claimed extension. One that is over by now is left unchanged. The purchase of one that succeeded is
@@ -41,16 +38,12 @@ extension Ledger {
 
   /// Ends an extension of a product, as Apple's notification says.
   /// - Returns: what it is then; `nil` where it was over, or is unknown.
-  package func complete(
-    _ summary: ExtensionSummary, at now: Date
-  ) async throws(LedgerError) -> ExtensionRecord? {
+  package func complete(_ summary: ExtensionSummary, at now: Date) async throws(LedgerError) -> ExtensionRecord? {
     try await engine.submit { tables in try tables.complete(summary, at: now) }
   }
 
   /// Returns claimed extensions that were not settled.
-  package func returnExtensions(
-    _ records: [ExtensionRecord], claimedUntil lease: Date
-  ) async throws(LedgerError) {
+  package func returnExtensions(_ records: [ExtensionRecord], claimedUntil lease: Date) async throws(LedgerError) {
     try await engine.submit { tables in
       for record in records {
         try tables.execute(

@@ -25,9 +25,7 @@ extension LedgerTables {
   private static let newestExtensions = extensions(where: "is_of_product = ? ORDER BY id DESC LIMIT ?")
   private static let dueExtensions = extensions(
     where: """
-      environment = coalesce(?, environment) AND due_at <= ? AND (claimed_until IS NULL OR claimed_until <= ?)
-      ORDER BY due_at, id LIMIT ?
-      /*pg: FOR UPDATE SKIP LOCKED */
+      \(isClaimable) ORDER BY due_at, id LIMIT ? /*pg: FOR UPDATE SKIP LOCKED */
       """)
 
   private static func extensionRecord(_ row: SQLRow) throws -> ExtensionRecord {
@@ -78,13 +76,7 @@ extension LedgerTables {
   }
 
   func hasExtensions(in environment: StoreEnvironment?, dueAt now: Date) throws -> Bool {
-    try exists(
-      """
-      SELECT 1 FROM renewal_extension
-      WHERE environment = coalesce(?, environment) AND due_at <= ?
-        AND (claimed_until IS NULL OR claimed_until <= ?)
-      LIMIT 1
-      """, environment, now, now)
+    try hasClaimable(in: "renewal_extension", of: environment, at: now)
   }
 
   // MARK: Writing
@@ -157,8 +149,6 @@ extension LedgerTables {
     return nil
   }
 
-  /// Ends an extension of a product.
-  /// - Returns: what it is then; `nil` where it was over, or is unknown.
   func complete(_ summary: ExtensionSummary, at now: Date) throws -> ExtensionRecord? {
     try execute(
       """

@@ -1,4 +1,5 @@
 package import Entitlements
+package import struct FoundationEssentials.Date
 
 /// Access that was given and not bought.
 extension Ledger {
@@ -6,8 +7,7 @@ extension Ledger {
   /// - Returns: how many periods ended.
   package func endOverdueGiven(_ evaluationContext: EvaluationContext) async throws(LedgerError) -> Int {
     // Usually there is nothing to end, and a write costs an fsync.
-    let isIdle = try await read { tables in try !tables.hasGiven(endedAt: evaluationContext.evaluatedAt) }
-    guard !isIdle else { return 0 }
+    guard try await read({ tables in try tables.hasGiven(endedAt: evaluationContext.evaluatedAt) }) else { return 0 }
     return try await engine.submit { tables in try tables.endOverdueGiven(evaluationContext, limit: 500) }
   }
 
@@ -34,4 +34,20 @@ extension Ledger {
   package func given(to user: UserID, limit: Int) async throws(LedgerError) -> [GivenRecord] {
     try await read { tables in try tables.given(to: UserID(tables.key(of: user)), limit: limit) }
   }
+}
+
+/// A given period as the ledger keeps it: by whom and why, and whether somebody ended it early.
+package struct GivenRecord: Hashable, Sendable {
+  package var user: UserID
+  package var period: GivenPeriod
+  /// When it was ended early; `period.endsAt` is the end that was planned.
+  package var endedAt: Date?
+  /// The name of the key that gave it.
+  package var author: String
+  package var note: String?
+  package var requestID: String
+  package var recordedAt: Date
+
+  /// The first moment that is no longer part of it.
+  package var endsAt: Date { min(endedAt ?? period.endsAt, period.endsAt) }
 }

@@ -45,7 +45,6 @@ extension LedgerTables {
     try first(Self.givenByKey, user.key, idempotencyKey, read: Self.given)
   }
 
-  /// Everything that was ever given to a user, the newest first.
   func given(to user: UserID, limit: Int) throws -> [GivenRecord] {
     try all(Self.givenToUser, user.key, max(0, limit), read: Self.given)
   }
@@ -64,9 +63,7 @@ extension LedgerTables {
   }
 
   /// The periods that a wrong clock has ended, or given in the future, in the order of their IDs.
-  func mistimedGiven(
-    after id: GivenPeriod.ID, at now: Date, tolerance: Duration, limit: Int
-  ) throws -> [GivenRecord] {
+  func mistimedGiven(after id: GivenPeriod.ID, at now: Date, tolerance: Duration, limit: Int) throws -> [GivenRecord] {
     try all(
       Self.givenMistimed, id, now.advanced(by: tolerance), now, now, limit, read: Self.given)
   }

@@ -48,8 +48,7 @@ extension Ledger {
   /// changes nothing.
   /// - Returns: how many were deleted; `limit` means that there may be more.
   package func pruneNotifications(before: Date, limit: Int) async throws(LedgerError) -> Int {
-    let isIdle = try await read { tables in try !tables.hasNotifications(before: before) }
-    guard !isIdle else { return 0 }
+    guard try await read({ tables in try tables.hasNotifications(before: before) }) else { return 0 }
     return try await engine.submit { tables in try tables.pruneNotifications(before: before, limit: limit) }
   }
 

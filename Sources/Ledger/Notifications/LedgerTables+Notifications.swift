@@ -32,7 +32,6 @@ extension LedgerTables {
       into: NotificationLine.init(uuid:type:subtype:signedAt:receivedAt:outcome:user:))
   }
 
-  /// When the newest of Apple's notifications was received.
   func newestNotification() throws -> Date? {
     guard
       try exists("SELECT 1 FROM notification WHERE uuid < 'revenuecat:' LIMIT 1")

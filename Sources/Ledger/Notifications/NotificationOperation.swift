@@ -86,9 +86,7 @@ struct NotificationOperation {
     entry.proof.flatMap { $0.environment == key.environment ? $0 : nil }
   }
 
-  private func record(
-    _ evidence: SubscriptionEvidence, of user: UserID, _ receipt: KeptReceipt
-  ) throws -> Recorded {
+  private func record(_ evidence: SubscriptionEvidence, of user: UserID, _ receipt: KeptReceipt) throws -> Recorded {
     var entry = LedgerEntry(
       user: user, evidence: [evidence], contestedKeys: [], receipt: receipt, origin: .named,
       evaluatedAt: try moment(for: user), recordedAt: self.entry.receivedAt, requestID: self.entry.uuid,

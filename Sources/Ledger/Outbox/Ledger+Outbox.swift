@@ -18,11 +18,8 @@ extension Ledger {
   package func claimUpdates(
     dueAt now: Date, until lease: Date, limit: Int
   ) async throws(LedgerError) -> [WaitingUpdate] {
-    let isIdle = try await read { tables in try !tables.hasUpdates(dueAt: now) }
-    guard !isIdle else { return [] }
-    return try await engine.submit { tables in
-      try tables.claimUpdates(dueAt: now, until: lease, limit: limit)
-    }
+    guard try await read({ tables in try tables.hasUpdates(dueAt: now) }) else { return [] }
+    return try await engine.submit { tables in try tables.claimUpdates(dueAt: now, until: lease, limit: limit) }
   }
 
   /// Marks an update as written. An update of a newer version stays queued.

@@ -8,9 +8,7 @@ extension LedgerTables {
   ///
   /// - Parameter evidenceAt: the evidence time (Apple's clock) behind the verdict, if known.
   /// - Returns: since when the row is outdated.
-  func enqueueUpdate(
-    of account: inout Account, evidenceAt: Int64?, recordedAt: Int64, dueAt: Int64
-  ) throws -> Date {
+  func enqueueUpdate(of account: inout Account, evidenceAt: Int64?, recordedAt: Int64, dueAt: Int64) throws -> Date {
     if account.rowVersion == 0, let former = try formerSelves(of: account.user).last {
       // Somebody who was erased is back: the row may have the version of its reset.
       account.rowVersion = try self.account(withKey: former.key)?.rowVersion ?? 0

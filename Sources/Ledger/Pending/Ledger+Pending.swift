@@ -22,9 +22,7 @@ extension Ledger {
     let due = try await read { tables in try tables.pendingReceipts(dueAt: now, limit: limit) }
     guard engine.isShared, !due.isEmpty else { return due }
     let lease = now.advanced(by: Self.pendingLease)
-    return try await engine.submit { tables in
-      try tables.claimPending(dueAt: now, until: lease, limit: limit)
-    }
+    return try await engine.submit { tables in try tables.claimPending(dueAt: now, until: lease, limit: limit) }
   }
 
   /// Schedules the next attempt after a failed one.
@@ -44,17 +42,14 @@ extension Ledger {
   /// Gives back receipts that were taken and not tried.
   package func giveBackPending(_ receipts: ArraySlice<PendingReceipt>, at now: Date) async throws(LedgerError) {
     guard engine.isShared else { return }
-    try await engine.submit { tables in
-      for receipt in receipts { try tables.retryPending(receipt.id, at: now, isCounted: false) }
-    }
+    try await engine.submit { for receipt in receipts { try $0.retryPending(receipt.id, at: now, isCounted: false) } }
   }
 
   /// Ends the provisional grants that have expired, and reevaluates their users.
   /// - Returns: how many grants ended.
   package func endProvisional(_ evaluationContext: EvaluationContext) async throws(LedgerError) -> Int {
     // Usually there is nothing to end, and a write costs an fsync.
-    let isIdle = try await read { tables in try tables.grants(endedAt: evaluationContext.evaluatedAt).isEmpty }
-    guard !isIdle else { return 0 }
+    guard try await !read({ try $0.grants(endedAt: evaluationContext.evaluatedAt).isEmpty }) else { return 0 }
     return try await engine.submit { tables in try tables.endOverdueGrants(evaluationContext) }
   }
 }

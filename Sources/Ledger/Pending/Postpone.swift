@@ -1,5 +1,5 @@
 package import Entitlements
-internal import struct FoundationEssentials.Date
+package import struct FoundationEssentials.Date
 
 /// Queues a receipt until Apple can be asked about it, and grants provisionally what its signature proves. The same receipt
 /// of the same user is queued once.
@@ -24,9 +24,7 @@ package struct Postpone: LedgerOperation {
   ///     ends at its evaluation time counts for nothing and is a reservation: no other user is granted the purchase
   ///     while the receipt is queued, and this user may be, later.
   ///   - evaluationContext: how the user is evaluated with the grant.
-  package init(
-    _ receipt: PendingReceipt, provisional: [SubscriptionEvidence], _ evaluationContext: EvaluationContext
-  ) {
+  package init(_ receipt: PendingReceipt, provisional: [SubscriptionEvidence], _ evaluationContext: EvaluationContext) {
     (self.receipt, self.provisional, self.evaluationContext) = (receipt, provisional, evaluationContext)
     digest = ReceiptDigest(ofReceipt: receipt.base64)
   }
@@ -81,5 +79,28 @@ package struct Postpone: LedgerOperation {
     }
     try tables.save(grant, until: try StoredForm.milliseconds(until))
     return !grant.isReservation
+  }
+}
+
+/// A receipt in the queue for Apple. It was acknowledged, so it is kept until it has a verdict.
+package struct PendingReceipt: Hashable, Sendable {
+  /// The row's ID; zero before it is recorded.
+  package var id: Int64
+  package var user: UserID
+  /// Standard base64, as Apple accepts it.
+  package var base64: String
+  /// The request that brought it.
+  package var requestID: String
+  package var receivedAt: Date
+  /// Failed attempts to ask Apple.
+  package var attempts: Int
+
+  package init(id: Int64 = 0, user: UserID, base64: String, requestID: String, receivedAt: Date, attempts: Int = 0) {
+    self.id = id
+    self.user = user
+    self.base64 = base64
+    self.requestID = requestID
+    self.receivedAt = receivedAt
+    self.attempts = attempts
   }
 }

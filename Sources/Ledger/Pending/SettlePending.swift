@@ -40,8 +40,6 @@ package struct RefusePending: LedgerOperation {
 }
 
 extension LedgerTables {
-  /// Ends the provisional grants that have expired, and reevaluates their users.
-  /// - Returns: how many grants ended.
   func endOverdueGrants(_ evaluationContext: EvaluationContext) throws -> Int {
     let ended = try grants(endedAt: evaluationContext.evaluatedAt)
     for grant in ended { try endGrant(on: grant.evidence.key) }

@@ -25,8 +25,7 @@ extension Ledger {
   /// Claims the subscriptions due for a check, the longest overdue first. Each claim postpones the next one, by two
   /// minutes at first and up to a day; evidence from `record` replaces that schedule.
   package func claimRechecks(dueAt now: Date, limit: Int) async throws(LedgerError) -> [Recheck] {
-    let isIdle = try await read { tables in try !tables.hasRechecks(dueAt: now) }
-    guard !isIdle else { return [] }
+    guard try await read({ tables in try tables.hasRechecks(dueAt: now) }) else { return [] }
     return try await engine.submit { tables in try tables.claimRechecks(dueAt: now, limit: limit) }
   }
 
@@ -63,9 +62,26 @@ extension Ledger {
 
   /// A user's verdicts, newest first.
   /// - Parameter before: the `sequence` to continue below; `nil` begins with the newest.
-  package func history(
-    of user: UserID, before: Int64?, limit: Int
-  ) async throws(LedgerError) -> [HistoryEntry] {
+  package func history(of user: UserID, before: Int64?, limit: Int) async throws(LedgerError) -> [HistoryEntry] {
     try await read { tables in try tables.history(of: user, before: before, limit: limit) }
+  }
+
+  // MARK: The users to reevaluate
+
+  /// Users with all their evidence, in the order of their IDs.
+  /// - Parameter user: the last one of the previous page; `nil` begins with the first.
+  package func profiles(after user: UserID?, limit: Int) async throws(LedgerError) -> [UserProfile] {
+    try await read { tables in try tables.profiles(after: user, limit: limit) }
+  }
+
+  /// Users whose recorded access ended before a moment, with a purchase due for a check since then: the longest overdue
+  /// first.
+  package func usersOverdue(since moment: Date, limit: Int) async throws(LedgerError) -> [UserID] {
+    try await read { tables in try tables.usersOverdue(since: moment, limit: limit) }
+  }
+
+  /// Recorded verdicts that give access, counted by tier and product.
+  package func accessGiven() async throws(LedgerError) -> [AccessCount] {
+    try await read { tables in try tables.accessGiven() }
   }
 }

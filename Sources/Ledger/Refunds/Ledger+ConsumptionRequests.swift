@@ -26,8 +26,7 @@ extension Ledger {
   package func claimConsumptionRequests(
     in environment: StoreEnvironment?, dueAt now: Date, until lease: Date, limit: Int
   ) async throws(LedgerError) -> [ClaimedConsumptionRequest] {
-    let isIdle = try await read { tables in try !tables.hasConsumptionRequests(in: environment, dueAt: now) }
-    guard !isIdle else { return [] }
+    guard try await read({ try $0.hasConsumptionRequests(in: environment, dueAt: now) }) else { return [] }
     return try await engine.submit { tables in
       try tables.claimConsumptionRequests(in: environment, dueAt: now, until: lease, limit: limit)
     }

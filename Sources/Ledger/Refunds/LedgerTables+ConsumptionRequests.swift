@@ -71,13 +71,7 @@ extension LedgerTables {
   }
 
   func hasConsumptionRequests(in environment: StoreEnvironment?, dueAt now: Date) throws -> Bool {
-    try exists(
-      """
-      SELECT 1 FROM consumption_request
-      WHERE environment = coalesce(?, environment) AND due_at <= ?
-        AND (claimed_until IS NULL OR claimed_until <= ?)
-      LIMIT 1
-      """, environment, now, now)
+    try hasClaimable(in: "consumption_request", of: environment, at: now)
   }
 
   func claimConsumptionRequests(
@@ -87,10 +81,7 @@ extension LedgerTables {
       SQL(
         """
         SELECT \(Self.requestColumns) FROM consumption_request
-        WHERE environment = coalesce(?, environment) AND due_at <= ?
-          AND (claimed_until IS NULL OR claimed_until <= ?)
-        ORDER BY due_at LIMIT ?
-        /*pg: FOR UPDATE SKIP LOCKED */
+        WHERE \(Self.isClaimable) ORDER BY due_at LIMIT ? /*pg: FOR UPDATE SKIP LOCKED */
         """), environment, now, now, max(0, limit)
     ) { ClaimedConsumptionRequest(request: try Self.request($0), said: try Self.said($0)) }
     for one in due {

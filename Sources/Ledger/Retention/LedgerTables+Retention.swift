@@ -178,9 +178,7 @@ extension LedgerTables {
   }
 
   /// Writes down that an event goes: in the stretch right before it, or in a new one.
-  private func account(
-    for event: OldEvent, in former: ThinnedHistory?, ofKey key: String
-  ) throws -> ThinnedHistory {
+  private func account(for event: OldEvent, in former: ThinnedHistory?, ofKey key: String) throws -> ThinnedHistory {
     guard let facts = try facts(ofEvent: event.line.id) else { throw StoredForm.Unstorable() }
     let digest = Self.digest(former?.digest ?? [], over: facts.values)
     let at = StoredForm.date(facts.recordedAt)

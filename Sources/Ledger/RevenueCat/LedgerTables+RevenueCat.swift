@@ -132,9 +132,7 @@ extension LedgerTables {
     var attempts = 0
   }
 
-  private static func reports(
-    _ rest: String, spelling: String = "account.spelling", events: String = "events"
-  ) -> SQL {
+  private static func reports(_ rest: String, spelling: String = "account.spelling", events: String = "events") -> SQL {
     SQL(
       """
       SELECT environment, original_transaction_id, user_id, \(spelling), evidence, unlocks, evidence_at, judged_at,

@@ -232,9 +232,7 @@ struct RevenueCatReportOperation {
 
   // MARK: Transfers
 
-  private func transfer(
-    _ from: [UserID], to: UserID, _ policy: OwnershipPolicy
-  ) throws -> RevenueCatReportOutcome {
+  private func transfer(_ from: [UserID], to: UserID, _ policy: OwnershipPolicy) throws -> RevenueCatReportOutcome {
     guard policy != .keep else { return .noted }
     var losers: [UserID] = []
     for user in from where user != to {

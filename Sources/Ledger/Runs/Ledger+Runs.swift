@@ -38,11 +38,10 @@ extension Ledger {
   package func claimRunItems(
     of run: RunID, dueAt now: Date, until lease: Date, limit: Int
   ) async throws(LedgerError) -> RunClaim {
-    let isIdle = try await read { tables in try !tables.hasRunItems(of: run, dueAt: now) }
-    guard !isIdle else { return RunClaim(items: [], isExhausted: true) }
-    return try await engine.submit { tables in
-      try tables.claimRunItems(of: run, dueAt: now, until: lease, limit: limit)
+    guard try await read({ try $0.hasRunItems(of: run, dueAt: now) }) else {
+      return RunClaim(items: [], isExhausted: true)
     }
+    return try await engine.submit { try $0.claimRunItems(of: run, dueAt: now, until: lease, limit: limit) }
   }
 
   /// Settles a subscription for which `record` recorded nothing. A settled one is left unchanged.

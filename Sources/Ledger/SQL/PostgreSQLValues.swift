@@ -1,3 +1,5 @@
+private import Glibc
+
 /// The values of a statement, in one buffer.
 struct PostgreSQLValues: Hashable {
   private enum Place: Hashable {
@@ -63,5 +65,17 @@ struct PostgreSQLValues: Hashable {
         }
       }
     }
+  }
+}
+
+extension String {
+  /// The text as either engine keeps it: with U+FFFD in the place of U+0000, which no text of PostgreSQL's can have.
+  var storable: String {
+    var text = self
+    let hasZero = text.withUTF8 { bytes in
+      guard let start = bytes.baseAddress else { return false }
+      return memchr(start, 0, bytes.count) != nil
+    }
+    return hasZero ? text.replacing("\0", with: "\u{FFFD}") : text
   }
 }

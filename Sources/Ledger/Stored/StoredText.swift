@@ -111,9 +111,7 @@ struct StoredTextReader {
   }
 
   /// An array inside an array. Elements that are not read must be absent.
-  mutating func list<Value>(
-    _ body: (inout StoredTextReader) throws(Unfamiliar) -> Value
-  ) throws(Unfamiliar) -> Value {
+  mutating func list<Value>(_ body: (inout StoredTextReader) throws(Unfamiliar) -> Value) throws(Unfamiliar) -> Value {
     try expect(UInt8(ascii: "["))
     isFirst = true
     let value = try body(&self)

@@ -32,9 +32,7 @@ extension Ledger {
   }
 
   /// The evidence of unowned purchases under an original transaction ID, from notifications.
-  package func unclaimedPurchases(
-    _ id: OriginalTransactionID
-  ) async throws(LedgerError) -> [SubscriptionEvidence] {
+  package func unclaimedPurchases(_ id: OriginalTransactionID) async throws(LedgerError) -> [SubscriptionEvidence] {
     try await read { tables in
       try StoreEnvironment.allCases.compactMap { environment in
         let key = SubscriptionKey(environment: environment, originalTransactionID: id)
@@ -90,4 +88,55 @@ extension Ledger {
     }
     return TransactionSearch()
   }
+
+  /// Evidence of a user's purchases, with the earlier transactions that Apple's last answers left out: the Server API
+  /// answers the last one alone.
+  package func includingPast(
+    _ evidence: [SubscriptionEvidence], of user: UserID
+  ) async throws(LedgerError) -> [SubscriptionEvidence] {
+    try await read { tables in
+      var past: [SubscriptionKey: [Purchase]] = [:]
+      for id in try tables.account(of: user)?.purchases ?? [] where id > 0 {
+        if let key = try tables.key(ofPurchase: id) { past[key] = try tables.pastTransactions(of: id) }
+      }
+      return evidence.map { $0.including(past: past[$0.key] ?? []) }
+    }
+  }
+
+  /// Keeps the transactions of known purchases that their evidence leaves out, each once.
+  package func keepPast(_ reports: [SubscriptionEvidence]) async throws(LedgerError) {
+    try await engine.submit { tables in
+      for report in try reports.map(tables.followingMigrations) {
+        guard let purchase = try tables.purchase(report.key), let id = purchase.id,
+          let past = purchase.evidence.leftOut(of: [report])
+        else { continue }
+        try tables.keepPast(past, of: id)
+      }
+    }
+  }
+}
+
+/// A user's stored receipt, with one of the purchases that it proves.
+package struct OwnedReceipt: Hashable, Sendable {
+  package var receipt: KeptReceipt
+  package var key: SubscriptionKey
+}
+
+/// A purchase and its owner.
+package struct OwnedPurchase: Hashable, Sendable {
+  package var evidence: SubscriptionEvidence
+  package var owner: UserID
+  /// Changes of owner, newest first; at most `changeLimit`.
+  package var changes: [OwnershipChange]
+
+  package static let changeLimit = 50
+}
+
+/// The result of a search for a transaction.
+package struct TransactionSearch: Hashable, Sendable {
+  package var keys: [SubscriptionKey] = []
+  /// Whether the ID is the web order line item of a transaction, and no transaction's own.
+  package var isLineItem = false
+  /// Whether the search covered everything that could match.
+  package var isComplete = true
 }

@@ -155,9 +155,7 @@ extension LedgerTables {
   /// Deletes what no rule looks back to; the total has it.
   ///
   /// - Parameter keepsReturned: what was given back stays, as a rule on all time counts it.
-  func forgetConsumptions(
-    of feature: FeatureName, of user: UserID, before moment: Date, keepsReturned: Bool
-  ) throws {
+  func forgetConsumptions(of feature: FeatureName, of user: UserID, before moment: Date, keepsReturned: Bool) throws {
     try execute(
       "DELETE FROM consumption WHERE user_id = ? AND feature = ? AND consumed_at < ? AND (returned IS NULL OR ? = 0)",
       user.key, feature, moment, keepsReturned)

@@ -153,7 +153,6 @@ extension LedgerTables {
     return status
   }
 
-  /// The events that were given up, in their order.
   func deadLetters(of name: String, after sequence: Int64, limit: Int) throws -> [DeadLetter] {
     let rows = try all(
       """
