@@ -50,9 +50,7 @@ extension Ledger {
     return try await run(KeepRecountPage(page: page, prices: prices, time: time)) != nil
   }
 
-  private func recountSums(
-    _ prices: PriceText, _ limit: Int, _ time: Duration
-  ) async throws(LedgerError) -> Bool {
+  private func recountSums(_ prices: PriceText, _ limit: Int, _ time: Duration) async throws(LedgerError) -> Bool {
     var sums = CountSums()
     var page = try await readLong(ReadCountSums(after: .min, limit: limit))
     while let last = page.last {

@@ -12,12 +12,6 @@ package struct FigureCohort: Hashable, Sendable {
     /// Months since then.
     package var since: Int
 
-    package init(month: Int, product: String, since: Int) {
-      self.month = month
-      self.product = product
-      self.since = since
-    }
-
     package static func < (one: Self, other: Self) -> Bool {
       (one.month, one.product, one.since) < (other.month, other.product, other.since)
     }

@@ -7,13 +7,6 @@ package struct VariantKey: Hashable, Comparable, Sendable {
   /// As ISO 4217 names it; empty for users.
   package var currency: String
 
-  package init(experiment: String, variant: String, day: Int, currency: String) {
-    self.experiment = experiment
-    self.variant = variant
-    self.day = day
-    self.currency = currency
-  }
-
   package static func < (one: Self, other: Self) -> Bool {
     (one.experiment, one.day, one.variant, one.currency) < (other.experiment, other.day, other.variant, other.currency)
   }
