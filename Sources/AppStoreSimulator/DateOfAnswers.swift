@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Glibc
 import HTTPTypes
 import NIOCore
 import NIOHTTPTypes
@@ -16,5 +17,17 @@ final class DateOfAnswers: ChannelOutboundHandler, RemovableChannelHandler {
     guard case .head(var head) = unwrapOutboundIn(data) else { return context.write(data, promise: promise) }
     head.headerFields[.date] = clock.now.date.imfFixdate
     context.write(wrapOutboundOut(.head(head)), promise: promise)
+  }
+}
+
+extension Date {
+  /// The form of the `Date` header (RFC 9110, section 5.6.7): `Thu, 15 Jan 2026 12:00:00 GMT`.
+  var imfFixdate: String {
+    var fields = Timestamp(self).utc
+    var text = [UInt8](repeating: 0, count: 64)
+    let length = text.withUnsafeMutableBytes { text in
+      strftime(text.baseAddress?.assumingMemoryBound(to: CChar.self), text.count, "%a, %d %b %Y %T GMT", &fields)
+    }
+    return String(decoding: text.prefix(length), as: UTF8.self)
   }
 }

@@ -140,6 +140,12 @@ final class ReceiptIssuer: Sendable {
     return IssuedReceipt(receiptData: data, originalTransactionIDs: seed.originalTransactionIDs(at: now))
   }
 
+  /// Signs the AppTransaction of a customer, with or without purchases.
+  func issueAppTransaction(_ order: ReceiptOrder, at now: Timestamp) throws(IssueError) -> String {
+    let seed = try seed(of: order, at: now)
+    return try IssueError.signed { try signer.sign(SignedDataPayload(seed: seed, at: now).appTransaction) }
+  }
+
   private func sign(
     _ row: CustomerState.Row, of seed: ReceiptSeed, at now: Timestamp
   ) throws(IssueError) -> IssuedTransaction {

@@ -103,101 +103,6 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
 
   private func story(start: Timestamp, environment: StoreEnvironment) -> Timeline {
     switch self {
-    case .subscriber: return Timeline(subscriptions: [Subscription(product: .proMonthly, start: start)])
-    case .trial:
-      return Timeline(subscriptions: [
-        Subscription(product: .proMonthly, start: start.adding(days: -2), hasTrial: true)
-      ])
-    case .renewing, .wrongApp, .accountGone:
-      return Timeline(subscriptions: [Subscription(product: .proMonthly, start: start.adding(days: -45))])
-    case .lateRenewal:
-      let end = Timestamp(milliseconds: start.milliseconds - Timestamp.second)
-      return Timeline(subscriptions: [Subscription(product: .proMonthly, start: firstPurchase(forAnEndAt: end))])
-    case .renewalOff:
-      return Timeline(subscriptions: [
-        ending(.proMonthly, inDays: 15, from: start, intent: 1, renewalOffFrom: start.adding(days: -2))
-      ])
-    case .grace:
-      return Timeline(subscriptions: [
-        ending(.proMonthly, inDays: -3, from: start, intent: 2, retryDays: 60, graceDays: 16)
-      ])
-    case .graceWithoutDate:
-      var subscription = ending(.proMonthly, inDays: -3, from: start, intent: 2, retryDays: 60, graceDays: 16)
-      subscription.hidesGrace = true
-      return Timeline(subscriptions: [subscription])
-    case .graceEnded:
-      return Timeline(subscriptions: [
-        ending(.proMonthly, inDays: -20, from: start, intent: 2, retryDays: 60, graceDays: 16)
-      ])
-    case .billingRetry:
-      return Timeline(subscriptions: [ending(.proMonthly, inDays: -3, from: start, intent: 2, retryDays: 60)])
-    case .expiredVoluntary:
-      return Timeline(subscriptions: [
-        ending(.proMonthly, inDays: -30, from: start, intent: 1, renewalOffFrom: start.adding(days: -40))
-      ])
-    case .voluntaryRetrying:
-      var subscription = ending(.proMonthly, inDays: -3, from: start, intent: 1, renewalOffFrom: start.adding(days: -5))
-      subscription.keepsRetryFlag = true
-      return Timeline(subscriptions: [subscription])
-    case .expiredBillingError:
-      return Timeline(subscriptions: [ending(.proMonthly, inDays: -90, from: start, intent: 2, retryDays: 60)])
-    case .expiredPriceIncrease:
-      var subscription = ending(.proMonthly, inDays: -30, from: start, intent: 3)
-      subscription.declinesPrice = true
-      return Timeline(subscriptions: [subscription])
-    case .expiredProductUnavailable:
-      return Timeline(subscriptions: [ending(.proMonthly, inDays: -30, from: start, intent: 4)])
-    case .expiredUnknown: return Timeline(subscriptions: [ending(.proMonthly, inDays: -30, from: start, intent: 5)])
-    case .refunded:
-      return Timeline(subscriptions: [refundedMonth(endingInDays: 15, at: start.adding(days: -1), from: start)])
-    case .refundedProrated:
-      var subscription = refundedMonth(endingInDays: 15, at: start.adding(days: -1), from: start)
-      subscription.cancellations[0].percentage = 45
-      return Timeline(subscriptions: [subscription])
-    case .refundedThenRebought:
-      return Timeline(subscriptions: [
-        refundedMonth(endingInDays: 15, at: start.adding(days: -10), from: start),
-        Subscription(firstNumber: 2, product: .premiumMonthly, start: start.adding(days: -5)),
-      ])
-    case .upgraded: return Timeline(subscriptions: upgrade(from: start, environment: environment))
-    case .upgradeRefunded:
-      var runs = upgrade(from: start, environment: environment)
-      let refund = start.adding(days: -1)
-      runs[1].periods = 1
-      runs[1].intent = 1
-      runs[1].renewalOffFrom = refund
-      runs[1].cancellations = [Subscription.Cancellation(period: 0, at: refund, reason: 1)]
-      return Timeline(subscriptions: runs)
-    case .downgradePending: return Timeline(subscriptions: change(from: .premiumMonthly, to: .proMonthly, start: start))
-    case .crossgraded: return Timeline(subscriptions: change(from: .proMonthly, to: .proYearly, start: start))
-    case .commitment:
-      return Timeline(subscriptions: [
-        Subscription(product: .proYearly, start: start.adding(days: -45), commitment: Subscription.Commitment())
-      ])
-    case .commitmentStopped:
-      var subscription = Subscription(
-        product: .proYearly, start: start.adding(days: -45), periods: Subscription.Commitment.payments, intent: 1,
-        commitment: Subscription.Commitment(stoppedFrom: start.adding(days: -2)))
-      // The store turns the payments off when the last one is made.
-      subscription.renewalOffFrom = subscription.period(Subscription.Commitment.payments - 1).start
-      return Timeline(subscriptions: [subscription])
-    case .migrated:
-      let moved = start.adding(days: -5)
-      var former = Subscription(product: .proMonthly, start: start.adding(days: -45), periods: 2)
-      former.migratedAt = moved
-      return Timeline(subscriptions: [
-        former,
-        Subscription(
-          slot: 1, product: .proMonthly, start: former.period(1).start, chargedAt: moved, formerSlot: former.slot),
-      ])
-    case .familyShared:
-      return Timeline(subscriptions: [
-        Subscription(product: .premiumMonthly, isFamilyShared: true, start: start.adding(days: -10))
-      ])
-    case .familyRevoked:
-      var subscription = refundedMonth(endingInDays: 15, at: start.adding(days: -1), from: start)
-      subscription.isFamilyShared = true
-      return Timeline(subscriptions: [subscription])
     case .lifetime:
       return Timeline(oneTimePurchases: [OneTimePurchase(slot: 0, product: .forever, at: start.adding(days: -100))])
     case .lifetimeRefunded:
@@ -209,16 +114,118 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
         OneTimePurchase(slot: 0, product: .proSeason, at: start.adding(days: -10)),
         OneTimePurchase(slot: 1, product: .proSeason, at: start.adding(days: 20)),
       ])
-    case .empty: return Timeline()
+    case .eventfulYear: return EventfulYear(start: start, environment: environment).timeline
+    default: return Timeline(subscriptions: subscriptions(start: start, environment: environment))
+    }
+  }
+
+  /// Those of a story without purchases of another kind.
+  private func subscriptions(start: Timestamp, environment: StoreEnvironment) -> [Subscription] {
+    switch self {
+    case .subscriber: return [Subscription(product: .proMonthly, start: start)]
+    case .trial:
+      return [
+        Subscription(product: .proMonthly, start: start.adding(days: -2), hasTrial: true)
+      ]
+    case .renewing, .wrongApp, .accountGone:
+      return [Subscription(product: .proMonthly, start: start.adding(days: -45))]
+    case .lateRenewal:
+      let end = Timestamp(milliseconds: start.milliseconds - Timestamp.second)
+      return [Subscription(product: .proMonthly, start: firstPurchase(forAnEndAt: end))]
+    case .renewalOff:
+      return [
+        ending(.proMonthly, inDays: 15, from: start, intent: 1, renewalOffFrom: start.adding(days: -2))
+      ]
+    case .grace:
+      return [
+        ending(.proMonthly, inDays: -3, from: start, intent: 2, retryDays: 60, graceDays: 16)
+      ]
+    case .graceWithoutDate:
+      var subscription = ending(.proMonthly, inDays: -3, from: start, intent: 2, retryDays: 60, graceDays: 16)
+      subscription.hidesGrace = true
+      return [subscription]
+    case .graceEnded:
+      return [
+        ending(.proMonthly, inDays: -20, from: start, intent: 2, retryDays: 60, graceDays: 16)
+      ]
+    case .billingRetry:
+      return [ending(.proMonthly, inDays: -3, from: start, intent: 2, retryDays: 60)]
+    case .expiredVoluntary:
+      return [
+        ending(.proMonthly, inDays: -30, from: start, intent: 1, renewalOffFrom: start.adding(days: -40))
+      ]
+    case .voluntaryRetrying:
+      var subscription = ending(.proMonthly, inDays: -3, from: start, intent: 1, renewalOffFrom: start.adding(days: -5))
+      subscription.keepsRetryFlag = true
+      return [subscription]
+    case .expiredBillingError:
+      return [ending(.proMonthly, inDays: -90, from: start, intent: 2, retryDays: 60)]
+    case .expiredPriceIncrease:
+      var subscription = ending(.proMonthly, inDays: -30, from: start, intent: 3)
+      subscription.declinesPrice = true
+      return [subscription]
+    case .expiredProductUnavailable:
+      return [ending(.proMonthly, inDays: -30, from: start, intent: 4)]
+    case .expiredUnknown: return [ending(.proMonthly, inDays: -30, from: start, intent: 5)]
+    case .refunded:
+      return [refundedMonth(endingInDays: 15, at: start.adding(days: -1), from: start)]
+    case .refundedProrated:
+      var subscription = refundedMonth(endingInDays: 15, at: start.adding(days: -1), from: start)
+      subscription.cancellations[0].percentage = 45
+      return [subscription]
+    case .refundedThenRebought:
+      return [
+        refundedMonth(endingInDays: 15, at: start.adding(days: -10), from: start),
+        Subscription(firstNumber: 2, product: .premiumMonthly, start: start.adding(days: -5)),
+      ]
+    case .upgraded: return upgrade(from: start, environment: environment)
+    case .upgradeRefunded:
+      var runs = upgrade(from: start, environment: environment)
+      let refund = start.adding(days: -1)
+      runs[1].periods = 1
+      runs[1].intent = 1
+      runs[1].renewalOffFrom = refund
+      runs[1].cancellations = [Subscription.Cancellation(period: 0, at: refund, reason: 1)]
+      return runs
+    case .downgradePending: return change(from: .premiumMonthly, to: .proMonthly, start: start)
+    case .crossgraded: return change(from: .proMonthly, to: .proYearly, start: start)
+    case .commitment:
+      return [
+        Subscription(product: .proYearly, start: start.adding(days: -45), commitment: Subscription.Commitment())
+      ]
+    case .commitmentStopped:
+      var subscription = Subscription(
+        product: .proYearly, start: start.adding(days: -45), periods: Subscription.Commitment.payments, intent: 1,
+        commitment: Subscription.Commitment(stoppedFrom: start.adding(days: -2)))
+      // The store turns the payments off when the last one is made.
+      subscription.renewalOffFrom = subscription.period(Subscription.Commitment.payments - 1).start
+      return [subscription]
+    case .migrated:
+      let moved = start.adding(days: -5)
+      var former = Subscription(product: .proMonthly, start: start.adding(days: -45), periods: 2)
+      former.migratedAt = moved
+      return [
+        former,
+        Subscription(
+          slot: 1, product: .proMonthly, start: former.period(1).start, chargedAt: moved, formerSlot: former.slot),
+      ]
+    case .familyShared:
+      return [
+        Subscription(product: .premiumMonthly, isFamilyShared: true, start: start.adding(days: -10))
+      ]
+    case .familyRevoked:
+      var subscription = refundedMonth(endingInDays: 15, at: start.adding(days: -1), from: start)
+      subscription.isFamilyShared = true
+      return [subscription]
+    case .lifetime, .lifetimeRefunded, .nonRenewing, .empty, .eventfulYear: return []
     case .unknownProduct:
-      return Timeline(subscriptions: [Subscription(product: .unknown, start: start.adding(days: -10))])
+      return [Subscription(product: .unknown, start: start.adding(days: -10))]
     case .twoGroups:
-      return Timeline(subscriptions: [
+      return [
         Subscription(product: .proMonthly, start: start.adding(days: -10)),
         Subscription(
           slot: 1, product: .premiumMonthly, group: Subscription.secondGroup, start: start.adding(days: -5)),
-      ])
-    case .eventfulYear: return EventfulYear(start: start, environment: environment).timeline
+      ]
     }
   }
 

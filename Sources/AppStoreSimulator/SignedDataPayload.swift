@@ -175,6 +175,24 @@ struct SignedDataPayload: Sendable {
     return .object(members)
   }
 
+  /// The AppTransaction: the proof that a customer has the app, and since which version.
+  ///
+  /// Apple's page: JWSAppTransactionDecodedPayload.
+  var appTransaction: JSON {
+    .object([
+      ("receiptType", .string(seed.environment.appleName)),
+      ("appAppleId", .integer(seed.environment.appItemID)),
+      ("bundleId", .string(seed.bundleID)),
+      ("applicationVersion", .string(ReceiptSeed.applicationVersion)),
+      ("versionExternalIdentifier", .integer(ReceiptPayload.versionExternalIdentifier(seed))),
+      ("receiptCreationDate", .integer(signedAt.milliseconds)),
+      ("originalPurchaseDate", .integer(seed.originalPurchaseDate.milliseconds)),
+      ("originalApplicationVersion", .string(seed.originalApplicationVersion)),
+      ("appTransactionId", .string(seed.appTransactionID)),
+      ("originalPlatform", "iOS"),
+    ])
+  }
+
   /// The status of a subscription: 1 active, 2 expired, 3 billing retry, 4 billing grace period, 5 revoked.
   func status(of renewal: CustomerState.Renewal) -> Int64 {
     guard let last = state.rows.last(where: { $0.slot == renewal.slot }) else { return 2 }

@@ -280,8 +280,7 @@ final class RunningSimulator: Sendable {
     guard let (customer, _, _) = core.issuer.customers.transaction(transactionID) else {
       throw .unknownTransaction(transactionID)
     }
-    return TimelineEvents(timeline: customer.seed.timeline).moments(after: Timestamp(from), through: Timestamp(to))
-      .map(\.date)
+    return customer.seed.timeline.moments(after: Timestamp(from), through: Timestamp(to)).map(\.date)
   }
 
   /// Applies a trouble to the next `count` calls (all, when nil), of every service that it can affect or of one, with

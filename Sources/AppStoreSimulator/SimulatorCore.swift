@@ -14,7 +14,6 @@ struct SimulatorCore: Sendable {
   let offers: PromotionalOffers
   let notifications: NotificationWriter
   let delivery: NotificationDelivery
-  let logger: Logger
 
   init(configuration: Simulator.Configuration, pki: DevelopmentPKI) throws {
     clock = SimulatedClock(standingAt: configuration.clock.map { Timestamp($0) })
@@ -22,7 +21,6 @@ struct SimulatorCore: Sendable {
     troubles = TroubleSwitch()
     calls = CallBook()
     delay = AnswerDelay()
-    logger = configuration.logger
     verifyReceipt = VerifyReceipt(
       issuer: issuer, clock: clock, troubles: troubles, calls: calls, sharedSecret: configuration.sharedSecret)
     deviceCheck = DeviceCheckAPI(
@@ -30,7 +28,8 @@ struct SimulatorCore: Sendable {
       calls: calls)
     offers = try PromotionalOffers(startedAt: clock.now)
     notifications = NotificationWriter(signer: pki.signedData)
-    delivery = NotificationDelivery(customers: issuer.customers, writer: notifications, clock: clock, logger: logger)
+    delivery = NotificationDelivery(
+      customers: issuer.customers, writer: notifications, clock: clock, logger: configuration.logger)
     serverAPI = ServerAPI(
       customers: issuer.customers, signer: pki.signedData, tokens: try DeveloperTokens(startedAt: clock.now),
       clock: clock, troubles: troubles, calls: calls, delivery: delivery, notifications: notifications)

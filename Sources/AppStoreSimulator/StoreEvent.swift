@@ -14,7 +14,7 @@ extension StoreEvent {
   ///
   /// They are derived from the states before and after each moment of the timeline.
   static func events(in timeline: Timeline, after from: Timestamp, through to: Timestamp) -> [StoreEvent] {
-    TimelineEvents(timeline: timeline).moments(after: from, through: to).flatMap { moment in
+    timeline.moments(after: from, through: to).flatMap { moment in
       let before = timeline.state(at: moment.before)
       let after = timeline.state(at: moment)
       let slots = Set(after.rows.map(\.slot)).sorted()

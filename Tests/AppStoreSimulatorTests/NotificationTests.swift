@@ -215,7 +215,7 @@ struct NotificationTests {
   @Test("the moments of a timeline are those at which something changes, and no others", arguments: Scenario.allCases)
   func moments(scenario: Scenario) {
     let timeline = scenario.timeline(start: noon, environment: .sandbox)
-    let moments = TimelineEvents(timeline: timeline).moments(
+    let moments = timeline.moments(
       after: noon.adding(days: -200), through: noon.adding(days: 400))
     for moment in moments { #expect(timeline.state(at: moment.before) != timeline.state(at: moment)) }
     // Between two of them nothing changes; looked at every six hours.

@@ -33,7 +33,7 @@ import struct FoundationEssentials.Date
   private static func scenes(of seed: Int, _ chance: inout SeededRandom) throws -> [Scene] {
     let customer = MadeUpCustomer(&chance)
     let reporter = EvidenceReporter(customer: customer)
-    let moments = TimelineEvents(timeline: customer.timeline)
+    let moments = customer.timeline
       .moments(after: Timestamp(milliseconds: 0), through: MadeUpCustomer.end)
     guard let first = moments.first else { return [] }
     return try (0..<3).compactMap { _ in
