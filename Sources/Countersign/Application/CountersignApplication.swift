@@ -92,7 +92,7 @@ private func build(
   if let transport = userTokens?.transport { closers.add(transport.shutdown) }
   let trials = try configuration.trialSettings(environment: environment, &closers)
   let webhooks = try await configuration.webhookServices(ledger: ledger, environment: environment, &closers)
-  let verdictMetrics = VerdictMetrics(environment.metrics)
+  let verdicts = LabelledCounter(.verdicts, in: environment.metrics)
   let validator = ReceiptValidator(
     gateway: AppStoreGateway(configuration, appStore, now: now),
     ledger: ledger,
@@ -104,7 +104,7 @@ private func build(
       writeBack: writeBack),
     ownership: configuration.policy.ownership,
     provisional: configuration.policy.provisional,
-    onVerdict: verdictMetrics.note)
+    onVerdict: { verdicts.increment($0.tier.rawValue, $0.status.rawValue, $0.reason.rawValue) })
   let revenueCatKeyring = configuration.revenueCat.map { RevenueCatKeyring($0.secrets) }
   let notifications = LabelledCounter(
     .notifications,
@@ -128,7 +128,11 @@ private func build(
     onExtension: { [counter = LabelledCounter(.renewalExtensions, in: environment.metrics)] record in
       counter.increment(record.subject.product == nil ? "purchase" : "product", record.state.rawValue)
     },
-    revenueCat: revenueCatKeyring.map { ($0, RevenueCatMetrics(environment.metrics).note) })
+    revenueCat: revenueCatKeyring.map { keyring in
+      let events = LabelledCounter(
+        .revenueCatEvents, zeros: RevenueCatReceiver.Outcome.allCases.map { [$0.rawValue] }, in: environment.metrics)
+      return (keyring, { events.increment($0.rawValue) })
+    })
   let status = OperationalStatus(
     appStore: appStore.health, profileStore: writeBack?.health,
     breakers: appStore.allBreakers

@@ -11,26 +11,17 @@ package final class AppStoreMetrics: Sendable {
     var labels: [(String, String)] { [("endpoint", name), ("environment", environment.rawValue)] }
   }
 
-  private struct Call: Hashable {
-    var endpoint: Endpoint
-    var status: String
-  }
-
-  private let calls: Handles<Call, Counter>
+  private let calls: LabelledCounter
   private let durations: Handles<Endpoint, Timer>
 
   package init(_ factory: any MetricsFactory) {
-    calls = Handles { Counter(.appStoreRequests, $0.endpoint.labels + [("status", $0.status)], in: factory) }
-    durations = Handles { Timer(.appStoreRequestDuration, $0.labels, in: factory) }
-    // Those that alerts go by: see `LabelledCounter`.
     let alerting =
       ["21000", "21001", "21004", "unknown"].map { ("verify_receipt", $0) }
       + ServerAPIEndpoint.allCases.map { ($0.metricName, "unknown") }
-    for environment in StoreEnvironment.allCases {
-      for (name, status) in alerting {
-        _ = calls[Call(endpoint: Endpoint(name: name, environment: environment), status: status)]
-      }
-    }
+    calls = LabelledCounter(
+      .appStoreRequests,
+      zeros: StoreEnvironment.allCases.flatMap { store in alerting.map { [$0.0, store.rawValue, $0.1] } }, in: factory)
+    durations = Handles { Timer(.appStoreRequestDuration, $0.labels, in: factory) }
   }
 
   package func note(_ attempt: VerifyReceiptAttempt) {
@@ -45,7 +36,7 @@ package final class AppStoreMetrics: Sendable {
   }
 
   private func note(_ endpoint: Endpoint, _ status: String, _ duration: Duration) {
-    calls[Call(endpoint: endpoint, status: status)].increment()
+    calls.increment(endpoint.name, endpoint.environment.rawValue, status)
     durations[endpoint].record(duration)
   }
 }
