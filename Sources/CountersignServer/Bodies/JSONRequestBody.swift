@@ -29,6 +29,13 @@ struct JSONRequestBody: Sendable {
     return try await LongWork.run(bytes: read.value.readableBytes) { try parse(type, read) }
   }
 
+  /// The same for a body that may be left out: `nil` without one.
+  func decodeIfPresent<Value: Decodable>(
+    _ type: Value.Type, from request: Request, _ loan: ByteBudget.Loan
+  ) async throws -> RequestBytes.Read<Value>? {
+    request.headers.isBodiless ? nil : try await decode(type, from: request, loan)
+  }
+
   private func collect(_ request: Request, _ loan: ByteBudget.Loan) async throws -> RequestBytes.Read<ByteBuffer> {
     if requiresMediaType { try requireJSON(request.headers) }
     return try await bytes.collect(request, loan)

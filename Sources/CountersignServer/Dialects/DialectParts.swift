@@ -1,3 +1,4 @@
+import Access
 import Entitlements
 import Hummingbird
 import Ledger
@@ -45,6 +46,14 @@ extension DialectParts {
     case .server(let server): budgets.validation(by: .server(server))
     case .app, nil: budgets.validation(fromStrangerAt: context.clientAddress)
     }
+  }
+
+  /// Lets in a request of the user whom an app names by its public key.
+  func admit(namedByApp user: UserID, _ context: ServiceRequestContext) throws(Problem) {
+    guard !user.isDevice else {
+      throw Problem(.forbidden, "A public key reads and changes nothing of a device but its trial.")
+    }
+    try limits.admit(namedByApp: user, context)
   }
 
   /// Validates a purchase that a user presents.
@@ -108,5 +117,25 @@ extension Problem {
   /// A JSON body in the shape of a dialect.
   func response(_ body: some Encodable, status: HTTPResponse.Status) -> Response {
     response(JSONBody.encode(body), type: "application/json", status: status)
+  }
+}
+
+extension Plans {
+  /// A product's name for people: its own, that of its plan, else its ID.
+  func title(of id: ProductID, _ product: Catalog.Product) -> String {
+    if let name = terms[id]?.name { return name }
+    guard product.kind != .consumable else { return id.rawValue }
+    return plans.first { $0.tier == product.tier }?.name ?? id.rawValue
+  }
+}
+
+extension Plans.Terms {
+  /// A price in millionths of the currency's unit.
+  ///
+  /// - Parameter currency: the one that is wanted. Without a price in it, it is US dollars, else the first by the alphabet.
+  func price(in currency: String? = nil) -> (micros: Int64, currency: String)? {
+    let wanted = [currency, "USD"].compactMap(\.self).first { prices[$0] != nil }
+    guard let currency = wanted ?? prices.keys.min(), let price = prices[currency] else { return nil }
+    return (price.milliunits * 1000, currency)
   }
 }

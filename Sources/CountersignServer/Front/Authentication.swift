@@ -129,21 +129,13 @@ extension ServiceRequestContext {
   /// support anybody's.
   /// - Throws: a problem: 403 for another role or another user, 400 for a name that is none.
   func requireUserInPath() throws(Problem) -> UserID {
-    let caller = try requireUserOr(.service, .support)
-    guard let name = parameters["user_id"].flatMap(UserID.percentDecoded) else {
-      throw Problem(.malformedRequest, "The user ID in the path is not percent-encoded UTF-8.")
+    guard case .user(let user) = try requireUserOr(.service, .support) else { return try checkedUserInPath() }
+    let name = try userNameInPath()
+    // No other name is looked up, so that the answer does not reveal whether the user exists.
+    guard name == "me" || UserID(name) == user else {
+      throw Problem(.forbidden, "A user's token is for that user alone: write 'me' for the user ID.")
     }
-    switch caller {
-    case .server:
-      guard name != "me" else { throw Problem(.forbidden, "'me' is for users; a key has to name the user.") }
-      return try UserID(checking: name)
-    case .user(let user):
-      // No other name is looked up, so that the answer does not reveal whether the user exists.
-      guard name == "me" || UserID(name) == user else {
-        throw Problem(.forbidden, "A user's token is for that user alone: write 'me' for the user ID.")
-      }
-      return user
-    }
+    return user
   }
 
   private func requireServer(_ roles: [APIKey.Role]) throws(Problem) -> ServerCaller {

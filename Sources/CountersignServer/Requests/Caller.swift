@@ -1,5 +1,5 @@
 import Cryptography
-import Entitlements
+package import Entitlements
 import Synchronization
 
 /// The authenticated caller of a request.
@@ -10,6 +10,9 @@ enum Caller: Hashable, Sendable {
   case user(UserID)
   /// A copy of an app, with the key that all its copies carry. Whoever uses it is unknown.
   case app(PublicKey)
+
+  /// The app whose public key it is.
+  var app: BundleID? { if case .app(let key) = self { key.bundleID } else { nil } }
 
   /// The name in the log: of a user only that it is one. No key can have this name.
   var logName: String {
@@ -79,5 +82,22 @@ package final class APIKeyring: Sendable {
   /// The form in which a key is configured: SHA-256 of its UTF-8, in lower-case hex.
   package static func sha256(_ key: String) -> String {
     SHA256Digest(of: key.utf8).hexadecimal
+  }
+}
+
+/// A key that every copy of an app carries (`auth.public_keys`). It names the app, and proves nothing about a user: only
+/// the routes of a dialect take it, and those of trials, where the device is the user.
+package struct PublicKey: Hashable, Sendable {
+  /// The name in logs and metrics.
+  package let name: String
+  /// The key in clear, as it stands in the app: RevenueCat's SDKs expect `appl_…` or `goog_…`.
+  package let key: String
+  /// The app that carries it.
+  package let bundleID: BundleID
+
+  package init(name: String, key: String, bundleID: BundleID) {
+    self.name = name
+    self.key = key
+    self.bundleID = bundleID
   }
 }

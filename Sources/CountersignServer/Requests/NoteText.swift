@@ -5,6 +5,15 @@ enum NoteText {
 
   static let missing = Problem(.malformedRequest, "'note' is missing: give the reason, for readers of the history.")
 
+  /// The note of a request, if any: of support there has to be one.
+  static func checked(_ text: String?, by caller: ServerCaller) throws(Problem) -> String? {
+    guard let text else {
+      guard caller.roles.contains(.service) else { throw missing }
+      return nil
+    }
+    return try checked(text)
+  }
+
   /// A note as it is kept: without the white space around it, and with none of the characters that only terminals obey.
   static func checked(_ text: String) throws(Problem) -> String {
     let scalars = text.unicodeScalars

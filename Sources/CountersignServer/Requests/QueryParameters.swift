@@ -1,5 +1,9 @@
 import Access
+import AppStore
+import Entitlements
 import Hummingbird
+
+import struct FoundationEssentials.Date
 
 extension Request {
   /// The zone in `?time_zone=`.
@@ -28,6 +32,17 @@ extension Request {
   }
 }
 
+extension StoreEnvironment {
+  /// A store from outside.
+  /// - Throws: a 400 problem.
+  static func checked(_ name: String) throws(Problem) -> StoreEnvironment {
+    guard let environment = StoreEnvironment(rawValue: name) else {
+      throw Problem(.malformedRequest, "'environment' has to be 'production' or 'sandbox'.")
+    }
+    return environment
+  }
+}
+
 extension Zone {
   /// A zone from outside.
   /// - Throws: a 400 problem.
@@ -37,5 +52,18 @@ extension Zone {
         .malformedRequest, "'time_zone' has to be a name of the IANA database, such as Europe/Berlin, or UTC.")
     }
     self = zone
+  }
+}
+
+extension Date {
+  /// A time from outside (RFC 3339, with a zone).
+  ///
+  /// - Parameter name: the member or parameter that it came as.
+  /// - Throws: a 400 problem.
+  init(checking text: String, named name: String) throws(Problem) {
+    guard text.utf8.count <= 40, let moment = ReceiptDate.parse(rfc3339: Array(text.utf8)[...]) else {
+      throw Problem(.malformedRequest, "'\(name)' has to be a time with a zone, such as 2026-12-31T23:00:00Z.")
+    }
+    self = moment
   }
 }

@@ -54,7 +54,7 @@ struct AccessController: Controller {
   func feature(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let user = try context.requireUserInPath()
     let feature = try usage.plans.feature(in: context)
-    return UsageController.response(
+    return JSONBody.uncached(
       FeatureResponse(try await look(at: feature, of: user, request, context), of: feature))
   }
 

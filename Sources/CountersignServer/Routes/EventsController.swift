@@ -1,4 +1,5 @@
 import Access
+import CountersignAPI
 import Entitlements
 import FoundationEssentials
 import HTTPTypes
@@ -52,17 +53,44 @@ struct EventsController: Controller {
         await bell.wait(after: rings, atMost: min(left, Self.look))
       }
     }
-    return Self.page(events, after: after)
+    return Self.page(events, "\"next\":\"\(events.last?.sequence ?? after)\"")
   }
 
-  private static func page(_ events: [ChangeEvent], after: Int64) -> Response {
+  /// - Parameter place: the member that says where the next page begins.
+  private static func page(_ events: [ChangeEvent], _ place: String) -> Response {
     var body = ByteBuffer(string: #"{"events":["#)
     for (index, event) in events.enumerated() {
       if index > 0 { body.writeString(",") }
       body.writeBytes(EventDocument.json(of: event))
     }
-    body.writeString("],\"next\":\"\(events.last?.sequence ?? after)\"}\n")
+    body.writeString("],\(place)}\n")
     return response(body)
+  }
+
+  // MARK: GET newest
+
+  static let fewest = 50
+  static let most = 200
+
+  /// Answers the newest events of some types, for people.
+  func newest(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
+    _ = try context.requireCaller(.service, .support)
+    let limit = try request.wholeNumber("limit", in: 1...Self.most) ?? Self.fewest
+    let types = try types(of: request)
+    let place = try request.eventPosition("before", from: "before")
+    let found = try await context.reading(await ledger.newestChangeEvents(of: types, before: place, limit: limit))
+    return Self.page(found.events, "\"before\":\(found.before.map { "\"\($0)\"" } ?? "null")")
+  }
+
+  private func types(of request: Request) throws(Problem) -> [EventType] {
+    let names = (try request.parameter("types") ?? "").split(separator: ",", omittingEmptySubsequences: false)
+    let types = names.compactMap { EventType(rawValue: String($0)) }
+    guard types.count == names.count, (1...NewestChanges.mostTypes).contains(types.count) else {
+      throw Problem(
+        .malformedRequest,
+        "'types' has to be 1 to \(NewestChanges.mostTypes) of this service's types of events, with commas.")
+    }
+    return types
   }
 
   // MARK: POST
@@ -163,7 +191,7 @@ struct EventsController: Controller {
     return min(moment, now)
   }
 
-  static func response(_ body: ByteBuffer) -> Response {
+  private static func response(_ body: ByteBuffer) -> Response {
     Response(
       status: .ok, headers: [.contentType: "application/json", .cacheControl: "no-store"],
       body: .bytes(body))

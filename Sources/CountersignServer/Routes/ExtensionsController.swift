@@ -33,9 +33,9 @@ struct ExtensionsController: Controller {
     let idempotencyKey = try request.headers.idempotencyKey()
     let posted = try await body.decode(ExtensionRequest.self, from: request, budget.loan()).value
     let terms = try Self.terms(posted.days, posted.reason)
-    let note = try Self.note(posted.note, of: caller)
+    let note = try NoteText.checked(posted.note, by: caller)
     try requireServerAPI()
-    let environment = try posted.environment.map(Self.environment)
+    let environment = try posted.environment.map(StoreEnvironment.checked)
     let owned = try await context.reading(await ledger.ownedPurchases(id)).filter {
       !$0.owner.isErased && !$0.evidence.key.isOfAnotherStore
         && environment.map { [store = $0.evidence.key.environment] in $0 == store } ?? true
@@ -57,7 +57,7 @@ struct ExtensionsController: Controller {
   func ofPurchase(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.support, .service)
     let id = try context.originalTransactionIDInPath()
-    let environment = try request.parameter("environment").map(Self.environment) ?? .production
+    let environment = try request.parameter("environment").map(StoreEnvironment.checked) ?? .production
     let records = try await context.reading(
       await ledger.extensions(
         of: SubscriptionKey(environment: environment, originalTransactionID: id), limit: Self.listed))
@@ -71,14 +71,14 @@ struct ExtensionsController: Controller {
     let idempotencyKey = try request.headers.idempotencyKey()
     let posted = try await body.decode(ProductExtensionRequest.self, from: request, budget.loan()).value
     let terms = try Self.terms(posted.days, posted.reason)
-    let note = try Self.note(posted.note, of: caller)
+    let note = try NoteText.checked(posted.note, by: caller)
     try requireServerAPI()
     guard let name = context.parameters["product_id"].flatMap(UserID.percentDecoded),
       catalog.products[ProductID(name)]?.kind == .subscription
     else { throw Problem(.notFound, "The catalog has no auto-renewable subscription with this product ID.") }
     let product = ExtendedProduct(productID: ProductID(name), storefronts: try Self.storefronts(posted.storefronts))
     let asked = AskExtension(
-      environment: try posted.environment.map(Self.environment) ?? .production, subject: .product(product),
+      environment: try posted.environment.map(StoreEnvironment.checked) ?? .production, subject: .product(product),
       bundleID: try app(posted.bundleID), terms: terms, author: caller.name, note: note, requestID: context.requestID,
       idempotencyKey: idempotencyKey, now: now(), claimedUntil: nil)
     return try await answer(to: asked, context)
@@ -97,7 +97,7 @@ struct ExtensionsController: Controller {
 
   func one(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.support, .service)
-    guard let text = context.parameters["extension_id"], let id = Int64(text), id > 0, String(id) == text,
+    guard let id = context.number("extension_id"),
       let record = try await context.reading(await ledger.extensionRecord(id))
     else { throw Problem(.notFound, "There is no extension with this ID.") }
     return JSONBody.uncached(ExtensionResponse(record))
@@ -137,21 +137,6 @@ struct ExtensionsController: Controller {
       throw Problem(.malformedRequest, "'reason' has to be one of \(words).")
     }
     return RenewalExtension(days: days, reason: reason, requestIdentifier: UUID().uuidString.lowercased())
-  }
-
-  private static func note(_ text: String?, of caller: ServerCaller) throws(Problem) -> String? {
-    guard let text else {
-      guard caller.roles.contains(.service) else { throw NoteText.missing }
-      return nil
-    }
-    return try NoteText.checked(text)
-  }
-
-  private static func environment(_ name: String) throws(Problem) -> StoreEnvironment {
-    guard let environment = StoreEnvironment(rawValue: name) else {
-      throw Problem(.malformedRequest, "'environment' has to be 'production' or 'sandbox'.")
-    }
-    return environment
   }
 
   private static func storefronts(_ codes: [String]?) throws(Problem) -> [String]? {

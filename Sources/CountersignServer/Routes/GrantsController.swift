@@ -31,8 +31,7 @@ struct GrantsController: Controller {
     let tier = try tier(posted.tier)
     let kind = try Self.kind(posted.kind)
     let endsAt = try Self.end(posted, from: now)
-    let note = try posted.note.map(NoteText.checked)
-    guard note != nil || caller.roles.contains(.service) else { throw NoteText.missing }
+    let note = try NoteText.checked(posted.note, by: caller)
     let outcome = try await context.validating(
       await grants.give(
         kind, tier, to: user, from: now, until: endsAt, author: caller.name, note: note,
@@ -57,15 +56,9 @@ struct GrantsController: Controller {
   func end(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireCaller(.support, .service)
     let user = try context.checkedUserInPath()
-    guard let text = context.parameters["grant_id"], let id = Int64(text), id > 0, String(id) == text else {
-      throw Self.unknown
-    }
-    let posted: GrantEndRequest? =
-      if request.headers.isBodiless { nil } else {
-        try await body.decode(GrantEndRequest.self, from: request, budget.loan()).value
-      }
-    let why = try posted?.note.map(NoteText.checked)
-    guard why != nil || caller.roles.contains(.service) else { throw NoteText.missing }
+    guard let id = context.number("grant_id") else { throw Self.unknown }
+    let posted = try await body.decodeIfPresent(GrantEndRequest.self, from: request, budget.loan())?.value
+    let why = try NoteText.checked(posted?.note, by: caller)
     let note = Note(
       author: caller.name, text: why ?? "A grant was ended.", requestID: context.requestID, recordedAt: now())
     let outcome = try await context.validating(await grants.end(id, of: user, note: note, logger: context.logger))

@@ -46,8 +46,6 @@ struct NotificationHistoryController: Controller {
         taken: one.progress.taken, problem: one.problem,
         gap: history.gap(of: one, at: now).map { NotificationHistoryResponse.Gap(from: $0.from, to: $0.to) })
     }
-    var response = JSONBody.uncached(NotificationHistoryResponse(sources: sources))
-    response.status = status
-    return response
+    return JSONBody.uncached(NotificationHistoryResponse(sources: sources), status: status)
   }
 }

@@ -14,7 +14,7 @@ struct PostedEvent: Decodable {
   var userID: String?
   /// The moment by the reporter's clock; `nil`: now.
   var at: String?
-  var properties: [String: PostedJSON]?
+  var properties: [String: PlansResponse.JSONMember]?
   /// The reporter's word for the event, so that a request may be sent again.
   var id: String?
 
@@ -28,48 +28,5 @@ struct PostedEvent: Decodable {
   var propertiesText: String? {
     guard let properties else { return "{}" }
     return (try? JSONEncoder.countersign.encode(properties)).map { String(decoding: $0, as: UTF8.self) }
-  }
-}
-
-/// Any JSON value (RFC 8259). Whole numbers keep their digits up to 64 bits.
-enum PostedJSON: Codable, Hashable {
-  case null
-  case bool(Bool)
-  case integer(Int64)
-  case number(Double)
-  case text(String)
-  case list([PostedJSON])
-  case object([String: PostedJSON])
-
-  init(from decoder: any Decoder) throws {
-    let container = try decoder.singleValueContainer()
-    if container.decodeNil() {
-      self = .null
-    } else if let value = try? container.decode(Bool.self) {
-      self = .bool(value)
-    } else if let value = try? container.decode(Int64.self) {
-      self = .integer(value)
-    } else if let value = try? container.decode(Double.self) {
-      self = .number(value)
-    } else if let value = try? container.decode(String.self) {
-      self = .text(value)
-    } else if let value = try? container.decode([PostedJSON].self) {
-      self = .list(value)
-    } else {
-      self = .object(try container.decode([String: PostedJSON].self))
-    }
-  }
-
-  func encode(to encoder: any Encoder) throws {
-    var container = encoder.singleValueContainer()
-    switch self {
-    case .null: try container.encodeNil()
-    case .bool(let value): try container.encode(value)
-    case .integer(let value): try container.encode(value)
-    case .number(let value): try container.encode(value)
-    case .text(let value): try container.encode(value)
-    case .list(let values): try container.encode(values)
-    case .object(let values): try container.encode(values)
-    }
   }
 }

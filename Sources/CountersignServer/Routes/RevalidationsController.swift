@@ -59,8 +59,7 @@ package struct RevalidationsController: Controller {
 
   func run(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.service, .support)
-    guard let id = context.parameters["run_id"].flatMap(RunID.init(text:)) else { throw Self.unknown }
-    guard let run = try await context.reading(await ledger.run(id)) else {
+    guard let id = context.number("run_id"), let run = try await context.reading(await ledger.run(RunID(id))) else {
       throw Self.unknown
     }
     return JSONBody.uncached(RunReport(run, progress))
@@ -72,13 +71,5 @@ package struct RevalidationsController: Controller {
     var response = JSONBody.response(RunReport(run, progress), status: status)
     response.headers[.location] = "/v1/revalidations/\(run.id)"
     return response
-  }
-}
-
-extension RunID {
-  /// A path segment: the digits as the service writes them.
-  fileprivate init?(text: String) {
-    guard let number = Int64(text), number > 0, String(number) == text else { return nil }
-    self.init(number)
   }
 }

@@ -82,15 +82,10 @@ struct SupportController: Controller {
   func revalidate(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireCaller(.support, .service)
     let user = try context.checkedUserInPath()
-    let posted: RequestBytes.Read<UserRevalidationRequest>? =
-      // A server need not say why, and need not send a body to say nothing. Of support the note is missing.
-      if request.headers.isBodiless { nil } else {
-        try await body.decode(UserRevalidationRequest.self, from: request, budget.loan())
-      }
+    // A server need not say why, and need not send a body to say nothing. Of support the note is missing.
+    let posted = try await body.decodeIfPresent(UserRevalidationRequest.self, from: request, budget.loan())
     defer { withExtendedLifetime(posted?.loan) {} }
-    let text = try posted?.value.note.map(NoteText.checked)
-    guard text != nil || caller.roles.contains(.service) else { throw NoteText.missing }
-    let said = text.map { note(of: caller, $0, context) }
+    let said = try NoteText.checked(posted?.value.note, by: caller).map { note(of: caller, $0, context) }
     let answer = try await context.validating(
       await revalidation.revalidate(user, note: said, requestID: context.requestID, logger: context.logger))
     return JSONBody.uncached(EntitlementResponse(answer))
@@ -140,7 +135,7 @@ struct SupportController: Controller {
     defer { withExtendedLifetime(posted.loan) {} }
     let user = try UserID(checking: posted.value.to, named: "to")
     guard let text = try posted.value.note.map(NoteText.checked) else { throw NoteText.missing }
-    let environment = try Self.environment(posted.value.environment)
+    let environment = try posted.value.environment.map(StoreEnvironment.checked)
     let key = try await key(of: id, in: environment, context)
     let note = note(of: caller, text, context)
     let creates = posted.value.create ?? false
@@ -164,14 +159,6 @@ struct SupportController: Controller {
         .unknownUser, "This service has never seen the user of 'to'; if the ID is right, add '\"create\": true'.")
     }
     return JSONBody.uncached(body(of: purchase))
-  }
-
-  private static func environment(_ name: String?) throws(Problem) -> StoreEnvironment? {
-    guard let name else { return nil }
-    guard let environment = StoreEnvironment(rawValue: name) else {
-      throw Problem(.malformedRequest, "'environment' has to be 'production' or 'sandbox'.")
-    }
-    return environment
   }
 
   /// The two stores hand out IDs independently: where both know this one, the caller has to say which is meant.
@@ -200,5 +187,34 @@ struct SupportController: Controller {
 
   private func note(of caller: ServerCaller, _ text: String, _ context: ServiceRequestContext) -> Note {
     Note(author: caller.name, text: text, requestID: context.requestID, recordedAt: now())
+  }
+}
+
+extension LookUpResponse {
+  init(id: String, _ found: SupportLookUp.Found, purchases: [PurchaseResponse]) {
+    self.init(
+      id: id, foundAs: found.kinds.map(\.rawValue), userID: found.user?.rawValue, purchases: purchases,
+      unowned: found.unowned.map(UnownedPurchase.init), searchedAll: found.isComplete,
+      appStore: found.appStore.rawValue)
+  }
+}
+
+extension LookUpResponse.UnownedPurchase {
+  fileprivate init(_ purchase: SupportLookUp.UnownedPurchase) {
+    self.init(
+      originalTransactionID: purchase.key.originalTransactionID.rawValue,
+      environment: EntitlementState.Environment(purchase.key.environment), productID: purchase.productID?.rawValue,
+      accountToken: purchase.accountToken, source: purchase.source.rawValue)
+  }
+}
+
+extension PurchaseResponse {
+  init(_ purchase: OwnedPurchase, _ entitlement: Entitlement) {
+    let key = purchase.evidence.key
+    self.init(
+      originalTransactionID: key.originalTransactionID.rawValue,
+      environment: EntitlementState.Environment(key.environment), userID: purchase.owner.shown,
+      ownedSince: purchase.changes.first?.recordedAt, state: ExplainedEntitlement(entitlement, after: nil),
+      ownershipChanges: purchase.changes.map { HistoryEvent($0, for: purchase.owner) })
   }
 }

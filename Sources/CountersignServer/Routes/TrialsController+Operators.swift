@@ -23,7 +23,7 @@ extension TrialsController {
     let limit = try request.wholeNumber("limit", in: 1...Self.largestLimit) ?? Self.defaultLimit
     let after = try request.eventPosition()
     let page = try await context.reading(await trials.page(after: after, isRunning: state != nil, limit: limit))
-    return Self.response(
+    return JSONBody.uncached(
       TrialPageResponse(trials: page.trials.map(TrialResponse.init), next: page.next.map(String.init)))
   }
 
@@ -40,8 +40,7 @@ extension TrialsController {
       throw caller.roles.contains(.service) ? Self.nothingToChange : NoteText.missing
     }
     let posted = try await operatorBody.decode(TrialAmendmentRequest.self, from: request, budgets.support.loan()).value
-    let note = try posted.note.map(NoteText.checked)
-    guard note != nil || caller.roles.contains(.service) else { throw NoteText.missing }
+    let note = try NoteText.checked(posted.note, by: caller)
     guard posted.expiresAt != nil || posted.sessionsTotal != nil else { throw Self.nothingToChange }
     let now = now()
     let endsAt = try posted.expiresAt.map { text throws(Problem) in
@@ -61,7 +60,7 @@ extension TrialsController {
           author: caller.name, text: note ?? "A trial was changed.", requestID: context.requestID, recordedAt: now),
         logger: context.logger))
     guard let amended else { throw Self.unknown }
-    return Self.response(TrialResponse(await trials.recorded(amended)))
+    return JSONBody.uncached(TrialResponse(await trials.recorded(amended)))
   }
 
   private static let nothingToChange = Problem(
@@ -93,7 +92,7 @@ extension TrialsController {
       }
       outcomes.append(outcome)
     }
-    return Self.response(TrialImportResponse(trials: outcomes))
+    return JSONBody.uncached(TrialImportResponse(trials: outcomes))
   }
 
   /// - Throws: a problem with this trial.

@@ -33,10 +33,9 @@ struct TrialsController: Controller {
 
   func start(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireUserOrAppOr(.service)
-    let posted = try await decoded(TrialRequest.self, request, context)
+    let posted = try await body.decode(TrialRequest.self, from: request, loan(for: context)).value
     let device = device(
-      try DeviceID(checking: posted.deviceID), by: caller,
-      try posted.device.map { information throws(Problem) in try Self.checked(information) },
+      try DeviceID(checking: posted.deviceID), by: caller, try Self.checked(posted.device),
       try Self.checked(pushToken: posted.pushToken))
     var author = "the app"
     let user: UserID
@@ -77,10 +76,9 @@ struct TrialsController: Controller {
   func device(
     _ id: DeviceID, by caller: Caller, _ information: DeviceInformation?, _ pushToken: String?
   ) -> Device {
-    var app = trials.settings.soleApp
-    if case .app(let key) = caller { app = key.bundleID }
-    return Device(
-      id: id, app: app, model: information?.model, iosVersion: information?.iosVersion,
+    Device(
+      id: id, app: caller.app ?? trials.settings.soleApp, model: information?.model,
+      iosVersion: information?.iosVersion,
       appVersion: information?.appVersion, pushToken: pushToken)
   }
 
@@ -140,7 +138,7 @@ struct TrialsController: Controller {
       }
     let seen = try await context.reading(await trials.trial(on: device, of: user))
     guard let seen else { throw Self.unknown }
-    return Self.response(Self.shown(TrialResponse(seen), to: caller, on: device))
+    return JSONBody.uncached(Self.shown(TrialResponse(seen), to: caller, on: device))
   }
 
   /// The trials of an answer. A user who begins one on each device has as many as devices.
@@ -150,7 +148,7 @@ struct TrialsController: Controller {
     _ = try context.requireCaller(.support, .service)
     let user = try context.checkedUserInPath()
     let seen = try await context.reading(await trials.list(of: user, limit: Self.listed))
-    return Self.response(TrialsResponse(trials: seen.map(TrialResponse.init)))
+    return JSONBody.uncached(TrialsResponse(trials: seen.map(TrialResponse.init)))
   }
 
   func useSession(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
@@ -197,14 +195,13 @@ struct TrialsController: Controller {
     let user = try user(on: id, by: caller, context)
     let posted = try await sent(request, context)
     let device = device(
-      id, by: caller, try posted.device.map { information throws(Problem) in try Self.checked(information) },
-      try Self.checked(pushToken: posted.pushToken))
+      id, by: caller, try Self.checked(posted.device), try Self.checked(pushToken: posted.pushToken))
     let tokens = try Self.tokens(posted.deviceToken, posted.secondDeviceToken, posted.isDevelopment)
     try await admit(device, of: user, context)
     try await context.reading(
       await trials.keep(device, of: user, tokens: tokens, requestID: context.requestID, logger: context.logger))
     let seen = try await context.reading(await trials.trial(on: id, of: user))
-    return Self.response(
+    return JSONBody.uncached(
       DeviceResponse(
         deviceID: id.rawValue, trial: seen.map { Self.shown(TrialResponse($0), to: caller, on: id) }))
   }
@@ -214,7 +211,7 @@ struct TrialsController: Controller {
   private func respond(
     _ record: TrialRecord, to caller: Caller, on device: DeviceID, status: HTTPResponse.Status = .ok
   ) async -> Response {
-    Self.response(
+    JSONBody.uncached(
       Self.shown(TrialResponse(await trials.recorded(record)), to: caller, on: device), status: status)
   }
 
@@ -227,14 +224,11 @@ struct TrialsController: Controller {
   }
 
   private func sent(_ request: Request, _ context: ServiceRequestContext) async throws -> DeviceRequest {
-    if request.headers.isBodiless { return DeviceRequest() }
-    return try await decoded(DeviceRequest.self, request, context)
+    try await body.decodeIfPresent(DeviceRequest.self, from: request, loan(for: context))?.value ?? DeviceRequest()
   }
 
-  private func decoded<Value: Decodable>(
-    _ type: Value.Type, _ request: Request, _ context: ServiceRequestContext
-  ) async throws -> Value {
-    try await body.decode(type, from: request, budgets.access(by: context.caller, at: context.clientAddress)).value
+  private func loan(for context: ServiceRequestContext) -> ByteBudget.Loan {
+    budgets.access(by: context.caller, at: context.clientAddress)
   }
 
   func terms(_ name: String?) throws(Problem) -> TrialTerms {
@@ -270,8 +264,9 @@ struct TrialsController: Controller {
 
   /// - Parameter name: the member that it came as.
   static func checked(
-    _ device: DeviceInformation, named member: String = "device"
-  ) throws(Problem) -> DeviceInformation {
+    _ device: DeviceInformation?, named member: String = "device"
+  ) throws(Problem) -> DeviceInformation? {
+    guard let device else { return nil }
     for (name, text) in [
       ("model", device.model), ("ios_version", device.iosVersion), ("app_version", device.appVersion),
     ] {
@@ -301,10 +296,6 @@ struct TrialsController: Controller {
         query: token, update: try second.map { text throws(DeviceToken.Invalid) in try DeviceToken(text) } ?? token,
         server: isDevelopment == true ? .development : .production)
     } catch { throw Problem(.malformedRequest, error.description) }
-  }
-
-  static func response(_ value: some Encodable, status: HTTPResponse.Status = .ok) -> Response {
-    JSONBody.uncached(value, status: status)
   }
 }
 

@@ -35,10 +35,8 @@ struct UsageController: Controller {
     }
     try reserve.requireRoom()
     let key = try request.headers.idempotencyKey()
-    let posted: UsageRequest =
-      if request.headers.isBodiless { UsageRequest() } else {
-        try await body.decode(UsageRequest.self, from: request, budgets.access(by: context.caller)).value
-      }
+    let loan = budgets.access(by: context.caller)
+    let posted = try await body.decodeIfPresent(UsageRequest.self, from: request, loan)?.value ?? UsageRequest()
     let amount = posted.amount ?? 1
     guard Self.amounts.contains(amount) else {
       throw Problem(.malformedRequest, "'amount' has to be a whole number from 1 to 1000000.")
@@ -55,7 +53,7 @@ struct UsageController: Controller {
     switch outcome {
     case .consumed(let answer):
       consumptions.increment(feature.name.rawValue, "consumed")
-      return Self.response(FeatureResponse(answer, of: feature))
+      return JSONBody.uncached(FeatureResponse(answer, of: feature))
     case .refused(let access):
       consumptions.increment(feature.name.rawValue, "refused")
       throw Problem(
@@ -76,7 +74,7 @@ struct UsageController: Controller {
     switch outcome {
     case .returned(let access):
       consumptions.increment(feature.name.rawValue, "returned")
-      return Self.response(FeatureResponse(FeatureAnswer(tier: tier, access: access), of: feature))
+      return JSONBody.uncached(FeatureResponse(FeatureAnswer(tier: tier, access: access), of: feature))
     case .unknown: throw Self.unknownKey
     case .tooLate:
       throw Problem(.forbidden, "A user may give back within ten minutes; later only the app's server may.")
@@ -97,7 +95,7 @@ struct UsageController: Controller {
     }
     let now = now()
     let one = try await context.reading(await usage.setCount(count, of: feature, by: user, at: now))
-    return Self.response(FeatureResponse(one, of: feature))
+    return JSONBody.uncached(FeatureResponse(one, of: feature))
   }
 
   private static let unknownKey = Problem(.notFound, "This user consumed nothing of the feature under this key.")
@@ -106,11 +104,5 @@ struct UsageController: Controller {
     let used = access.limit.map { " (\(access.current ?? 0) of \($0) are used)" } ?? ""
     let way = access.upgradeTo.map { "; the tier '\($0)' would allow it" } ?? ""
     return "The limit of '\(feature.name)' is reached\(used)\(way)."
-  }
-
-  static func response(_ feature: FeatureResponse) -> Response {
-    Response(
-      status: .ok, headers: [.contentType: "application/json", .cacheControl: "no-store"],
-      body: .bytes(JSONBody.encode(feature)))
   }
 }

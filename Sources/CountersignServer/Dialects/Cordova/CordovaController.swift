@@ -56,9 +56,9 @@ struct CordovaController: DialectController {
     let read = try await body.decode(Posted.self, from: request, common.loan(for: context))
     defer { withExtendedLifetime(read.loan) {} }
     let posted = read.value
-    let (user, app) = try user(of: posted, context)
+    let user = try user(of: posted, context)
     let answer = try await common.validate(
-      .receipt(try Self.proof(posted)), of: user, app: app, isVouchedFor: context.isServer,
+      .receipt(try Self.proof(posted)), of: user, app: context.caller?.app, isVouchedFor: context.isServer,
       transaction: posted.transactionID, context)
     let evidence = try await common.evidence(of: user, context)
     let now = common.now()
@@ -76,21 +76,15 @@ struct CordovaController: DialectController {
   }
 
   /// The user: the token's, or the one whom the app or the server names.
-  private func user(
-    of posted: Posted, _ context: ServiceRequestContext
-  ) throws(Problem) -> (UserID, app: BundleID?) {
-    if case .user(let user) = context.caller { return (user, nil) }
+  private func user(of posted: Posted, _ context: ServiceRequestContext) throws(Problem) -> UserID {
+    if case .user(let user) = context.caller { return user }
     guard let name = posted.additionalData?.applicationUsername, !name.isEmpty else {
       throw Problem(
         .forbidden, "The request names no user: set store.applicationUsername, or send the user's token.")
     }
     let user = try UserID(checking: name, named: "additionalData.applicationUsername")
-    guard case .app(let key) = context.caller else { return (user, nil) }
-    guard !user.isDevice else {
-      throw Problem(.forbidden, "A public key reads and changes nothing of a device but its trial.")
-    }
-    try common.limits.admit(namedByApp: user, context)
-    return (user, key.bundleID)
+    if case .app = context.caller { try common.admit(namedByApp: user, context) }
+    return user
   }
 
   private static func proof(_ posted: Posted) throws(Problem) -> String {

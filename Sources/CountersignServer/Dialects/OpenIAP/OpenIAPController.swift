@@ -54,8 +54,7 @@ struct OpenIAPController: DialectController {
 
   private func answer(about jws: String, _ context: ServiceRequestContext) async throws -> OpenIAPAnswer {
     let transaction = try common.transaction(in: jws, named: "jws")
-    var app: BundleID?
-    if case .app(let key) = context.caller { app = key.bundleID }
+    let app = context.caller?.app
     guard let user = try await user(of: transaction, in: jws, context) else {
       let question = PurchaseInspector.Question(jws, app: app, requestID: context.requestID)
       let evidence = try await common.line.validation(of: context) { _ throws(ValidationError) in

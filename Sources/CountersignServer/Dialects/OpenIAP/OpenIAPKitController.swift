@@ -35,13 +35,13 @@ struct OpenIAPKitController: Sendable {
   private func status(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let (user, _) = try user(of: request, context)
     let state = try await OpenIAPUserState(of: user, common, context)
-    return Self.response(OpenIAPStatus(active: state.isActive, subscription: state.running.first ?? state.ended))
+    return JSONBody.uncached(OpenIAPStatus(active: state.isActive, subscription: state.running.first ?? state.ended))
   }
 
   private func entitlements(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let (user, name) = try user(of: request, context)
     let running = try await OpenIAPUserState(of: user, common, context).running
-    return Self.response(
+    return JSONBody.uncached(
       OpenIAPEntitlements(
         userId: name, productIds: Set(running.map(\.productId)).sorted(), subscriptions: running))
   }
@@ -63,14 +63,14 @@ struct OpenIAPKitController: Sendable {
     let token = read.value.purchaseToken
     _ = try common.transaction(in: token, named: "purchaseToken")
     _ = try await common.validate(.receipt(token), of: user, app: app.bundleID, context)
-    return Self.response(["ok": true, "bound": true])
+    return JSONBody.uncached(["ok": true, "bound": true])
   }
 
   private func products(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try app(in: context)
     switch try request.parameter("platform") {
-    case nil, "IOS": return Self.response(catalog)
-    case "Android": return Self.response(OpenIAPProducts.none)
+    case nil, "IOS": return JSONBody.uncached(catalog)
+    case "Android": return JSONBody.uncached(OpenIAPProducts.none)
     default: throw Problem(.malformedRequest, "'platform' has to be 'IOS' or 'Android'.")
     }
   }
@@ -101,16 +101,7 @@ struct OpenIAPKitController: Sendable {
 
   private func user(named name: String, _ context: ServiceRequestContext) throws(Problem) -> UserID {
     let user = try UserID(checking: name, named: "userId")
-    guard !user.isDevice else {
-      throw Problem(.forbidden, "A public key reads and changes nothing of a device but its trial.")
-    }
-    try common.limits.admit(namedByApp: user, context)
+    try common.admit(namedByApp: user, context)
     return user
-  }
-
-  private static func response(_ value: some Encodable) -> Response {
-    var response = JSONBody.response(value)
-    response.headers[.cacheControl] = "no-store"
-    return response
   }
 }

@@ -81,10 +81,8 @@ struct RevenueCatSDKController: DialectController {
   private func identify(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireAppOr(.service)
     let posted = try await small.decode(PostedIdentity.self, from: request, common.loan(for: context)).value
-    guard let old = posted.appUserID else {
-      throw RevenueCatError(.emptyUserID, "'app_user_id' is missing.")
-    }
-    let (id, newID) = (try UserID(checkingAppUserID: old), try UserID(checkingAppUserID: posted.newAppUserID))
+    let id = try UserID(checkingAppUserID: posted.appUserID)
+    let newID = try UserID(checkingAppUserID: posted.newAppUserID)
     try admit(newID, caller, context)
     let isNew = try await join(id, to: newID, caller, context)
     return try await customerInfo(of: newID, context, status: isNew ? .created : .ok)
@@ -145,10 +143,7 @@ struct RevenueCatSDKController: DialectController {
     let body = try await receipt.decode(PostedReceipt.self, from: request, common.loan(for: context))
     defer { withExtendedLifetime(body.loan) {} }
     let posted = body.value
-    guard let text = posted.appUserID else {
-      throw RevenueCatError(.emptyUserID, "'app_user_id' is missing.")
-    }
-    let id = try UserID(checkingAppUserID: text)
+    let id = try UserID(checkingAppUserID: posted.appUserID)
     try admit(id, caller, context)
     var moment: Date?
     if let token = posted.fetchToken {
@@ -179,9 +174,8 @@ struct RevenueCatSDKController: DialectController {
         "This service asks Apple alone. Purchases of other stores come in by RevenueCat's webhooks.")
     }
     let user = try await user(named: id, context)
-    let app: BundleID? = if case .app(let key) = caller { key.bundleID } else { nil }
     let answer = try await common.validate(
-      .receipt(token), of: user, app: app, transaction: posted.transactionID, context)
+      .receipt(token), of: user, app: caller.app, transaction: posted.transactionID, context)
     guard try await isRecorded(posted, token, answer, context) else { throw Problem.purchaseNotYetSeen }
     return answer.evaluatedAt
   }
@@ -211,9 +205,8 @@ struct RevenueCatSDKController: DialectController {
     _ transaction: String, of id: UserID, _ caller: Caller, _ context: ServiceRequestContext
   ) async {
     do {
-      let app: BundleID? = if case .app(let key) = caller { key.bundleID } else { nil }
       _ = try await common.validate(
-        .appTransaction(transaction), of: try await user(named: id, context), app: app, context)
+        .appTransaction(transaction), of: try await user(named: id, context), app: caller.app, context)
     } catch {
       context.logger.info(
         "an AppTransaction was not recorded", metadata: ["problem": "\((error as? Problem)?.code.rawValue ?? "other")"])
@@ -254,13 +247,9 @@ struct RevenueCatSDKController: DialectController {
   private func offers(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireAppOr(.service)
     let posted = try await receipt.decode(PostedOffers.self, from: request, common.loan(for: context)).value
-    guard let text = posted.appUserID else {
-      throw RevenueCatError(.emptyUserID, "'app_user_id' is missing.")
-    }
-    let id = try UserID(checkingAppUserID: text)
+    let id = try UserID(checkingAppUserID: posted.appUserID)
     try admit(id, caller, context)
     let user = try await user(named: id, context)
-    let app: BundleID? = if case .app(let key) = caller { key.bundleID } else { nil }
     // StoreKit 2 knows accounts that are UUIDs alone; before it the SDK gave every purchase the ID.
     let isStoreKit2 = posted.fetchToken.map { $0.utf8.count { $0 == UInt8(ascii: ".") } == 2 } ?? true
     let account = id.accountToken ?? (isStoreKit2 ? "" : id.rawValue)
@@ -269,7 +258,7 @@ struct RevenueCatSDKController: DialectController {
       var answer = SignedOffers.Offer(offerID: offer.offerID ?? "", productID: offer.productID ?? "")
       do throws(SubscriptionOffers.Refusal) {
         let signed = try await common.useCases.offers.promotional(
-          answer.offerID, SubscriptionOffers.Wanted(user: user, product: ProductID(answer.productID), app: app),
+          answer.offerID, SubscriptionOffers.Wanted(user: user, product: ProductID(answer.productID), app: caller.app),
           account: account, at: common.now())
         answer.keyID = signed.keyID
         answer.signatureData = SignedOffers.SignatureData(

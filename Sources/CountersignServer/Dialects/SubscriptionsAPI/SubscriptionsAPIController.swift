@@ -71,12 +71,12 @@ struct SubscriptionsAPIController: DialectController {
     let overview = try await context.reading(await common.access.usage.overview(of: user, in: nil, at: now))
     var answer = try await answer(about: user, overview.standing.entitlement, context)
     answer.usage = names.usage(overview.features)
-    return Self.response(answer)
+    return JSONBody.uncached(answer)
   }
 
   private func limits(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let tier = try await tier(of: try context.requireUser(), context)
-    return Self.response(SubscriptionsAPILimits(limits: names.limits(of: tier)))
+    return JSONBody.uncached(SubscriptionsAPILimits(limits: names.limits(of: tier)))
   }
 
   /// Whether one more may exist, or be consumed: the app's own route refuses, and this one only says so.
@@ -87,7 +87,7 @@ struct SubscriptionsAPIController: DialectController {
       throw Problem(.unknownFeature, "'\(feature.name)' is a flag and no resource: ask for it under 'feature'.")
     }
     let one = try await common.access.look(at: feature, of: user, request, context).access
-    return Self.response(
+    return JSONBody.uncached(
       SubscriptionsAPICheck(
         resource: resource, allowed: one.isAllowed, current: one.current ?? 0,
         limit: one.limit ?? SubscriptionsAPIFeatures.unlimited))
@@ -97,7 +97,7 @@ struct SubscriptionsAPIController: DialectController {
     let user = try context.requireUser()
     let (name, feature) = try named("feature", in: context)
     let tier = try await tier(of: user, context)
-    return Self.response(
+    return JSONBody.uncached(
       SubscriptionsAPIFeature(
         feature: name, hasAccess: PlansResponse.Allowance(feature.allowance(of: tier)).isIncluded))
   }
@@ -127,7 +127,7 @@ struct SubscriptionsAPIController: DialectController {
     let entitlement = try await validate(proof, of: user, context)
     let text =
       entitlement.givesAccess ? "The subscription is active." : "The purchase is genuine, and gives no access now."
-    return Self.response(try await answer(about: user, entitlement, context, message: text))
+    return JSONBody.uncached(try await answer(about: user, entitlement, context, message: text))
   }
 
   /// As `verify`. With nothing that proves a purchase it answers with what is known of the user.
@@ -138,21 +138,19 @@ struct SubscriptionsAPIController: DialectController {
       about: user, entitlement, context,
       message: entitlement.givesAccess ? "The subscription is restored." : "There is no subscription to restore.")
     answer.restored = entitlement.givesAccess
-    return Self.response(answer)
+    return JSONBody.uncached(answer)
   }
 
   private func restored(
     _ request: Request, of user: UserID, _ context: ServiceRequestContext
   ) async throws -> Entitlement {
-    if !request.headers.isBodiless {
-      let posted = try await purchaseBody.decode(
-        SubscriptionsAPIPurchase.self, from: request, common.budgets.validation(by: .user(user)))
-      defer { withExtendedLifetime(posted.loan) {} }
-      if let proof = posted.value.proof {
-        do { return try await validate(proof, of: user, context) } catch let problem as Problem {
-          // Nothing of the user's is known by this ID: then what is known is all there is.
-          guard problem.code == .unknownTransaction else { throw problem }
-        }
+    let posted = try await purchaseBody.decodeIfPresent(
+      SubscriptionsAPIPurchase.self, from: request, common.budgets.validation(by: .user(user)))
+    defer { withExtendedLifetime(posted?.loan) {} }
+    if let proof = posted?.value.proof {
+      do { return try await validate(proof, of: user, context) } catch let problem as Problem {
+        // Nothing of the user's is known by this ID: then what is known is all there is.
+        guard problem.code == .unknownTransaction else { throw problem }
       }
     }
     return try await standing(of: user, context)
@@ -185,25 +183,23 @@ struct SubscriptionsAPIController: DialectController {
       message: "Only the customer can cancel, in the store\(page == nil ? "" : ": open 'managementUrl'").")
     answer.cancelled = false
     answer.managementUrl = page
-    return Self.response(answer)
+    return JSONBody.uncached(answer)
   }
 
   // MARK: Trials
 
   private func startTrial(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let user = try context.requireUser()
-    let posted: SubscriptionsAPITrialStart =
-      if request.headers.isBodiless { SubscriptionsAPITrialStart() } else {
-        try await trialBody.decode(
-          SubscriptionsAPITrialStart.self, from: request, common.budgets.access(by: context.caller)
-        ).value
-      }
+    let loan = common.budgets.access(by: context.caller)
+    let posted =
+      try await trialBody.decodeIfPresent(SubscriptionsAPITrialStart.self, from: request, loan)?.value
+      ?? SubscriptionsAPITrialStart()
     let terms = try common.trials.terms(posted.trial ?? common.trials.trials.terms.first?.name)
     let device = try await device(posted.deviceId, of: user, for: terms, context)
     let tokens = try TrialsController.tokens(posted.deviceToken, posted.secondDeviceToken, posted.development)
     let (_, isNew) = try await common.trials.begin(
       terms, for: user, on: Device(id: device, app: common.trials.trials.settings.soleApp), tokens: tokens, context)
-    return Self.response(
+    return JSONBody.uncached(
       try await answer(
         about: user, try await standing(of: user, context), context,
         message: isNew ? "The trial has begun." : "The trial of this user, which began before."))
@@ -232,6 +228,4 @@ struct SubscriptionsAPIController: DialectController {
       plan: planBodies[entitlement.tier] ?? SubscriptionsAPIPlan(unlisted: entitlement.tier),
       limits: names.limits(of: entitlement.tier), entitlement, at: common.now())
   }
-
-  private static func response(_ value: some Encodable) -> Response { JSONBody.uncached(value) }
 }

@@ -136,10 +136,8 @@ struct TrialAPIRequest: Decodable {
     _ describe: (DeviceID, DeviceInformation?, _ pushToken: String?) -> Device
   ) throws(Problem) -> Device {
     describe(
-      try DeviceID(checking: deviceID),
-      try deviceInformation.map { information throws(Problem) in
-        try TrialsController.checked(information, named: "device_info")
-      }, try TrialsController.checked(pushToken: pushToken))
+      try DeviceID(checking: deviceID), try TrialsController.checked(deviceInformation, named: "device_info"),
+      try TrialsController.checked(pushToken: pushToken))
   }
 
   func tokens() throws(Problem) -> Trials.DeviceTokens? {
