@@ -41,6 +41,7 @@ struct FormerCustomer {
     }
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+    encoder.keyEncodingStrategy = .convertToSnakeCase
     let line = Line(
       requestDate: moment?.rfc3339,
       subscriber: Subscriber(
@@ -53,11 +54,6 @@ struct FormerCustomer {
   private struct Line: Encodable {
     var requestDate: String?
     var subscriber: Subscriber
-
-    enum CodingKeys: String, CodingKey {
-      case requestDate = "request_date"
-      case subscriber
-    }
   }
 
   private struct Subscriber: Encodable {
@@ -65,31 +61,15 @@ struct FormerCustomer {
     var entitlements: [String: Entitlement]?
     var subscriptions: [String: Purchase]
     var nonSubscriptions: [String: [Purchase]]
-
-    enum CodingKeys: String, CodingKey {
-      case originalAppUserID = "original_app_user_id"
-      case entitlements, subscriptions
-      case nonSubscriptions = "non_subscriptions"
-    }
   }
 
   private struct Purchase: Encodable, Hashable {
     var store: String
     var storeTransactionID: String?
-
-    enum CodingKeys: String, CodingKey {
-      case store
-      case storeTransactionID = "store_transaction_id"
-    }
   }
 
   private struct Entitlement: Encodable {
     var expiresDate: String?
     var productIdentifier: String
-
-    enum CodingKeys: String, CodingKey {
-      case expiresDate = "expires_date"
-      case productIdentifier = "product_identifier"
-    }
   }
 }

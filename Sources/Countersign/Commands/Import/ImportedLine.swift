@@ -43,7 +43,9 @@ struct ImportedLine: Hashable, Sendable {
 
   /// Bytes of the longest line: a receipt may have 8 MiB.
   static let longest = 9 * 1024 * 1024
+}
 
+extension ImportedLine {
   /// - Parameter now: the moment for which a customer's tiers are taken where the line has no `request_date`.
   init(_ line: some DataProtocol, at now: Date) throws(Unreadable) {
     let object: Object
@@ -51,7 +53,7 @@ struct ImportedLine: Hashable, Sendable {
       throw Unreadable(sentence: "it is no JSON object with 'user_id' or 'subscriber'")
     }
     if let subscriber = object.subscriber {
-      self.init(subscriber, user: object.appUserID ?? object.userID, at: object.requestDate ?? now)
+      self.init(subscriber, user: object.appUserID ?? object.userID, at: object.requestDate.flatMap(Self.date) ?? now)
     } else {
       guard let user = object.userID ?? object.appUserID else { throw Unreadable(sentence: "'user_id' is missing") }
       let proofs =
@@ -65,25 +67,15 @@ struct ImportedLine: Hashable, Sendable {
     guard !self.user.isEmpty else { throw Unreadable(sentence: "the user ID is empty") }
   }
 
-  private init(
-    user: String, proofs: [Proof], tiers: Set<String>?, purchasesElsewhere: Int = 0, promotions: [Promotion] = []
-  ) {
-    self.user = user
-    self.proofs = proofs
-    self.tiers = tiers
-    self.purchasesElsewhere = purchasesElsewhere
-    self.promotions = promotions
-  }
-
   private init(_ subscriber: Subscriber, user: String?, at moment: Date) {
     let purchases =
       (subscriber.subscriptions ?? [:]).values.map(\.self) + (subscriber.nonSubscriptions ?? [:]).values.flatMap(\.self)
     let own = purchases.filter { ["app_store", "mac_app_store"].contains($0.store) }
     let ids = Set(own.compactMap(\.storeTransactionID)).sorted()
-    let active = subscriber.entitlements?.filter { ($0.value.expiresDate ?? .distantFuture) >= moment }
+    let active = subscriber.entitlements?.filter { ($0.value.end ?? .distantFuture) >= moment }
     let given = Set((subscriber.subscriptions ?? [:]).filter { $0.value.store == Self.promotional }.keys)
     let promotions = (active ?? [:]).filter { given.contains($0.value.productIdentifier ?? "") }
-      .map { Promotion(tier: $0.key, end: $0.value.expiresDate) }
+      .map { Promotion(tier: $0.key, end: $0.value.end) }
     self.init(
       user: user ?? subscriber.originalAppUserID, proofs: ids.map(Proof.transactionID),
       tiers: active.map { Set($0.keys) },
@@ -100,7 +92,7 @@ struct ImportedLine: Hashable, Sendable {
     var originalTransactionID: String?
     var tier: String?
     var subscriber: Subscriber?
-    var requestDate: Date?
+    var requestDate: String?
 
     enum CodingKeys: String, CodingKey {
       case userID = "user_id"
@@ -110,18 +102,6 @@ struct ImportedLine: Hashable, Sendable {
       case tier, subscriber
       case requestDate = "request_date"
     }
-
-    init(from decoder: any Decoder) throws {
-      let container = try decoder.container(keyedBy: CodingKeys.self)
-      userID = try container.decodeIfPresent(String.self, forKey: .userID)
-      appUserID = try container.decodeIfPresent(String.self, forKey: .appUserID)
-      receiptData = try container.decodeIfPresent(String.self, forKey: .receiptData)
-      originalTransactionID = try container.decodeIfPresent(String.self, forKey: .originalTransactionID)
-      tier = try container.decodeIfPresent(String.self, forKey: .tier)
-      subscriber = try container.decodeIfPresent(Subscriber.self, forKey: .subscriber)
-      requestDate = try container.decodeIfPresent(String.self, forKey: .requestDate).flatMap(ImportedLine.date)
-    }
-
   }
 
   static func date(_ text: String) -> Date? {
@@ -140,8 +120,8 @@ struct ImportedLine: Hashable, Sendable {
     }
 
     struct Entitlement: Decodable {
-      /// The end, with a grace period; `nil`: for life.
-      var expiresDate: Date?
+      var expiresDate: String?
+      var gracePeriodExpiresDate: String?
       var productIdentifier: String?
 
       enum CodingKeys: String, CodingKey {
@@ -150,13 +130,10 @@ struct ImportedLine: Hashable, Sendable {
         case productIdentifier = "product_identifier"
       }
 
-      init(from decoder: any Decoder) throws {
-        let container = try decoder.container(keyedBy: CodingKeys.self)
-        func date(_ key: CodingKeys) throws -> Date? {
-          try container.decodeIfPresent(String.self, forKey: key).map { ImportedLine.date($0) ?? .distantPast }
-        }
-        expiresDate = try date(.expiresDate).map { max($0, try date(.gracePeriodExpiresDate) ?? $0) }
-        productIdentifier = try container.decodeIfPresent(String.self, forKey: .productIdentifier)
+      /// The end, with a grace period; `nil`: for life.
+      var end: Date? {
+        let ends = [expiresDate, gracePeriodExpiresDate].compactMap { $0.map { ImportedLine.date($0) ?? .distantPast } }
+        return expiresDate == nil ? nil : ends.max()
       }
     }
 

@@ -49,11 +49,6 @@ final class RevenueCatAPI: Sendable {
     var items: [Item]
     /// A path or a URL; `nil` at the last page.
     var nextPage: String?
-
-    enum CodingKeys: String, CodingKey {
-      case items
-      case nextPage = "next_page"
-    }
   }
 
   func page<Item: Decodable & Sendable>(_ path: String, of _: Item.Type = Item.self) async throws(ServiceClient.Failure)
@@ -66,7 +61,7 @@ final class RevenueCatAPI: Sendable {
       guard case .away(let reason, _) = error else { throw error }
       throw .unreachable(reason)
     }
-    guard var page = try? JSONDecoder().decode(Page<Item>.self, from: Data(response.body)) else {
+    guard var page: Page<Item> = Self.decode(response) else {
       throw .unreachable("the answer to \(path.prefix { $0 != "?" }) is no list as RevenueCat's version 2 has it")
     }
     guard let next = page.nextPage else { return page }
@@ -141,22 +136,25 @@ final class RevenueCatAPI: Sendable {
 
   private struct Problem: Decodable {
     var message: String?
-    var backoff: Double?
+    /// Milliseconds.
+    var backoffMs: Double?
+  }
 
-    enum CodingKeys: String, CodingKey {
-      case message
-      case backoff = "backoff_ms"
-    }
+  /// - Returns: `nil` for an answer that is none.
+  private static func decode<Value: Decodable>(_ response: TransportResponse) -> Value? {
+    let decoder = JSONDecoder()
+    decoder.keyDecodingStrategy = .convertFromSnakeCase
+    return try? decoder.decode(Value.self, from: Data(response.body))
   }
 
   private static func pause(_ response: TransportResponse) -> Duration? {
-    let problem = try? JSONDecoder().decode(Problem.self, from: Data(response.body))
-    let asked = problem?.backoff.map { Duration.milliseconds(max(0, min($0, longestPause * 1_000))) }
+    let problem: Problem? = decode(response)
+    let asked = problem?.backoffMs.map { Duration.milliseconds(max(0, min($0, longestPause * 1_000))) }
     return (asked ?? response.retryAfter()).map { min(max($0, .seconds(1)), .seconds(longestPause)) }
   }
 
   private static func message(_ response: TransportResponse) -> String {
-    let problem = try? JSONDecoder().decode(Problem.self, from: Data(response.body))
+    let problem: Problem? = decode(response)
     let words = problem?.message.map { ": " + ServiceClient.printable(String($0.prefix(300))) } ?? ""
     return "RevenueCat answers \(response.status)\(words)"
   }

@@ -135,55 +135,30 @@ struct RevenueCatCustomers: Sendable {
   private struct Alias: Decodable, Sendable {
     var id: String
     var createdAt: Double
-
-    enum CodingKeys: String, CodingKey {
-      case id
-      case createdAt = "created_at"
-    }
   }
 
   private struct Entitlement: Decodable, Sendable {
     var lookupKey: String
-
-    enum CodingKeys: String, CodingKey { case lookupKey = "lookup_key" }
   }
 
   private struct Subscription: Decodable, Sendable {
-    var productID: String?
+    var productId: String?
     var store: String
-    var transactionID: String?
+    var storeSubscriptionIdentifier: String?
     var startsAt: Double
     /// Milliseconds since 1970.
     var endsAt: Double?
     var givesAccess: Bool
     var entitlements: RevenueCatAPI.Page<Entitlement>
-
-    enum CodingKeys: String, CodingKey {
-      case productID = "product_id"
-      case store
-      case transactionID = "store_subscription_identifier"
-      case startsAt = "starts_at"
-      case endsAt = "ends_at"
-      case givesAccess = "gives_access"
-      case entitlements
-    }
   }
 
   private struct Purchase: Decodable, Sendable {
-    var productID: String?
+    var productId: String?
     var store: String
-    var transactionID: String?
+    var storePurchaseIdentifier: String?
     var purchasedAt: Double
     var status: String
     var entitlements: RevenueCatAPI.Page<Entitlement>
-
-    enum CodingKeys: String, CodingKey {
-      case productID = "product_id"
-      case store
-      case transactionID = "store_purchase_identifier"
-      case purchasedAt = "purchased_at"
-      case status, entitlements
-    }
   }
 
   /// A purchase of either kind.
@@ -216,13 +191,14 @@ struct RevenueCatCustomers: Sendable {
         // In a grace period the end has passed.
         let end = subscription.endsAt.map { max(Date(timeIntervalSince1970: $0 / 1_000), moment) } ?? .distantFuture
         return Bought(
-          product: subscription.productID ?? "", store: subscription.store, transaction: subscription.transactionID,
+          product: subscription.productId ?? "", store: subscription.store,
+          transaction: subscription.storeSubscriptionIdentifier,
           at: subscription.startsAt, access: subscription.givesAccess ? end : nil,
           entitlements: subscription.entitlements)
       }
       + purchases.map { purchase in
         Bought(
-          product: purchase.productID ?? "", store: purchase.store, transaction: purchase.transactionID,
+          product: purchase.productId ?? "", store: purchase.store, transaction: purchase.storePurchaseIdentifier,
           at: purchase.purchasedAt, access: purchase.status == "owned" ? .distantFuture : nil,
           entitlements: purchase.entitlements)
       }
