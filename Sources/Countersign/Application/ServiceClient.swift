@@ -1,6 +1,7 @@
 import CountersignAPI
 import FoundationEssentials
 import HTTPTransport
+import Resilience
 
 /// Talks to a running service, with an API key.
 struct ServiceClient: Sendable {
@@ -55,6 +56,26 @@ struct ServiceClient: Sendable {
     }
   }
 
+  /// Posts a value as JSON.
+  func post(
+    _ path: String, _ body: some Encodable, headers: [TransportHeader] = [], role: String
+  ) async throws(Failure) -> TransportResponse {
+    guard let json = try? JSONEncoder.countersign.encode(body) else {
+      throw .unreachable("the request cannot be written")
+    }
+    return try await send(
+      .post, path, body: String(decoding: json, as: UTF8.self),
+      headers: [TransportHeader("Content-Type", "application/json")] + headers, role: role)
+  }
+
+  /// - Parameter complaint: the reason why an answer that is no such value cannot be used.
+  static func decode<Value: Decodable>(_ body: [UInt8], or complaint: String) throws(Failure) -> Value {
+    guard let value = try? JSONDecoder.countersign.decode(Value.self, from: Data(body)) else {
+      throw .unreachable(complaint)
+    }
+    return value
+  }
+
   /// The sentence of a problem, if it is one.
   private static func detail(_ response: TransportResponse) -> String {
     guard let problem = try? JSONDecoder().decode(ProblemDocument.self, from: Data(response.body)) else {
@@ -83,5 +104,30 @@ extension ServiceClient.Failure {
       case .tooLarge: .unreachable("the answer is too large; is it \(server) that listens there?")
       case .cancelled, .shutDown: .cancelled
       }
+  }
+}
+
+/// The pauses after failures that may pass.
+enum Patience {
+  /// For how long one request is tried again.
+  static let longest: Duration = .seconds(600)
+  fileprivate static let backoff = Backoff(base: .seconds(1), cap: .seconds(15))
+}
+
+/// Tries until there is an answer: after 1 s, 2 s, 4 s, … 15 s, or as the other side asks, for ten minutes.
+func insistently<Value>(
+  sleep: @Sendable (Duration) async throws -> Void, _ operation: () async throws(ServiceClient.Failure) -> Value
+) async throws(ServiceClient.Failure) -> Value {
+  var failures = 0
+  var waited = Duration.zero
+  while true {
+    do throws(ServiceClient.Failure) { return try await operation() } catch {
+      guard case .away(_, let retryAfter) = error else { throw error }
+      let pause = retryAfter ?? Patience.backoff.ceiling(after: failures)
+      guard waited + pause < Patience.longest else { throw error }
+      failures += 1
+      waited += pause
+      do { try await sleep(pause) } catch { throw .cancelled }
+    }
   }
 }

@@ -20,26 +20,24 @@ struct StoreClock: Sendable {
   /// Asks for the time, and goes by it.
   ///
   /// - Returns: whether the store answered: the service's clock is its own now, whoever asked first.
-  func catchUp() async -> Bool { await ask() }
-
-  /// Waits for the first answer. Without one the service starts by the machine's clock.
-  func begin() async {
-    let end = ContinuousClock.now.advanced(by: Self.patience)
-    while await !ask() {
-      guard ContinuousClock.now < end, (try? await Task.sleep(for: .milliseconds(50))) != nil else {
-        return logger.warning(
-          "the simulated store does not answer; the machine's clock is used until it does",
-          metadata: ["key": "app_store.production_url"])
-      }
-    }
-  }
-
-  private func ask() async -> Bool {
+  func catchUp() async -> Bool {
     // Nobody answers this path, and every answer has a date.
     let request = TransportRequest(method: .get, url: "\(url)/clock", responseBodyLimit: 64 << 10)
     let answer = try? await transport.send(request, deadline: .now.advanced(by: .seconds(2)))
     guard let date = answer?.header("Date").flatMap(HTTPDate.parse) else { return false }
     if let ahead = clock.follow(date) { ClockCorrection(ahead: ahead, byApple: false).log(logger) }
     return true
+  }
+
+  /// Waits for the first answer. Without one the service starts by the machine's clock.
+  func begin() async {
+    let end = ContinuousClock.now.advanced(by: Self.patience)
+    while await !catchUp() {
+      guard ContinuousClock.now < end, (try? await Task.sleep(for: .milliseconds(50))) != nil else {
+        return logger.warning(
+          "the simulated store does not answer; the machine's clock is used until it does",
+          metadata: ["key": "app_store.production_url"])
+      }
+    }
   }
 }

@@ -38,8 +38,7 @@ struct Backup: AsyncParsableCommand {
   func run() async throws {
     let configuration = try options.load(requiresCredential: false)
     guard case .file = configuration.ledger.place else {
-      CommandOutput.error("The ledger is in PostgreSQL: back it up with pg_dump, or as the database is.")
-      throw ExitCode.failure
+      throw CommandOutput.failure("The ledger is in PostgreSQL: back it up with pg_dump, or as the database is.")
     }
     let backup = try await CommandOutput.reporting(
       await LedgerBackup.make(of: configuration.ledger.path, to: file))

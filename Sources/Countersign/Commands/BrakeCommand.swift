@@ -70,9 +70,7 @@ struct BrakeRequest: ParsableArguments {
 
 extension BrakeState {
   init(body: [UInt8]) throws(ServiceClient.Failure) {
-    do { self = try JSONDecoder.countersign.decode(BrakeState.self, from: Data(body)) } catch {
-      throw .unreachable("the answer is not a brake's; is it Countersign that listens there?")
-    }
+    self = try ServiceClient.decode(body, or: "the answer is not a brake's; is it Countersign that listens there?")
   }
 
   /// The brake in words.

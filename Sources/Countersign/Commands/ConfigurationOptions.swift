@@ -26,14 +26,19 @@ struct ConfigurationOptions: ParsableArguments {
 /// The output of commands for people.
 enum CommandOutput {
   static func error(_ line: String) { LogOutput.standardError.write("countersign: \(line)\n") }
+
+  /// Reports an error.
+  /// - Returns: the exit code for it, to be thrown.
+  static func failure(_ line: String, _ code: ExitCode = .failure) -> ExitCode {
+    error(line)
+    return code
+  }
+
   /// A line of progress, which the next one overwrites.
   static func status(_ text: String) { LogOutput.standardError.write(text) }
   /// The result of a step. Its error is reported, and ends the command with exit code 1.
   static func reporting<Value>(_ step: @autoclosure () async throws -> Value) async throws -> Value {
-    do { return try await step() } catch {
-      Self.error("\(error)")
-      throw ExitCode.failure
-    }
+    do { return try await step() } catch { throw failure("\(error)") }
   }
 
   /// Prints a text for people, or the service's answer as it came.

@@ -58,11 +58,9 @@ struct Doctor: AsyncParsableCommand {
         }
         submitted = decoded.base64
       } catch let error as UndecodableReceipt {
-        CommandOutput.error("--receipt: \(error.detail)")
-        throw ExitCode.failure
+        throw CommandOutput.failure("--receipt: \(error.detail)")
       } catch {
-        CommandOutput.error("--receipt: \(error)")
-        throw ExitCode.failure
+        throw CommandOutput.failure("--receipt: \(error)")
       }
     }
     let checkup = Checkup(

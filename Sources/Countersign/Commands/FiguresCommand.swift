@@ -56,8 +56,7 @@ struct FiguresCommand: AsyncParsableCommand {
     let path = (["/v1/figures"] + (query.isEmpty ? [] : [query.joined(separator: "&")])).joined(separator: "?")
     let body = try await service.ask(.get, path, answerLimit: Self.limit)
     guard let figures = try? JSONDecoder.countersign.decode(FiguresResponse.self, from: Data(body)) else {
-      CommandOutput.error("the answer is not one of figures; is it Countersign, of this version?")
-      throw ExitCode.unavailable
+      throw CommandOutput.failure("the answer is not one of figures; is it Countersign, of this version?", .unavailable)
     }
     CommandOutput.show(figures.text, or: json ? body : nil)
   }

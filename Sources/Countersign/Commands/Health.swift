@@ -27,12 +27,10 @@ struct Health: AsyncParsableCommand {
   func run() async throws {
     let configuration = try options.load(requiresCredential: false)
     guard let origin = configuration.server.localURL else {
-      CommandOutput.error("server.port is 0: nobody knows the port; set it, or server.admin.port.")
-      throw ExitCode.failure
+      throw CommandOutput.failure("server.port is 0: nobody knows the port; set it, or server.admin.port.")
     }
     if let trouble = await Self.trouble(at: origin) {
-      CommandOutput.error("\(origin)/livez: \(trouble)")
-      throw ExitCode.failure
+      throw CommandOutput.failure("\(origin)/livez: \(trouble)")
     }
   }
 

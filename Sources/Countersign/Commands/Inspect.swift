@@ -39,8 +39,7 @@ struct Inspect: AsyncParsableCommand {
       bytes = try ReceiptFile.read(file)
       trusted = roots.isEmpty ? .apple : try TrustedRoots(files: roots)
     } catch {
-      CommandOutput.error("\(error)")
-      throw ExitCode(2)
+      throw CommandOutput.failure("\(error)", ExitCode(2))
     }
     if let event = RevenueCatInspection(of: bytes, now: Date()) {
       print(json ? event.json() : event.text())

@@ -163,14 +163,13 @@ struct LedgerCommand: AsyncParsableCommand {
             String(decoding: try BoundedFile(path: toFile, limit: 4_096).bytes, as: UTF8.self)
             .split(whereSeparator: \.isNewline).first.map(String.init) ?? ""
         } catch {
-          CommandOutput.error("The file \(toFile) \(error.reason).")
-          throw ExitCode.failure
+          throw CommandOutput.failure("The file \(toFile) \(error.reason).")
         }
       }
       guard text.hasPrefix("postgresql://") || text.hasPrefix("postgres://") else { return .file(text) }
       guard LedgerPlace.isURL(text) else {
-        CommandOutput.error("The place is not a URL that PostgreSQL understands: postgresql://user@host/database")
-        throw ExitCode.failure
+        throw CommandOutput.failure(
+          "The place is not a URL that PostgreSQL understands: postgresql://user@host/database")
       }
       return .database(url: text, connections: 1)
     }
@@ -190,8 +189,7 @@ struct LedgerCommand: AsyncParsableCommand {
         if isTerminal { CommandOutput.status("\n") }
       } catch {
         if isTerminal { CommandOutput.status("\n") }
-        CommandOutput.error(error.description)
-        throw ExitCode.failure
+        throw CommandOutput.failure(error.description)
       }
       let rows = counts.values.reduce(0, +)
       print("\(RunText.grouped(rows)) rows of \(counts.count) tables were copied, and are the same.")

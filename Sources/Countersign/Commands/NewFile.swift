@@ -10,16 +10,14 @@ enum NewFile {
     do throws(OpenFile.Failure) {
       file = try OpenFile(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode: 0o600)
     } catch {
-      CommandOutput.error("\(Quotation.of(path, length: 4_096)): \(error).")
-      throw ExitCode.failure
+      throw CommandOutput.failure("\(Quotation.of(path, length: 4_096)): \(error).")
     }
     do throws(OpenFile.Failure) {
       try file.write(contents)
       try file.synchronize()
     } catch {
       unlink(path)
-      CommandOutput.error("\(Quotation.of(path, length: 4_096)) could not be written.")
-      throw ExitCode.failure
+      throw CommandOutput.failure("\(Quotation.of(path, length: 4_096)) could not be written.")
     }
   }
 

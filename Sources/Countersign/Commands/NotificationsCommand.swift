@@ -54,10 +54,8 @@ struct NotificationsCommand: AsyncParsableCommand {
       let (client, transport) = try service.client(environment: ProcessInfo.processInfo.environment)
       defer { transport.shutdown() }
       do throws(ServiceClient.Failure) {
-        let request = (try? JSONEncoder().encode(CatchUpRequest(since: since))) ?? Data()
-        var body = try await client.send(
-          .post, NotificationHistoryResponse.path, body: String(decoding: request, as: UTF8.self),
-          headers: [TransportHeader("Content-Type", "application/json")], role: Self.role
+        var body = try await client.post(
+          NotificationHistoryResponse.path, CatchUpRequest(since: since), role: Self.role
         ).body
         var answer = try NotificationHistoryResponse(checking: body)
         while answer.sources.contains(where: { $0.isAsking && $0.problem == nil }) {
@@ -69,8 +67,7 @@ struct NotificationsCommand: AsyncParsableCommand {
         let isAsked = !answer.sources.isEmpty && answer.sources.contains { $0.problem == nil }
         guard isAsked else { throw ServiceClient.Failure.unreachable("Apple could not be asked") }
       } catch {
-        CommandOutput.error("\(client.url): \(error.sentence)")
-        throw error.exitCode
+        throw CommandOutput.failure("\(client.url): \(error.sentence)", error.exitCode)
       }
     }
 
@@ -82,15 +79,13 @@ extension NotificationHistoryResponse {
   static let path = "/v1/notifications/history"
 
   init(checking body: [UInt8]) throws(ServiceClient.Failure) {
-    do { self = try JSONDecoder.countersign.decode(Self.self, from: Data(body)) } catch {
-      throw .unreachable("the answer is not one of notifications; is it Countersign, of this version?")
-    }
+    self = try ServiceClient.decode(
+      body, or: "the answer is not one of notifications; is it Countersign, of this version?")
   }
 
   init(body: [UInt8]) throws {
     do throws(ServiceClient.Failure) { try self.init(checking: body) } catch {
-      CommandOutput.error(error.sentence)
-      throw error.exitCode
+      throw CommandOutput.failure(error.sentence, error.exitCode)
     }
   }
 

@@ -42,17 +42,15 @@ struct ExportCommand: AsyncParsableCommand {
   private struct Member: Decodable {}
 
   func run() async throws {
-    let path = "\(UserPath(user).path)/export"
+    let path = "\(ServiceClient.path(of: user))/export"
     let body = try await service.ask(.get, path, answerLimit: Self.limit)
     // One that broke off is not complete.
     guard (try? JSONDecoder().decode([String: Member].self, from: Data(body))) != nil else {
-      CommandOutput.error("the answer is not whole; try again.")
-      throw ExitCode.unavailable
+      throw CommandOutput.failure("the answer is not whole; try again.", .unavailable)
     }
     if let out { return try NewFile.write(body, to: out) }
     do throws(OpenFile.Failure) { try OpenFile.standardOutput.write(body) } catch {
-      CommandOutput.error("standard output cannot be written: \(error).")
-      throw ExitCode.failure
+      throw CommandOutput.failure("standard output cannot be written: \(error).")
     }
   }
 }
@@ -96,26 +94,22 @@ struct EraseCommand: AsyncParsableCommand {
 
   func run() async throws {
     guard confirm == user else {
-      CommandOutput.error("--confirm has to be the user ID once more; nothing was erased.")
-      throw ExitCode.usage
+      throw CommandOutput.failure("--confirm has to be the user ID once more; nothing was erased.", .usage)
     }
-    let body = try await service.ask(.delete, UserPath(user).path)
+    let body = try await service.ask(.delete, ServiceClient.path(of: user))
     guard let erasure = try? JSONDecoder.countersign.decode(ErasureResponse.self, from: Data(body)) else {
-      CommandOutput.error("the answer is not an erasure's; is it Countersign that listens there?")
-      throw ExitCode.unavailable
+      throw CommandOutput.failure("the answer is not an erasure's; is it Countersign that listens there?", .unavailable)
     }
     CommandOutput.show(erasure.text, or: json ? body : nil)
     if erasure.profileWrite == .queued { throw ExitCode(2) }
   }
 }
 
-/// The path of a user.
-struct UserPath {
-  var path: String
-
-  init(_ user: String) {
+extension ServiceClient {
+  /// The path of a user.
+  static func path(of user: String) -> String {
     // A dot may be a segment of its own, which clients resolve.
-    path = "/v1/profiles/\(user.percentEncoded.replacing(".", with: "%2E"))"
+    "/v1/profiles/\(user.percentEncoded.replacing(".", with: "%2E"))"
   }
 }
 

@@ -84,8 +84,7 @@ struct Serve: AsyncParsableCommand {
               try ServiceConfiguration.load(file: file, environment: ProcessInfo.processInfo.environment)
             })))
     } catch {
-      CommandOutput.error(error.description)
-      throw error.isConfiguration ? ExitCode.configuration : ExitCode.failure
+      throw CommandOutput.failure(error.description, error.isConfiguration ? ExitCode.configuration : ExitCode.failure)
     }
     var lifecycle = ServiceGroupConfiguration(
       services: [service], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
@@ -93,8 +92,7 @@ struct Serve: AsyncParsableCommand {
     do {
       try await ServiceGroup(configuration: lifecycle).run()
     } catch let error as ListeningError {
-      CommandOutput.error(error.description)
-      throw ExitCode.failure
+      throw CommandOutput.failure(error.description)
     }
     logger.info("stopped")
   }

@@ -29,17 +29,18 @@ struct ServiceOptions: ParsableArguments {
         url ?? environment[ConfigurationKey.urlVariable] ?? Self.defaultURL, isInsecure: insecure)
       key = try Self.key(file: keyFile, environment: environment)
     } catch {
-      CommandOutput.error(error.description)
-      throw ExitCode.usage
+      throw CommandOutput.failure(error.description, .usage)
     }
-    do {
-      var configuration = CurlTransport.Configuration(caFile: caFile)
-      configuration.allowedSchemes = [.https, .http]
-      let transport = try CurlTransport(configuration: configuration)
-      return (ServiceClient(transport: transport, url: origin, key: key), transport)
-    } catch {
-      CommandOutput.error("the HTTP client cannot start: \(error)")
-      throw ExitCode.unavailable
+    let transport = try Self.transport(caFile: caFile)
+    return (ServiceClient(transport: transport, url: origin, key: key), transport)
+  }
+
+  /// A transport for https and http, or reports why it cannot start and ends with 69.
+  static func transport(caFile: String? = nil) throws -> CurlTransport {
+    var configuration = CurlTransport.Configuration(caFile: caFile)
+    configuration.allowedSchemes = [.https, .http]
+    do { return try CurlTransport(configuration: configuration) } catch {
+      throw CommandOutput.failure("the HTTP client cannot start: \(error)", .unavailable)
     }
   }
 
@@ -124,8 +125,7 @@ extension ServiceOptions {
     do throws(ServiceClient.Failure) {
       return try await client.send(method, path, role: "'service' or 'support'", answerLimit: answerLimit).body
     } catch {
-      CommandOutput.error("\(client.url): \(error.sentence)")
-      throw error.exitCode
+      throw CommandOutput.failure("\(client.url): \(error.sentence)", error.exitCode)
     }
   }
 }

@@ -41,8 +41,7 @@ struct Validate: AsyncParsableCommand {
     do {
       verdict = try await self.verdict(configuration)
     } catch {
-      CommandOutput.error("\(error)")
-      throw ExitCode.failure
+      throw CommandOutput.failure("\(error)")
     }
     if json {
       let body = EntitlementResponse(user: UserID(user), entitlement: verdict, isFromLedger: false, write: .none)

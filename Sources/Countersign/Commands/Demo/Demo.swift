@@ -41,14 +41,11 @@ struct Demo: AsyncParsableCommand {
         try await tasks.next()
       }
     } catch is DemoInterrupted {
-      CommandOutput.error("interrupted")
-      throw ExitCode.interrupted
+      throw CommandOutput.failure("interrupted", .interrupted)
     } catch let failure as DemoFailure {
-      CommandOutput.error(failure.description)
-      throw ExitCode.failure
+      throw CommandOutput.failure(failure.description)
     } catch let failure as TransportError {
-      CommandOutput.error("The demonstration lost a connection: \(failure).")
-      throw ExitCode.failure
+      throw CommandOutput.failure("The demonstration lost a connection: \(failure).")
     }
   }
 
@@ -173,5 +170,32 @@ struct DemoSession {
     auth: { api_keys: [ { name: demo, role: service, sha256: \(APIKeyring.sha256(key)) } ] }
 
     """
+  }
+}
+
+/// Answers, one line each.
+struct DemoTable {
+  private let json: Bool
+  private let columns: [String]
+  private var rows: [(name: String, answer: DemoAnswer)] = []
+
+  init(json: Bool, columns: [String] = ["scenario", "http", "tier", "status", "access until", "reason"]) {
+    self.json = json
+    self.columns = columns
+  }
+
+  mutating func add(_ name: String, _ answer: DemoAnswer) { rows.append((name, answer)) }
+
+  func print() {
+    if json {
+      for row in rows { Swift.print(row.answer.json) }
+      return
+    }
+    let cells =
+      [columns]
+      + rows.map {
+        [$0.name, String($0.answer.status)] + $0.answer.cells
+      }
+    Swift.print(TextTable(cells).text)
   }
 }

@@ -94,8 +94,7 @@ struct ImportCommand: AsyncParsableCommand {
     let path = isCSV ? try converted() : file
     if let project = revenueCat.project { try await gather(project, environment, isInteractive) }
     guard let opened = try? OpenFile(path, O_RDONLY) else {
-      CommandOutput.error("\(Quotation.of(path, length: 4_096)) cannot be opened.")
-      throw ExitCode.usage
+      throw CommandOutput.failure("\(Quotation.of(path, length: 4_096)) cannot be opened.", .usage)
     }
     let progress = dryRun ? nil : ImportProgress(path: path + ".progress")
     let unequal = Mutex<[ImportReport.Line]>([])
@@ -152,8 +151,7 @@ struct ImportCommand: AsyncParsableCommand {
     case .failure(let failure):
       if let signal { throw signal == .sigterm ? ExitCode.terminated : .interrupted }
       let goesOn = failure.exitCode == .unavailable ? " The same command goes on where it ended." : ""
-      CommandOutput.error("\(api.url): \(failure.sentence)\(goesOn)")
-      throw failure.exitCode
+      throw CommandOutput.failure("\(api.url): \(failure.sentence)\(goesOn)", failure.exitCode)
     }
   }
 
@@ -337,9 +335,8 @@ struct ImportRun {
 
   private func tiers() async throws(ServiceClient.Failure) -> [String] {
     let response = try await client.send(.get, "/v1/plans", role: "service")
-    guard let plans = try? JSONDecoder.countersign.decode(PlansResponse.self, from: Data(response.body)) else {
-      throw .unreachable("the plans cannot be read; is it Countersign that listens there?")
-    }
+    let plans: PlansResponse = try ServiceClient.decode(
+      response.body, or: "the plans cannot be read; is it Countersign that listens there?")
     return plans.plans.map(\.tier)
   }
 }

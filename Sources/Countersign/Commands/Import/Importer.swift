@@ -92,10 +92,7 @@ struct Importer: Sendable {
       case .receipt(let text): ValidationRequest(receiptData: text, userID: user)
       case .transactionID(let id): ValidationRequest(originalTransactionID: id, userID: user)
       }
-    guard let body = try? JSONEncoder().encode(request) else { throw .unreachable("the request cannot be written") }
-    let response = try await client.send(
-      .post, "/v1/validations", body: String(decoding: body, as: UTF8.self),
-      headers: [TransportHeader("Content-Type", "application/json")], role: "service")
+    let response = try await client.post("/v1/validations", request, role: "service")
     // The purchase is kept, and there is no verdict to compare with.
     guard response.status == 200 else { throw .away("Apple cannot be asked now", retryAfter: .seconds(30)) }
     return try answer(response)
@@ -109,23 +106,18 @@ struct Importer: Sendable {
     let request = GrantRequest(
       tier: promotion.tier, endsAt: min(promotion.end ?? .distantFuture, Self.end).rfc3339, kind: "migration",
       note: "countersign import --grant-promotions")
-    guard let body = try? JSONEncoder().encode(request) else { throw .unreachable("the request cannot be written") }
     // The same for the same promotion, so that a repeated import gives nothing twice.
     let key = SHA256Digest(of: "\(request.tier) \(request.endsAt ?? "") \(user)".utf8).hexadecimal
-    _ = try await client.send(
-      .post, UserPath(user).path + "/grants", body: String(decoding: body, as: UTF8.self),
-      headers: [TransportHeader("Content-Type", "application/json"), TransportHeader("Idempotency-Key", key)],
+    _ = try await client.post(
+      ServiceClient.path(of: user) + "/grants", request, headers: [TransportHeader("Idempotency-Key", key)],
       role: "service")
   }
 
   private func read(_ user: String) async throws(ServiceClient.Failure) -> EntitlementResponse {
-    try answer(await client.send(.get, UserPath(user).path, role: "service"))
+    try answer(await client.send(.get, ServiceClient.path(of: user), role: "service"))
   }
 
   private func answer(_ response: TransportResponse) throws(ServiceClient.Failure) -> EntitlementResponse {
-    guard let answer = try? JSONDecoder.countersign.decode(EntitlementResponse.self, from: Data(response.body)) else {
-      throw .unreachable("the answer cannot be read; is it Countersign that listens there?")
-    }
-    return answer
+    try ServiceClient.decode(response.body, or: "the answer cannot be read; is it Countersign that listens there?")
   }
 }

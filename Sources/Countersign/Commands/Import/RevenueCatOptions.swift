@@ -34,17 +34,9 @@ struct RevenueCatOptions: ParsableArguments {
       key = try ServiceOptions.key(
         file: revenuecatKeyFile, environment: environment, variable: Self.keyVariable, option: "--revenuecat-key-file")
     } catch {
-      CommandOutput.error(error.description)
-      throw ExitCode.usage
+      throw CommandOutput.failure(error.description, .usage)
     }
-    do {
-      var configuration = CurlTransport.Configuration()
-      configuration.allowedSchemes = [.https, .http]
-      let transport = try CurlTransport(configuration: configuration)
-      return (RevenueCatAPI(transport: transport, url: origin, key: key, rate: revenuecatRate), transport)
-    } catch {
-      CommandOutput.error("the HTTP client cannot start: \(error)")
-      throw ExitCode.unavailable
-    }
+    let transport = try ServiceOptions.transport()
+    return (RevenueCatAPI(transport: transport, url: origin, key: key, rate: revenuecatRate), transport)
   }
 }

@@ -47,8 +47,7 @@ struct InitCommand: ParsableCommand {
     do throws(CommandUsage) {
       plan = try InitPlan(answers, directory: directory, config: config, key: key, ask: TerminalQuestion.terminal)
     } catch {
-      CommandOutput.error(error.description)
-      throw ExitCode.usage
+      throw CommandOutput.failure(error.description, .usage)
     }
     try plan.write()
     print(plan.closing(key: key))

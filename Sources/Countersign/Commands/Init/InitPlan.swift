@@ -155,13 +155,11 @@ struct InitPlan {
   func write() throws {
     let paths = secrets.map(\.path) + [path]
     if directory != ".", access(directory, F_OK) != 0, mkdir(directory, 0o700) != 0 {
-      CommandOutput.error("\(Quotation.of(directory, length: 4_096)): \(String(cString: strerror(errno))).")
-      throw ExitCode.failure
+      throw CommandOutput.failure("\(Quotation.of(directory, length: 4_096)): \(String(cString: strerror(errno))).")
     }
     if let taken = paths.first(where: { access($0, F_OK) == 0 }) {
-      CommandOutput.error(
+      throw CommandOutput.failure(
         "\(Quotation.of(taken, length: 4_096)) exists and stays as it is: name another --directory, or remove it.")
-      throw ExitCode.failure
     }
     for secret in secrets { try NewFile.write(Array((secret.secret + "\n").utf8), to: secret.path) }
     try NewFile.write(Array(text.utf8), to: path)

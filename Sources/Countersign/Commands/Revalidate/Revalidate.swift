@@ -57,8 +57,7 @@ struct Revalidate: AsyncParsableCommand {
     let environment = ProcessInfo.processInfo.environment
     let order: RunRequest
     do throws(CommandUsage) { order = try self.order() } catch {
-      CommandOutput.error(error.description)
-      throw ExitCode.usage
+      throw CommandOutput.failure(error.description, .usage)
     }
     let (client, transport) = try service.client(environment: environment)
     let follower = RunFollower(

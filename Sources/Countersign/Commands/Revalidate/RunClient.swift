@@ -14,12 +14,8 @@ struct RunClient: Sendable {
 
   /// - Returns: the run, and whether it is one that was under way or known before.
   func start(_ order: RunRequest) async throws(Failure) -> (report: ReceivedRun, isKnown: Bool) {
-    let body: String? = (try? JSONEncoder.countersign.encode(order)).map { String(decoding: $0, as: UTF8.self) }
-    let response = try await service.send(
-      .post, "/v1/revalidations", body: body ?? "",
-      headers: [
-        TransportHeader("Content-Type", "application/json"), TransportHeader("Idempotency-Key", idempotencyKey),
-      ], role: Self.role)
+    let response = try await service.post(
+      "/v1/revalidations", order, headers: [TransportHeader("Idempotency-Key", idempotencyKey)], role: Self.role)
     let report = try report(response)
     return (report, response.status == 200 && order.isDryRun != true)
   }
@@ -33,5 +29,31 @@ struct RunClient: Sendable {
       throw .unreachable("the answer is not a run; is it Countersign that listens there?")
     }
     return run
+  }
+}
+
+/// A run as the service reports it, checked, and the answer as it came.
+@dynamicMemberLookup
+struct ReceivedRun: Hashable, Sendable {
+  private var report: RunReport
+  /// One line, with what a newer service says more.
+  var json: String
+
+  var settled: Int { report.done + report.failed + report.heldBack }
+
+  subscript<Value>(dynamicMember member: KeyPath<RunReport, Value>) -> Value { report[keyPath: member] }
+
+  /// - Returns: `nil` for what is no run's report.
+  init?(body: [UInt8]) {
+    json = String(decoding: body.last == UInt8(ascii: "\n") ? body.dropLast() : body[...], as: UTF8.self)
+    guard let report = try? JSONDecoder.countersign.decode(RunReport.self, from: Data(body)),
+      [.running, .finished, .stopped, .dryRun].contains(report.state), report.id != nil || report.state == .dryRun,
+      [report.due, report.done, report.changed, report.failed, report.heldBack, report.remaining]
+        .allSatisfy({ $0 >= 0 }),
+      // They are shown on a terminal.
+      [report.id, report.expiringWithin, report.waitingFor, report.stoppedReason]
+        .allSatisfy({ $0.map { ServiceClient.printable($0) == $0 } ?? true })
+    else { return nil }
+    self.report = report
   }
 }
