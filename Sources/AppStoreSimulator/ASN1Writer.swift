@@ -25,9 +25,7 @@ enum ASN1Writer {
     // The shortest two's complement form: a leading octet is dropped when the next one has the same sign bit.
     while let first = octets.first, let second = octets.dropFirst().first,
       (first == 0x00 && second < 0x80) || (first == 0xFF && second >= 0x80)
-    {
-      octets.removeFirst()
-    }
+    { octets.removeFirst() }
     return value(Tag.integer, octets)
   }
 

@@ -82,9 +82,7 @@ struct IssueOptions: ParsableArguments {
     do {
       try order.setScenario(named: scenario)
       try issue(ReceiptIssuer(pki: try DevelopmentPKI()), &order, clock ?? Timestamp(Date()))
-    } catch let error as IssueError {
-      throw ValidationError(error.description)
-    }
+    } catch let error as IssueError { throw ValidationError(error.description) }
   }
 }
 

@@ -48,9 +48,7 @@ struct Listener: Sendable {
       do {
         try await application.run()
         continuation.finish()
-      } catch {
-        continuation.finish(throwing: error)
-      }
+      } catch { continuation.finish(throwing: error) }
     }
     do {
       for try await port in ports { return Listener(port: port, task: task) }

@@ -122,9 +122,7 @@ final class NotificationDelivery: Sendable {
           due += try writer.notifications(of: customer.seed, after: from, through: now).map {
             Post(notification: $0, due: Timestamp($0.at))
           }
-        } catch {
-          logger.error("notifications cannot be signed", metadata: ["error": "\(error)"])
-        }
+        } catch { logger.error("notifications cannot be signed", metadata: ["error": "\(error)"]) }
       }
       state.add(due)
       if state.posting == nil, state.next(at: now) != nil { state.posting = Task { await postAllDue() } }

@@ -151,8 +151,7 @@ final class RenewalExtensions: Sendable {
         do {
           // A customer of two such subscriptions has another seed by now.
           let current = customers.extended(seed)
-          let extended = try extend(
-            current, slot: renewal.slot, days: job.days, job.key.requestIdentifier, at: job.due)
+          let extended = try extend(current, slot: renewal.slot, days: job.days, job.key.requestIdentifier, at: job.due)
           job.succeeded += 1
           if let notification = extended.notification { news.append(notification) }
         } catch is ServerAPIError {

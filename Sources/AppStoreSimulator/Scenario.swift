@@ -151,9 +151,7 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
     case .billingRetry:
       return [ending(.proMonthly, inDays: -3, from: start, intent: 2, retryDays: 60)]
     case .expiredVoluntary:
-      return [
-        ending(.proMonthly, inDays: -30, from: start, intent: 1, renewalOffFrom: start.adding(days: -40))
-      ]
+      return [ending(.proMonthly, inDays: -30, from: start, intent: 1, renewalOffFrom: start.adding(days: -40))]
     case .voluntaryRetrying:
       var subscription = ending(.proMonthly, inDays: -3, from: start, intent: 1, renewalOffFrom: start.adding(days: -5))
       subscription.keepsRetryFlag = true
@@ -164,11 +162,9 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
       var subscription = ending(.proMonthly, inDays: -30, from: start, intent: 3)
       subscription.declinesPrice = true
       return [subscription]
-    case .expiredProductUnavailable:
-      return [ending(.proMonthly, inDays: -30, from: start, intent: 4)]
+    case .expiredProductUnavailable: return [ending(.proMonthly, inDays: -30, from: start, intent: 4)]
     case .expiredUnknown: return [ending(.proMonthly, inDays: -30, from: start, intent: 5)]
-    case .refunded:
-      return [refundedMonth(endingInDays: 15, at: start.adding(days: -1), from: start)]
+    case .refunded: return [refundedMonth(endingInDays: 15, at: start.adding(days: -1), from: start)]
     case .refundedProrated:
       var subscription = refundedMonth(endingInDays: 15, at: start.adding(days: -1), from: start)
       subscription.cancellations[0].percentage = 45
@@ -190,9 +186,7 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
     case .downgradePending: return change(from: .premiumMonthly, to: .proMonthly, start: start)
     case .crossgraded: return change(from: .proMonthly, to: .proYearly, start: start)
     case .commitment:
-      return [
-        Subscription(product: .proYearly, start: start.adding(days: -45), commitment: Subscription.Commitment())
-      ]
+      return [Subscription(product: .proYearly, start: start.adding(days: -45), commitment: Subscription.Commitment())]
     case .commitmentStopped:
       var subscription = Subscription(
         product: .proYearly, start: start.adding(days: -45), periods: Subscription.Commitment.payments, intent: 1,
@@ -210,21 +204,17 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
           slot: 1, product: .proMonthly, start: former.period(1).start, chargedAt: moved, formerSlot: former.slot),
       ]
     case .familyShared:
-      return [
-        Subscription(product: .premiumMonthly, isFamilyShared: true, start: start.adding(days: -10))
-      ]
+      return [Subscription(product: .premiumMonthly, isFamilyShared: true, start: start.adding(days: -10))]
     case .familyRevoked:
       var subscription = refundedMonth(endingInDays: 15, at: start.adding(days: -1), from: start)
       subscription.isFamilyShared = true
       return [subscription]
     case .lifetime, .lifetimeRefunded, .nonRenewing, .empty, .eventfulYear: return []
-    case .unknownProduct:
-      return [Subscription(product: .unknown, start: start.adding(days: -10))]
+    case .unknownProduct: return [Subscription(product: .unknown, start: start.adding(days: -10))]
     case .twoGroups:
       return [
         Subscription(product: .proMonthly, start: start.adding(days: -10)),
-        Subscription(
-          slot: 1, product: .premiumMonthly, group: Subscription.secondGroup, start: start.adding(days: -5)),
+        Subscription(slot: 1, product: .premiumMonthly, group: Subscription.secondGroup, start: start.adding(days: -5)),
       ]
     }
   }

@@ -177,8 +177,7 @@ private func build(
     refundSweep: environment.asksForMissed ? configuration.appStore.refundSweep : .zero, pause: environment.jobPause,
     logger: logger)
   services.append(
-    FigureCounter(
-      plans: configuration.plans, ledger: ledger, logger: logger, pause: environment.jobPause))
+    FigureCounter(plans: configuration.plans, ledger: ledger, logger: logger, pause: environment.jobPause))
   if let rates { services.append(rates) }
   if let webhooks { services.append(webhooks.deliverer) }
   if let identities {

@@ -6,9 +6,7 @@ import Validation
 
 extension ServiceConfiguration {
   /// The trials, and the client of DeviceCheck with a transport of its own.
-  func trialSettings(
-    environment: ServiceEnvironment, _ closers: inout Closers
-  ) throws(StartError) -> Trials.Settings {
+  func trialSettings(environment: ServiceEnvironment, _ closers: inout Closers) throws(StartError) -> Trials.Settings {
     var settings = Trials.Settings(
       terms: trials, deadline: min(appStore.deadline, .seconds(5)),
       soleApp: appStore.orderedBundleIDs.count == 1 ? appStore.orderedBundleIDs.first : nil)

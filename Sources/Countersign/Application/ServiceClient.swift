@@ -40,9 +40,7 @@ struct ServiceClient: Sendable {
     let response: TransportResponse
     do throws(TransportError) {
       response = try await transport.send(request, deadline: .now.advanced(by: Self.deadline))
-    } catch {
-      throw Failure(error, deadline: Self.deadline)
-    }
+    } catch { throw Failure(error, deadline: Self.deadline) }
     switch response.status {
     case 200...202: return response
     case 401: throw .refusedCredential("the service does not know this key")

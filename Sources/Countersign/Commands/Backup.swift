@@ -40,8 +40,7 @@ struct Backup: AsyncParsableCommand {
     guard case .file = configuration.ledger.place else {
       throw CommandOutput.failure("The ledger is in PostgreSQL: back it up with pg_dump, or as the database is.")
     }
-    let backup = try await CommandOutput.reporting(
-      await LedgerBackup.make(of: configuration.ledger.path, to: file))
+    let backup = try await CommandOutput.reporting(await LedgerBackup.make(of: configuration.ledger.path, to: file))
     print(json ? String(buffer: JSONBody.encode(Report(backup))) : Self.text(backup), terminator: "")
   }
 

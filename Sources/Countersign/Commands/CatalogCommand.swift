@@ -41,9 +41,7 @@ struct CatalogCommand: AsyncParsableCommand {
       do throws(ConfigurationError) {
         settings = try ServiceConfiguration.loadCatalog(
           file: options.config, environment: ProcessInfo.processInfo.environment)
-      } catch {
-        return try CheckupReport(error).finish(json: json)
-      }
+      } catch { return try CheckupReport(error).finish(json: json) }
       try CheckupReport(await settings.findings()).finish(json: json)
     }
   }
@@ -81,8 +79,6 @@ extension CatalogSettings {
           : Finding("ledger", .fail, loss.sentence)
       }
     }
-    return [
-      Finding("ledger", .ok, "the catalog gives its \(comparison.total) subscribers at least what they have")
-    ]
+    return [Finding("ledger", .ok, "the catalog gives its \(comparison.total) subscribers at least what they have")]
   }
 }

@@ -15,8 +15,7 @@ struct ConfigurationOptions: ParsableArguments {
     } catch {
       for problem in error.problems { CommandOutput.error(problem.description) }
       if config == nil, environment[ConfigurationKey.fileVariable] == nil {
-        CommandOutput.error(
-          "no configuration file is named; --config FILE names it. 'countersign init' writes one.")
+        CommandOutput.error("no configuration file is named; --config FILE names it. 'countersign init' writes one.")
       }
       throw ExitCode.configuration
     }

@@ -44,9 +44,7 @@ struct Doctor: AsyncParsableCommand {
     do throws(ConfigurationError) {
       configuration = try ServiceConfiguration.load(
         file: options.config, environment: ProcessInfo.processInfo.environment)
-    } catch {
-      return try CheckupReport(error).finish(json: json)
-    }
+    } catch { return try CheckupReport(error).finish(json: json) }
     var submitted: String?
     if let receipt {
       do {

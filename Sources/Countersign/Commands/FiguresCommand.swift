@@ -50,8 +50,7 @@ struct FiguresCommand: AsyncParsableCommand {
 
   func run() async throws {
     let query = [("from", from), ("to", to), ("interval", interval), ("product_id", product)].compactMap {
-      name, value in
-      value.map { "\(name)=\($0.percentEncoded)" }
+      name, value in value.map { "\(name)=\($0.percentEncoded)" }
     }
     let path = (["/v1/figures"] + (query.isEmpty ? [] : [query.joined(separator: "&")])).joined(separator: "?")
     let body = try await service.ask(.get, path, answerLimit: Self.limit)
@@ -169,9 +168,7 @@ extension FiguresResponse {
     ).text
   }
 
-  private static func percent(_ ratio: Double?) -> String {
-    ratio.map { $0.percent(digits: 2) } ?? "-"
-  }
+  private static func percent(_ ratio: Double?) -> String { ratio.map { $0.percent(digits: 2) } ?? "-" }
 }
 
 extension Double {

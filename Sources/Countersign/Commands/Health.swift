@@ -45,9 +45,7 @@ struct Health: AsyncParsableCommand {
         method: .get, url: "\(origin)/livez", headers: [], body: [], responseBodyLimit: 1_024)
       let status = try await transport.send(request, deadline: .now.advanced(by: limit)).status
       return status == 200 ? nil : "HTTP \(status)"
-    } catch TransportError.tls(let reason) where reason.contains("certificate") {
-      return nil
-    } catch {
+    } catch TransportError.tls(let reason) where reason.contains("certificate") { return nil } catch {
       return "no answer (\(error))"
     }
   }

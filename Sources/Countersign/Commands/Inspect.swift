@@ -38,9 +38,7 @@ struct Inspect: AsyncParsableCommand {
     do {
       bytes = try ReceiptFile.read(file)
       trusted = roots.isEmpty ? .apple : try TrustedRoots(files: roots)
-    } catch {
-      throw CommandOutput.failure("\(error)", ExitCode(2))
-    }
+    } catch { throw CommandOutput.failure("\(error)", ExitCode(2)) }
     if let event = RevenueCatInspection(of: bytes, now: Date()) {
       print(json ? event.json() : event.text())
       throw ExitCode(event.isReadable ? 1 : 2)

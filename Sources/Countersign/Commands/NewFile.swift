@@ -9,9 +9,7 @@ enum NewFile {
     let file: OpenFile
     do throws(OpenFile.Failure) {
       file = try OpenFile(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode: 0o600)
-    } catch {
-      throw CommandOutput.failure("\(Quotation.of(path, length: 4_096)): \(error).")
-    }
+    } catch { throw CommandOutput.failure("\(Quotation.of(path, length: 4_096)): \(error).") }
     do throws(OpenFile.Failure) {
       try file.write(contents)
       try file.synchronize()

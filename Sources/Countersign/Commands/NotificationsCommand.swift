@@ -66,9 +66,7 @@ struct NotificationsCommand: AsyncParsableCommand {
         CommandOutput.show(answer.text, or: json ? body : nil)
         let isAsked = !answer.sources.isEmpty && answer.sources.contains { $0.problem == nil }
         guard isAsked else { throw ServiceClient.Failure.unreachable("Apple could not be asked") }
-      } catch {
-        throw CommandOutput.failure("\(client.url): \(error.sentence)", error.exitCode)
-      }
+      } catch { throw CommandOutput.failure("\(client.url): \(error.sentence)", error.exitCode) }
     }
 
     private static let role = "'service' or 'support'"

@@ -28,9 +28,7 @@ struct ServiceOptions: ParsableArguments {
       origin = try Self.origin(
         url ?? environment[ConfigurationKey.urlVariable] ?? Self.defaultURL, isInsecure: insecure)
       key = try Self.key(file: keyFile, environment: environment)
-    } catch {
-      throw CommandOutput.failure(error.description, .usage)
-    }
+    } catch { throw CommandOutput.failure(error.description, .usage) }
     let transport = try Self.transport(caFile: caFile)
     return (ServiceClient(transport: transport, url: origin, key: key), transport)
   }
@@ -45,9 +43,7 @@ struct ServiceOptions: ParsableArguments {
   }
 
   /// - Parameter isInsecure: whether the key may go to another machine in clear.
-  static func origin(
-    _ url: String, isInsecure: Bool = false, option: String = "--url"
-  ) throws(CommandUsage) -> String {
+  static func origin(_ url: String, isInsecure: Bool = false, option: String = "--url") throws(CommandUsage) -> String {
     do throws(BadValue) { _ = try ValueForm.baseURL.read(url) } catch {
       throw CommandUsage(
         description:
@@ -79,8 +75,7 @@ struct ServiceOptions: ParsableArguments {
     } else if let given = environment[variable] {
       text = given
     } else {
-      throw CommandUsage(
-        description: "an API key is needed: set \(variable), or name a file with \(option).")
+      throw CommandUsage(description: "an API key is needed: set \(variable), or name a file with \(option).")
     }
     do throws(BadValue) { return try ValueForm.word.read(text.trimmed).exposed } catch {
       throw CommandUsage(description: "the API key \(error.sentence).")
@@ -124,8 +119,6 @@ extension ServiceOptions {
     defer { transport.shutdown() }
     do throws(ServiceClient.Failure) {
       return try await client.send(method, path, role: "'service' or 'support'", answerLimit: answerLimit).body
-    } catch {
-      throw CommandOutput.failure("\(client.url): \(error.sentence)", error.exitCode)
-    }
+    } catch { throw CommandOutput.failure("\(client.url): \(error.sentence)", error.exitCode) }
   }
 }

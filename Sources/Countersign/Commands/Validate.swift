@@ -76,9 +76,7 @@ struct Validate: AsyncParsableCommand {
         evidence.append(original.evidence(key, of: receipt.claimedBundleID, source: accepted.history.source))
       }
       return gateway.rules.evaluate(user, evidence, at: accepted.evaluatedAt)
-    } catch {
-      throw ReceiptFile.Unreadable(description: Problem(error).detail)
-    }
+    } catch { throw ReceiptFile.Unreadable(description: Problem(error).detail) }
   }
 }
 

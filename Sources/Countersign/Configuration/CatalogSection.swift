@@ -55,9 +55,7 @@ struct CatalogSection {
 
   // MARK: - Tiers
 
-  private static func tiers(
-    _ reader: inout ConfigurationReader
-  ) -> (plans: [Plans.Plan], formerNames: [Tier: Tier]) {
+  private static func tiers(_ reader: inout ConfigurationReader) -> (plans: [Plans.Plan], formerNames: [Tier: Tier]) {
     let items = reader.namedList(
       "catalog.tiers", atLeastOne: "tier",
       "The app's plans in ascending order; the first is for users who have bought nothing. Each is a word, or "

@@ -86,9 +86,7 @@ struct ConfigurationFile {
   }
 
   /// - Parameter path: the name of the group that they are in; `nil` at the top.
-  private mutating func readMembers(
-    of path: String?, _ members: Node.Mapping, findings: inout ConfigurationFindings
-  ) {
+  private mutating func readMembers(of path: String?, _ members: Node.Mapping, findings: inout ConfigurationFindings) {
     for (keyNode, node) in members {
       let line = keyNode.line
       let member = keyNode.plainKey

@@ -350,8 +350,7 @@ struct ConfigurationReader {
     let ways = zip(key.fileNames, key.variables).flatMap { name, variable in
       name == key.name ? ["\(name) in the file", variable] : ["\(name) (a path)", "\(variable) (a path)"]
     }
-    findings.problem(
-      name, "is missing; set \(Wording.alternatives(ways))" + (alternative.map { ", or \($0)" } ?? ""))
+    findings.problem(name, "is missing; set \(Wording.alternatives(ways))" + (alternative.map { ", or \($0)" } ?? ""))
   }
 
   // MARK: - Parts

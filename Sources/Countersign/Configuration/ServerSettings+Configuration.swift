@@ -6,8 +6,7 @@ extension ServerSettings {
   init(_ reader: inout ConfigurationReader) {
     self.init()
     host = reader.read("server.host", .host, default: host, "Address to listen on")
-    port = reader.read(
-      "server.port", .integer(0...65_535), default: port, "Port to listen on; 0 takes a free one")
+    port = reader.read("server.port", .integer(0...65_535), default: port, "Port to listen on; 0 takes a free one")
     maxBody = reader.read(
       "server.max_body", .size(1 << 10...64 << 20), default: maxBody, "The largest request body that is accepted")
     maxConnections = reader.read(
@@ -66,8 +65,7 @@ extension ValueForm<AddressRange> {
   fileprivate static var network: Self {
     Self(name: "text") { text throws(BadValue) in
       guard let range = AddressRange(text) else {
-        throw BadValue(
-          "\(Quotation.of(text)) is neither an address nor a network such as 10.0.0.0/8 or fd00::/8")
+        throw BadValue("\(Quotation.of(text)) is neither an address nor a network such as 10.0.0.0/8 or fd00::/8")
       }
       return range
     }
@@ -97,8 +95,7 @@ extension ServerSettings.TLS {
       "server.tls.certificate_file", .file,
       "The server's certificate and its intermediates (PEM); with it the service speaks TLS. A renewed certificate "
         + "is picked up without a restart")
-    let keyFile = reader.read(
-      "server.tls.key_file", .file, "The private key of that certificate (PEM, not encrypted)")
+    let keyFile = reader.read("server.tls.key_file", .file, "The private key of that certificate (PEM, not encrypted)")
     guard let certificateFile, let keyFile else {
       for (other, name) in [(certificateFile, "server.tls.key_file"), (keyFile, "server.tls.certificate_file")]
       where other != nil {

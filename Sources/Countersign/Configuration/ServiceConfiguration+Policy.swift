@@ -46,8 +46,7 @@ extension ServiceConfiguration {
         "policy.billing_retry_access", .duration(.zero ... .days(365)), default: .days(60),
         "How long access continues while Apple retries a failed renewal; 0 ends it at once")
       sandbox = reader.read("policy.sandbox", .choice, default: .accept, "Whose sandbox purchases count")
-      let testers = reader.list(
-        "policy.testers", of: .text, "User IDs whose sandbox purchases count under `testers`")
+      let testers = reader.list("policy.testers", of: .text, "User IDs whose sandbox purchases count under `testers`")
       self.testers = Set(testers.map { UserID(appUserID: $0) ?? UserID($0) })
       ownership = reader.read(
         "policy.ownership", .choice, default: .keep, "Who keeps a purchase that a second user presents")

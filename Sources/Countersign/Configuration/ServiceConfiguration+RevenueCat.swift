@@ -26,8 +26,7 @@ extension ServiceConfiguration {
     }
 
     var secrets: RevenueCatSecrets {
-      RevenueCatSecrets(
-        authorizations: authorizations.map(\.exposed), signingSecrets: signingSecrets.map(\.exposed))
+      RevenueCatSecrets(authorizations: authorizations.map(\.exposed), signingSecrets: signingSecrets.map(\.exposed))
     }
   }
 }

@@ -21,8 +21,7 @@ extension ServiceConfiguration {
       let what = "trial \(Quotation.of(name))"
       let known = ["tier", "length", "sessions", "once_per"]
       guard
-        let members = reader.members(
-          of: node, known: known, required: ["tier", "length"], what: what, origin: origin),
+        let members = reader.members(of: node, known: known, required: ["tier", "length"], what: what, origin: origin),
         let tier = reader.single(members["tier"], "\(what): tier", origin: origin),
         let length = reader.single(members["length"], "\(what): length", origin: origin).flatMap({
           reader.field($0, .duration(TrialTerms.lengthRange), "\(what): length", origin: origin)

@@ -63,9 +63,7 @@ struct ServiceConfiguration: Sendable {
   }
 
   /// The settings for a comparison of catalog and ledger. No secret is read: a catalog can be checked without any.
-  static func loadCatalog(
-    file: String?, environment: [String: String]
-  ) throws(ConfigurationError) -> CatalogSettings {
+  static func loadCatalog(file: String?, environment: [String: String]) throws(ConfigurationError) -> CatalogSettings {
     var reader = reader(file: file, environment: environment)
     let section = CatalogSection(&reader)
     let settings = (Revalidation(&reader), LedgerConfiguration(&reader))
@@ -141,8 +139,7 @@ struct ServiceConfiguration: Sendable {
     _ reader: inout ConfigurationReader
   ) {
     if server.maxBody > server.maxBytesInFlight {
-      reader.problem(
-        "server.max_body", "must not be more than server.max_bytes_in_flight: no such body could be read")
+      reader.problem("server.max_body", "must not be more than server.max_bytes_in_flight: no such body could be read")
     }
     if appStore.deadline >= server.requestDeadline {
       reader.problem(
@@ -190,8 +187,7 @@ struct ServiceConfiguration: Sendable {
     let reserve: Int
 
     init(_ reader: inout ConfigurationReader) {
-      path = reader.read(
-        "ledger.path", .databaseFile, default: "countersign.sqlite", "The ledger's SQLite file")
+      path = reader.read("ledger.path", .databaseFile, default: "countersign.sqlite", "The ledger's SQLite file")
       let url = reader.secret(
         "ledger.url", .databaseURL,
         "The ledger's PostgreSQL database, in place of `ledger.path`, for several replicas: "

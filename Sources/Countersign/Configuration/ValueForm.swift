@@ -136,9 +136,7 @@ extension ValueForm<String> {
           throw BoundedFile.Unusable(reason: "is empty")
         }
         return path
-      } catch {
-        throw BadValue("the file \(Quotation.of(path, length: 4_096)) \(error.reason)")
-      }
+      } catch { throw BadValue("the file \(Quotation.of(path, length: 4_096)) \(error.reason)") }
     }
   }
 
@@ -323,7 +321,5 @@ extension String {
 
 extension ValueForm<Dialect> {
   /// The name of a dialect. Its list is too long for the form of one value.
-  static var dialect: Self {
-    Self(name: "dialect", read: ValueForm<Dialect>.choice.read)
-  }
+  static var dialect: Self { Self(name: "dialect", read: ValueForm<Dialect>.choice.read) }
 }

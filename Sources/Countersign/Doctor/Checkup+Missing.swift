@@ -60,9 +60,7 @@ extension Checkup {
 
 extension Checkup {
   /// Compares the catalog with the recorded verdicts, as a start does; empty without a ledger.
-  func catalogFindings() async -> [Finding] {
-    await lossFindings() + kindFindings()
-  }
+  func catalogFindings() async -> [Finding] { await lossFindings() + kindFindings() }
 
   /// Names the products that the catalog calls subscriptions, and of which Apple names no end.
   private func kindFindings() async -> [Finding] {
@@ -85,8 +83,6 @@ extension Checkup {
     guard comparison.losses.isEmpty else {
       return comparison.losses.prefix(20).map { Finding("catalog", .warning, $0.sentence) }
     }
-    return [
-      Finding("catalog", .ok, "everybody in the ledger keeps their access (subscribers: \(comparison.total))")
-    ]
+    return [Finding("catalog", .ok, "everybody in the ledger keeps their access (subscribers: \(comparison.total))")]
   }
 }

@@ -23,9 +23,7 @@ extension Checkup {
         return []
       }
       (client, transport) = made
-    } catch {
-      return [Finding(subject, .fail, "the HTTP client cannot start: \(error)")]
-    }
+    } catch { return [Finding(subject, .fail, "the HTTP client cannot start: \(error)")] }
     defer { transport.shutdown() }
     // The client's result is irrelevant here; only each store's response counts.
     _ = try? await client.transaction(
@@ -81,13 +79,11 @@ extension Checkup {
           + "Purchase key of the team of app_store.bundle_ids (\(AppStoreConnect.serverAPIKey))")
     case .error(let status, let code):
       return Finding(subject, .warning, "answers HTTP \(status), error \(code); it passes by itself")
-    case .http(let status):
-      return Finding(subject, .fail, "answers HTTP \(status); is the URL right?")
+    case .http(let status): return Finding(subject, .fail, "answers HTTP \(status); is the URL right?")
     case .malformed, .refused:
       return Finding(
         subject, .fail, "what answers is not the App Store Server API; is the URL right, or is a proxy in between?")
-    case .transport(let error):
-      return Finding(subject, .fail, sentence(for: error))
+    case .transport(let error): return Finding(subject, .fail, sentence(for: error))
     }
   }
 }

@@ -16,9 +16,7 @@ extension Checkup {
       defer { transport.shutdown() }
       let test = NotificationTest(client: client, bundleIDs: configuration.appStore.orderedBundleIDs)
       return await test.run(until: .now.advanced(by: Self.patience)).map(Self.finding)
-    } catch {
-      return [Finding("notifications", .fail, "the HTTP client cannot start: \(error)")]
-    }
+    } catch { return [Finding("notifications", .fail, "the HTTP client cannot start: \(error)")] }
   }
 
   private static func finding(_ test: NotificationTest.Result) -> Finding {

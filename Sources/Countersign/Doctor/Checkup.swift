@@ -124,9 +124,7 @@ struct Checkup: Sendable {
       }
       return [Finding("server.tls", .ok, "the key belongs to the certificate, which counts until \(end)")]
     } catch {
-      return [
-        Finding("server.tls", .fail, "\(error.isAboutKey ? "key_file" : "certificate_file"): \(error.sentence)")
-      ]
+      return [Finding("server.tls", .fail, "\(error.isAboutKey ? "key_file" : "certificate_file"): \(error.sentence)")]
     }
   }
 
@@ -140,9 +138,7 @@ struct Checkup: Sendable {
       let roots = try TrustedRoots(files: files)
       let certificates = roots.certificates.compactMap { try? NIOSSLCertificate(bytes: $0, format: .der) }
       findings.append(validity("app_store.roots", certificates))
-    } catch {
-      findings.append(Finding("app_store.roots", .fail, error.description))
-    }
+    } catch { findings.append(Finding("app_store.roots", .fail, error.description)) }
     return findings
   }
 
@@ -183,8 +179,7 @@ struct Checkup: Sendable {
             "ledger", .ok,
             "can be opened; its structure was checked for \(Self.ledgerLimit.configurationText), which was "
               + "not enough for all of it, and nothing was wrong"))
-    case .unusable(let error):
-      findings.append(Finding("ledger", .fail, error.description))
+    case .unusable(let error): findings.append(Finding("ledger", .fail, error.description))
     }
     if !inspection.exposures.isEmpty {
       let isToEverybody = inspection.exposures.contains(where: \.isToEverybody)

@@ -28,8 +28,7 @@ struct LineLogHandler: LogHandler {
     var fields = event.metadata ?? [:]
     if let provided = metadataProvider?.get() { fields.merge(provided) { own, _ in own } }
     fields.merge(metadata) { own, _ in own }
-    let line = LogLine(
-      time: .now, level: event.level, label: label, message: event.message.description, fields: fields)
+    let line = LogLine(time: .now, level: event.level, label: label, message: event.message.description, fields: fields)
     output.write(format == .json ? line.json : line.text, isUrgent: event.level >= .warning)
   }
 }

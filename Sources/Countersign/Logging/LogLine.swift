@@ -38,9 +38,7 @@ extension LogLine {
   }
 
   /// The type decides, never the text: an identifier of digits is a string.
-  private static func write(
-    _ key: String, _ value: any CustomStringConvertible & Sendable, to json: inout JSONWriter
-  ) {
+  private static func write(_ key: String, _ value: any CustomStringConvertible & Sendable, to json: inout JSONWriter) {
     switch value {
     case let flag as Bool: json.member(key, flag)
     case let number as any FixedWidthInteger: json.member(key, raw: number.description)

@@ -53,9 +53,7 @@ struct JSONRequestBody: Sendable {
       let value = try JSONDecoder().decode(type, from: data)
       if requiresPlainNames { try Self.requireUnambiguous(data) }
       return RequestBytes.Read(value: value, loan: read.loan)
-    } catch let error as DecodingError {
-      throw Problem(.malformedRequest, Self.sentence(error))
-    }
+    } catch let error as DecodingError { throw Problem(.malformedRequest, Self.sentence(error)) }
   }
 
   private func requireJSON(_ headers: HTTPFields) throws(Problem) {

@@ -22,8 +22,7 @@ package struct CertificateWatch: Service {
       var lastProblem: String?
       await repeatUntilCancelled {
         switch identities.look() {
-        case .same:
-          lastProblem = nil
+        case .same: lastProblem = nil
         case .renewed(let end):
           lastProblem = nil
           logger.notice("the server's certificate was renewed", metadata: ["ends": "\(end.rfc3339)"])

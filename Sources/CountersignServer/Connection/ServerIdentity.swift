@@ -102,9 +102,7 @@ package final class ServerIdentities: Sendable {
         shown = found
         return .renewed(end: found.end)
       }
-    } catch {
-      return .unusable(error.sentence)
-    }
+    } catch { return .unusable(error.sentence) }
   }
 
   /// TLS 1.2 or newer, of 1.2 the suites with forward secrecy and AEAD alone (RFC 9325, section 4.2), HTTP/1.1. The identity is

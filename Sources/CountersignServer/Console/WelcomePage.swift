@@ -56,9 +56,7 @@ struct WelcomePage: Controller {
 
 /// `GET /openapi.yaml`: the contract of this version, `Routes/openapi.yaml` in the source.
 struct OpenAPIController: Controller {
-  func addRoutes(to routes: Routes) {
-    routes.serve("/openapi.yaml", [.get: document])
-  }
+  func addRoutes(to routes: Routes) { routes.serve("/openapi.yaml", [.get: document]) }
 
   func document(_ request: Request, _ context: ServiceRequestContext) -> Response {
     Response(

@@ -3,8 +3,7 @@ import Hummingbird
 /// The routes of a dialect, the form of its problems, and its paths for pages.
 protocol DialectController: Sendable {
   /// - Parameter routes: for paths that ask for no credential before their handler runs.
-  func addRoutes(
-    to routes: Routes, authenticated: Routes)
+  func addRoutes(to routes: Routes, authenticated: Routes)
 
   /// The form of problems on the dialect's paths.
   var errors: DialectErrors { get }

@@ -92,9 +92,7 @@ extension DialectParts {
   /// The verdict on one purchase of a user's by itself.
   ///
   /// - Parameter deciding: the verdict on everything of the user's, which may hold more than the evidence by today's rules.
-  func verdict(
-    on evidence: SubscriptionEvidence, of user: UserID, deciding: Entitlement?
-  ) -> Entitlement {
+  func verdict(on evidence: SubscriptionEvidence, of user: UserID, deciding: Entitlement?) -> Entitlement {
     if let deciding, deciding.originalTransactionID == evidence.key.originalTransactionID,
       deciding.environment == evidence.key.environment
     {

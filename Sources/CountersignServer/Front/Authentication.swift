@@ -28,9 +28,7 @@ package struct Authentication: Sendable {
     do throws(TokenError) {
       guard let tokens else { throw .refused(.notConfigured) }
       return try tokens.knownUser(presenting: credential).map(Caller.user)
-    } catch {
-      throw Self.problem(error, context)
-    }
+    } catch { throw Self.problem(error, context) }
   }
 
   /// The caller of a request, whose key is fetched if need be.
@@ -40,9 +38,7 @@ package struct Authentication: Sendable {
     do throws(TokenError) {
       guard let tokens else { throw .refused(.notConfigured) }
       return .user(try await tokens.user(presenting: credential))
-    } catch {
-      throw Self.problem(error, context)
-    }
+    } catch { throw Self.problem(error, context) }
   }
 
   /// Logs a caller who was refused a request, a user's ID as a digest: no line has the path of a request either.

@@ -43,9 +43,7 @@ package struct RequestFront: Sendable {
     case later(@Sendable () async -> Response)
   }
 
-  func answer(
-    _ request: Request, from peer: ClientAddress?, _ connectionEnd: ConnectionEnd, logger: Logger
-  ) -> Answer {
+  func answer(_ request: Request, from peer: ClientAddress?, _ connectionEnd: ConnectionEnd, logger: Logger) -> Answer {
     var context = ServiceRequestContext(request, peer: peer, connectionEnd: connectionEnd, logger: logger)
     metrics.began()
     let reply: Reply
@@ -142,9 +140,7 @@ package struct RequestFront: Sendable {
   }
 
   /// Logs one line per request, with route, status and time, never content, and records the same in the metrics.
-  private func note(
-    _ response: Response, to request: Request, _ context: ServiceRequestContext, _ logger: Logger
-  ) {
+  private func note(_ response: Response, to request: Request, _ context: ServiceRequestContext, _ logger: Logger) {
     let elapsed = context.arrival.duration(to: .now)
     metrics.answered(response, request.method, route: context.route, after: elapsed)
     // The route, not the path: a path may hold a user ID, and its values have no bound.

@@ -345,9 +345,7 @@ final class RequestHandler: ChannelDuplexHandler, RemovableChannelHandler {
   }
 
   /// Sends an answer whose body is large, or is written as it is read.
-  private func send(
-    _ response: Response, _ isLast: Bool, _ writer: Bodies, _ context: ChannelHandlerContext
-  ) async {
+  private func send(_ response: Response, _ isLast: Bool, _ writer: Bodies, _ context: ChannelHandlerContext) async {
     write(response, context)
     do {
       switch response.body {

@@ -25,8 +25,7 @@ package final class AppStoreMetrics: Sendable {
   }
 
   package func note(_ attempt: VerifyReceiptAttempt) {
-    note(
-      Endpoint(name: "verify_receipt", environment: attempt.environment), attempt.outcome.label, attempt.duration)
+    note(Endpoint(name: "verify_receipt", environment: attempt.environment), attempt.outcome.label, attempt.duration)
   }
 
   package func note(_ attempt: ServerAPIAttempt) {

@@ -37,9 +37,7 @@ package struct LabelledCounter: Sendable {
 }
 
 extension Timer {
-  convenience init(
-    _ metric: ServiceMetric, _ dimensions: [(String, String)] = [], in factory: any MetricsFactory
-  ) {
+  convenience init(_ metric: ServiceMetric, _ dimensions: [(String, String)] = [], in factory: any MetricsFactory) {
     self.init(label: metric.rawValue, dimensions: dimensions, factory: factory)
   }
 
@@ -50,9 +48,7 @@ extension Timer {
 }
 
 extension Counter {
-  convenience init(
-    _ metric: ServiceMetric, _ dimensions: [(String, String)] = [], in factory: any MetricsFactory
-  ) {
+  convenience init(_ metric: ServiceMetric, _ dimensions: [(String, String)] = [], in factory: any MetricsFactory) {
     self.init(label: metric.rawValue, dimensions: dimensions, factory: factory)
   }
 }

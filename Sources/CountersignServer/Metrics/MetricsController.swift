@@ -30,9 +30,7 @@ struct MetricsController: Sendable {
   var waitingValidations: @Sendable () -> Int
   var now: @Sendable () -> Date
 
-  func addRoutes(to routes: Routes) {
-    routes.serve("/metrics", [.get: metrics])
-  }
+  func addRoutes(to routes: Routes) { routes.serve("/metrics", [.get: metrics]) }
 
   func metrics(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let now = now()
@@ -53,8 +51,7 @@ struct MetricsController: Sendable {
     page.add(.bodyBytes, Double(bodyBytes()))
     page.add(.waitingValidations, Double(waitingValidations()))
     for (upstream, breaker) in status.breakers {
-      page.add(
-        .breakerOpen, breaker.state == .closed ? 0 : breaker.state == .open ? 1 : 0.5, ("upstream", upstream))
+      page.add(.breakerOpen, breaker.state == .closed ? 0 : breaker.state == .open ? 1 : 0.5, ("upstream", upstream))
       page.add(.breakerRefused, Double(breaker.counts.refused), ("upstream", upstream))
     }
     page.add(.appStoreSharedSecretRejected, status.appStore.state == .sharedSecretRejected ? 1 : 0)

@@ -98,8 +98,7 @@ package enum ServiceMetric: String, CaseIterable, Sendable {
     case .appStoreSharedSecretRejected: (.gauge, [], "1: Apple refused the shared secret in the last minute")
     case .serverAPIKeyRejected: (.gauge, [], "1: Apple refused the key of the Server API in the last minute")
     case .deviceCheckKeyRejected: (.gauge, [], "1: Apple refused the key of DeviceCheck when it was last asked")
-    case .notifications:
-      (.counter, ["version", "outcome"], "Apple's server notifications, by outcome")
+    case .notifications: (.counter, ["version", "outcome"], "Apple's server notifications, by outcome")
     case .notificationHistoryAge:
       (
         .gauge, ["environment"],

@@ -80,9 +80,7 @@ package final class APIKeyring: Sendable {
   }
 
   /// The form in which a key is configured: SHA-256 of its UTF-8, in lower-case hex.
-  package static func sha256(_ key: String) -> String {
-    SHA256Digest(of: key.utf8).hexadecimal
-  }
+  package static func sha256(_ key: String) -> String { SHA256Digest(of: key.utf8).hexadecimal }
 }
 
 /// A key that every copy of an app carries (`auth.public_keys`). It names the app, and proves nothing about a user: only

@@ -11,8 +11,7 @@ struct CommonHeaders: Sendable {
     if let name = HTTPField.Name("Referrer-Policy") { headers[name] = "no-referrer" }
     return headers
   }()
-  static let strictTransport = HTTPField(
-    name: .strictTransportSecurity, value: "max-age=31536000; includeSubDomains")
+  static let strictTransport = HTTPField(name: .strictTransportSecurity, value: "max-age=31536000; includeSubDomains")
 
   private let fields: HTTPFields
 

@@ -51,9 +51,7 @@ package struct ServiceRequestContext: Sendable {
   }
 
   /// The ledger's answer, or a 503 problem: a guess in its place could let through, or lock out, anybody.
-  func reading<Value>(
-    _ answer: @autoclosure () async throws(LedgerError) -> Value
-  ) async throws(Problem) -> Value {
+  func reading<Value>(_ answer: @autoclosure () async throws(LedgerError) -> Value) async throws(Problem) -> Value {
     do { return try await answer() } catch { throw unavailable(error) }
   }
 

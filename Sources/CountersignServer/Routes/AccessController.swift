@@ -54,8 +54,7 @@ struct AccessController: Controller {
   func feature(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let user = try context.requireUserInPath()
     let feature = try usage.plans.feature(in: context)
-    return JSONBody.uncached(
-      FeatureResponse(try await look(at: feature, of: user, request, context), of: feature))
+    return JSONBody.uncached(FeatureResponse(try await look(at: feature, of: user, request, context), of: feature))
   }
 
   /// A feature of a user, as the query asks about it.
@@ -97,7 +96,6 @@ extension FeatureState {
 
 extension FeatureResponse {
   init(_ one: FeatureAnswer, of feature: Feature) {
-    self.init(
-      feature: feature.name.rawValue, tier: one.tier.rawValue, state: FeatureState(one.access, of: feature))
+    self.init(feature: feature.name.rawValue, tier: one.tier.rawValue, state: FeatureState(one.access, of: feature))
   }
 }

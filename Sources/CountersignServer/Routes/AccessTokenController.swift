@@ -18,9 +18,7 @@ struct AccessTokenController: Sendable {
   var rules: EntitlementRules
   var now: @Sendable () -> Date
 
-  func addRoutes(
-    to routes: Routes, authenticated: Routes
-  ) {
+  func addRoutes(to routes: Routes, authenticated: Routes) {
     routes.serve("/.well-known/jwks.json", [.get: keys])
     authenticated.serve("/v1/profiles/{user_id}/token", [.get: token])
   }
@@ -47,8 +45,7 @@ struct AccessTokenController: Sendable {
       throw Problem(.internalError, "The token could not be signed; try again.")
     }
     return JSONBody.uncached(
-      AccessTokenResponse(
-        token: signed, expiresAt: Date(timeIntervalSince1970: Double(token.expiresAt))))
+      AccessTokenResponse(token: signed, expiresAt: Date(timeIntervalSince1970: Double(token.expiresAt))))
   }
 
   func keys(_ request: Request, _ context: ServiceRequestContext) -> Response {

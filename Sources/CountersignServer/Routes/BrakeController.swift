@@ -7,9 +7,7 @@ struct BrakeController: Controller {
   var brake: DowngradeBrakeService
   var review: RulesReview
 
-  func addRoutes(to routes: Routes) {
-    routes.serve("/v1/brake", [.get: state, .delete: release])
-  }
+  func addRoutes(to routes: Routes) { routes.serve("/v1/brake", [.get: state, .delete: release]) }
 
   func state(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.service, .support)

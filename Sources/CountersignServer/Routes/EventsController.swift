@@ -192,9 +192,7 @@ struct EventsController: Controller {
   }
 
   private static func response(_ body: ByteBuffer) -> Response {
-    Response(
-      status: .ok, headers: [.contentType: "application/json", .cacheControl: "no-store"],
-      body: .bytes(body))
+    Response(status: .ok, headers: [.contentType: "application/json", .cacheControl: "no-store"], body: .bytes(body))
   }
 }
 

@@ -10,9 +10,7 @@ struct ExperimentsController: Controller {
   /// The experiments of the catalog.
   var experiments: [Experiment]
 
-  func addRoutes(to routes: Routes) {
-    routes.serve("/v1/experiments", [.get: list])
-  }
+  func addRoutes(to routes: Routes) { routes.serve("/v1/experiments", [.get: list]) }
 
   func list(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.service, .support)

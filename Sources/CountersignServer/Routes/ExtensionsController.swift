@@ -90,8 +90,7 @@ struct ExtensionsController: Controller {
     guard ["products", "purchases"].contains(of) else {
       throw Problem(.malformedRequest, "'of' has to be 'products' or 'purchases'.")
     }
-    let records = try await context.reading(
-      await ledger.extensions(ofProducts: of == "products", limit: Self.listed))
+    let records = try await context.reading(await ledger.extensions(ofProducts: of == "products", limit: Self.listed))
     return JSONBody.uncached(ExtensionsResponse(extensions: records.map(ExtensionResponse.init)))
   }
 
@@ -109,8 +108,7 @@ struct ExtensionsController: Controller {
     let outcome = try await context.validating(await extensions.ask(asked, logger: context.logger))
     switch outcome {
     case .asked(let record), .known(let record):
-      var response = JSONBody.uncached(
-        ExtensionResponse(record), status: record.closedAt == nil ? .accepted : .ok)
+      var response = JSONBody.uncached(ExtensionResponse(record), status: record.closedAt == nil ? .accepted : .ok)
       response.headers[.location] = "/v1/extensions/\(record.id)"
       return response
     case .mismatch:
@@ -152,8 +150,7 @@ struct ExtensionsController: Controller {
     let apps = extensions.bundleIDs
     if name == nil, apps.count == 1, let app = apps.first { return app }
     guard let app = name.map({ BundleID($0) }), apps.contains(app) else {
-      throw Problem(
-        .malformedRequest, "'bundle_id' has to be one of \(apps.map(\.rawValue).joined(separator: ", ")).")
+      throw Problem(.malformedRequest, "'bundle_id' has to be one of \(apps.map(\.rawValue).joined(separator: ", ")).")
     }
     return app
   }

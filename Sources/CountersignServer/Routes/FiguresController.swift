@@ -15,9 +15,7 @@ struct FiguresController: Controller {
   /// The days of a span that is not named.
   static let usual = 30
 
-  func addRoutes(to routes: Routes) {
-    routes.serve("/v1/figures", [.get: figures])
-  }
+  func addRoutes(to routes: Routes) { routes.serve("/v1/figures", [.get: figures]) }
 
   func figures(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.service, .support)

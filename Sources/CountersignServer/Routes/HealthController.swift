@@ -13,18 +13,12 @@ struct HealthController: Sendable {
   var operations: OperationalStatus
   var now: @Sendable () -> Date
 
-  func addRoutes(to routes: Routes) {
-    routes.serve("/livez", prompt: [.get: live])
-  }
+  func addRoutes(to routes: Routes) { routes.serve("/livez", prompt: [.get: live]) }
 
   /// For supervisors and load balancers.
-  func addReadiness(to routes: Routes) {
-    routes.serve("/readyz", prompt: [.get: ready])
-  }
+  func addReadiness(to routes: Routes) { routes.serve("/readyz", prompt: [.get: ready]) }
 
-  func addStatus(to routes: Routes) {
-    routes.serve("/v1/status", [.get: status])
-  }
+  func addStatus(to routes: Routes) { routes.serve("/v1/status", [.get: status]) }
 
   /// The process answers. It says nothing about what the process depends on: a restart would not mend that.
   func live(_ request: Request, _ context: ServiceRequestContext) -> Reply { .now(Self.alive) }

@@ -14,9 +14,7 @@ struct NotificationTestController: Controller {
   /// Apple posts within seconds.
   static let longestPatience: Duration = .seconds(15)
 
-  func addRoutes(to routes: Routes) {
-    routes.serve("/v1/notifications/test", [.post: run])
-  }
+  func addRoutes(to routes: Routes) { routes.serve("/v1/notifications/test", [.post: run]) }
 
   func run(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireCaller(.service, .support)

@@ -13,9 +13,7 @@ struct NotificationsController: Controller {
   private let body = RequestBytes(limit: BodyBudgets.notificationLimit)
   var budgets: BodyBudgets
 
-  func addRoutes(to routes: Routes) {
-    routes.serve("/v1/notifications/app-store", [.post: receive])
-  }
+  func addRoutes(to routes: Routes) { routes.serve("/v1/notifications/app-store", [.post: receive]) }
 
   func receive(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let posted = try await body.collect(request, budgets.notification(from: context.clientAddress))

@@ -69,8 +69,7 @@ struct OffersController: Controller {
     do throws(SubscriptionOffers.Refusal) {
       let signed = try await offers.introductory(wanted, at: now())
       return JSONBody.uncached(
-        IntroductoryOfferResponse(
-          productID: wanted.product.rawValue, isAllowed: signed.isAllowed, jws: signed.jws))
+        IntroductoryOfferResponse(productID: wanted.product.rawValue, isAllowed: signed.isAllowed, jws: signed.jws))
     } catch { throw Problem(error, context) }
   }
 

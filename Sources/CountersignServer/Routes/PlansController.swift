@@ -17,9 +17,7 @@ struct PlansController: Controller {
     headers = [.eTag: tag, .cacheControl: "public, max-age=300", .contentType: "application/json"]
   }
 
-  func addRoutes(to routes: Routes) {
-    routes.serve("/v1/plans", prompt: [.get: plans])
-  }
+  func addRoutes(to routes: Routes) { routes.serve("/v1/plans", prompt: [.get: plans]) }
 
   func plans(_ request: Request, _ context: ServiceRequestContext) -> Reply {
     .now(CachedAnswer.response(body, tag, headers, to: request))

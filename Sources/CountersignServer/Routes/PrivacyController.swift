@@ -19,9 +19,7 @@ struct PrivacyController: Controller {
   var reader: StandingReader
   var now: @Sendable () -> Date
 
-  func addRoutes(to routes: Routes) {
-    routes.serve("/v1/profiles/{user_id}/export", [.get: export])
-  }
+  func addRoutes(to routes: Routes) { routes.serve("/v1/profiles/{user_id}/export", [.get: export]) }
 
   // MARK: DELETE /v1/profiles/{user_id}
 

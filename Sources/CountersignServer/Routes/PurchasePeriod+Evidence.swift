@@ -22,9 +22,7 @@ extension PurchasePeriod {
         period.endsAt = period.endsAt ?? nonRenewing.end(of: purchase, in: item.key.environment)
         guard let end = purchase.expiresDate, end == last else { return period }
         period.renewal = item.terms.map(CountersignAPI.RenewalTerms.init)
-        guard let renewal = item.renewal(of: purchase) else {
-          return period
-        }
+        guard let renewal = item.renewal(of: purchase) else { return period }
         period.graceUntil = renewal.gracePeriodExpiresDate
         if period.graceUntil == nil, renewal.isInBillingRetry == true, rules.policy.billingRetryAccess > .zero {
           period.retryUntil = end.advanced(by: rules.policy.billingRetryAccess)

@@ -7,9 +7,7 @@ import Validation
 struct RefundsController: Controller {
   var refunds: RefundHistory
 
-  func addRoutes(to routes: Routes) {
-    routes.serve("/v1/profiles/{user_id}/refunds", [.get: read])
-  }
+  func addRoutes(to routes: Routes) { routes.serve("/v1/profiles/{user_id}/refunds", [.get: read]) }
 
   func read(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.support, .service)

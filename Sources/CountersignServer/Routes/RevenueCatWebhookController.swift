@@ -15,9 +15,7 @@ struct RevenueCatWebhookController: Controller {
 
   private static let signature = HTTPField.Name("X-RevenueCat-Webhook-Signature")
 
-  func addRoutes(to routes: Routes) {
-    routes.serve("/v1/notifications/revenuecat", [.post: receive])
-  }
+  func addRoutes(to routes: Routes) { routes.serve("/v1/notifications/revenuecat", [.post: receive]) }
 
   func receive(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let authorization = request.headers[.authorization]

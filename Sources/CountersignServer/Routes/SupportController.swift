@@ -100,8 +100,7 @@ struct SupportController: Controller {
     return JSONBody.uncached(
       RefusedNotifications(
         notifications: refused.map { one in
-          RefusedNotifications.Entry(
-            receivedAt: one.receivedAt, problem: one.problem, isAuthentic: one.isSigned)
+          RefusedNotifications.Entry(receivedAt: one.receivedAt, problem: one.problem, isAuthentic: one.isSigned)
         }))
   }
 
@@ -147,8 +146,7 @@ struct SupportController: Controller {
             await transfer.transfer(key, to: user, creates: creates, note: note, logger: context.logger))
         } else {
           try await context.validating(
-            await transfer.claim(
-              id, in: environment, for: user, creates: creates, note: note, logger: context.logger))
+            await transfer.claim(id, in: environment, for: user, creates: creates, note: note, logger: context.logger))
         }
     } catch {
       // Support cannot post the purchase, which the usual sentence asks for.
@@ -178,8 +176,7 @@ struct SupportController: Controller {
   /// - Parameter recorded: the verdict on its owner: where this purchase gave it, it stands until what the rules would take
   ///   is released.
   private func body(of purchase: OwnedPurchase, recorded: Entitlement? = nil) -> PurchaseResponse {
-    PurchaseResponse(
-      purchase, rules.standing(of: purchase.owner, [purchase.evidence], recorded: recorded, at: now()))
+    PurchaseResponse(purchase, rules.standing(of: purchase.owner, [purchase.evidence], recorded: recorded, at: now()))
   }
 
   private static let neverSeen = Problem(

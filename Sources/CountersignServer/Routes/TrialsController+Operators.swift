@@ -63,8 +63,7 @@ extension TrialsController {
     return JSONBody.uncached(TrialResponse(await trials.recorded(amended)))
   }
 
-  private static let nothingToChange = Problem(
-    .malformedRequest, "Give 'expires_at', 'sessions_total' or both.")
+  private static let nothingToChange = Problem(.malformedRequest, "Give 'expires_at', 'sessions_total' or both.")
 
   // MARK: POST /v1/trials/import
 

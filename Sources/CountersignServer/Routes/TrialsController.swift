@@ -73,9 +73,7 @@ struct TrialsController: Controller {
   }
 
   /// A device as a caller describes it.
-  func device(
-    _ id: DeviceID, by caller: Caller, _ information: DeviceInformation?, _ pushToken: String?
-  ) -> Device {
+  func device(_ id: DeviceID, by caller: Caller, _ information: DeviceInformation?, _ pushToken: String?) -> Device {
     Device(
       id: id, app: caller.app ?? trials.settings.soleApp, model: information?.model,
       iosVersion: information?.iosVersion,
@@ -194,16 +192,14 @@ struct TrialsController: Controller {
     let id = try Self.deviceID(context)
     let user = try user(on: id, by: caller, context)
     let posted = try await sent(request, context)
-    let device = device(
-      id, by: caller, try Self.checked(posted.device), try Self.checked(pushToken: posted.pushToken))
+    let device = device(id, by: caller, try Self.checked(posted.device), try Self.checked(pushToken: posted.pushToken))
     let tokens = try Self.tokens(posted.deviceToken, posted.secondDeviceToken, posted.isDevelopment)
     try await admit(device, of: user, context)
     try await context.reading(
       await trials.keep(device, of: user, tokens: tokens, requestID: context.requestID, logger: context.logger))
     let seen = try await context.reading(await trials.trial(on: id, of: user))
     return JSONBody.uncached(
-      DeviceResponse(
-        deviceID: id.rawValue, trial: seen.map { Self.shown(TrialResponse($0), to: caller, on: id) }))
+      DeviceResponse(deviceID: id.rawValue, trial: seen.map { Self.shown(TrialResponse($0), to: caller, on: id) }))
   }
 
   // MARK: -
@@ -237,8 +233,7 @@ struct TrialsController: Controller {
     }
     if name == nil, trials.terms.count == 1 { return first }
     guard let terms = trials.terms.first(where: { $0.name == name }) else {
-      throw Problem(
-        .malformedRequest, "'trial' has to be one of: \(trials.terms.map(\.name).joined(separator: ", ")).")
+      throw Problem(.malformedRequest, "'trial' has to be one of: \(trials.terms.map(\.name).joined(separator: ", ")).")
     }
     return terms
   }

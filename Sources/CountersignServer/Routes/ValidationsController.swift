@@ -23,9 +23,7 @@ struct ValidationsController: Controller {
     }
   }
 
-  func addRoutes(to routes: Routes) {
-    routes.serve("/v1/validations", [.post: validate])
-  }
+  func addRoutes(to routes: Routes) { routes.serve("/v1/validations", [.post: validate]) }
 
   func validate(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireUserOr(.service, .support)
@@ -99,8 +97,7 @@ struct ValidationsController: Controller {
       throw Problem(
         .malformedRequest,
         "Send 'receipt_data' (the receipt in base64, or a signed transaction) or 'original_transaction_id'.")
-    case (.some(let receipt), nil):
-      return .receipt(receipt)
+    case (.some(let receipt), nil): return .receipt(receipt)
     case (nil, .some(let id)):
       return .originalTransactionID(OriginalTransactionID(try checked(id, "original_transaction_id")))
     }

@@ -66,9 +66,7 @@ struct Demo: AsyncParsableCommand {
       try ServiceConfiguration.load(file: file.path(percentEncoded: false), environment: [:]),
       environment: ServiceEnvironment(
         logger: logger, ledgerFailed: { _ in }, onListening: { listening.yield($0.port ?? 0) }))
-    let group = ServiceGroup(
-      configuration: ServiceGroupConfiguration(
-        services: [service], logger: logger))
+    let group = ServiceGroup(configuration: ServiceGroupConfiguration(services: [service], logger: logger))
     try await withThrowingTaskGroup(of: Void.self) { tasks in
       tasks.addTask {
         defer { listening.finish() }

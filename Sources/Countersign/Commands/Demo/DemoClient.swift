@@ -44,8 +44,7 @@ struct DemoClient: Sendable {
       var scenario: String
       var subscriber: Int
     }
-    return try await control(
-      .post, "/receipts", Order(scenario: scenario, subscriber: subscriber), as: Receipt.self)
+    return try await control(.post, "/receipts", Order(scenario: scenario, subscriber: subscriber), as: Receipt.self)
   }
 
   func advanceClock(by duration: String) async throws {
@@ -108,9 +107,7 @@ struct DemoAnswer {
   let cells: [String]
 
   /// - Parameter cells: the cells of a 2xx; of a problem the last one is its code.
-  init<Value: Decodable>(
-    about type: Value.Type, _ status: Int, _ body: [UInt8], cells: (Value) -> [String?]
-  ) throws {
+  init<Value: Decodable>(about type: Value.Type, _ status: Int, _ body: [UInt8], cells: (Value) -> [String?]) throws {
     self.status = status
     json = String(decoding: body, as: UTF8.self)
     if (200..<300).contains(status) {

@@ -72,8 +72,7 @@ struct ImportCommand: AsyncParsableCommand {
   @Flag(name: .long, help: "Take customers again whose tiers differed.")
   var again = false
 
-  @Flag(
-    name: .long, help: "Print a JSON object on a line for each customer who is not equal, and one with the counts.")
+  @Flag(name: .long, help: "Print a JSON object on a line for each customer who is not equal, and one with the counts.")
   var json = false
 
   @OptionGroup var revenueCat: RevenueCatOptions

@@ -104,9 +104,7 @@ extension ImportedLine {
     }
   }
 
-  static func date(_ text: String) -> Date? {
-    ReceiptDate.parse(rfc3339: Array(text.utf8)[...])
-  }
+  static func date(_ text: String) -> Date? { ReceiptDate.parse(rfc3339: Array(text.utf8)[...]) }
 
   private struct Subscriber: Decodable {
     struct Purchase: Decodable {

@@ -62,9 +62,7 @@ struct Importer: Sendable {
     return outcome(of: line, state, refusal: refusal)
   }
 
-  private func outcome(
-    of line: ImportedLine, _ state: EntitlementResponse, refusal: String?
-  ) -> ImportReport.Outcome {
+  private func outcome(of line: ImportedLine, _ state: EntitlementResponse, refusal: String?) -> ImportReport.Outcome {
     guard let former = line.tiers else { return refusal.map { .refused($0) } ?? .same }
     let lowest = tiers.first ?? ""
     let given = former.subtracting([lowest])

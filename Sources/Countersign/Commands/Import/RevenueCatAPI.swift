@@ -77,9 +77,7 @@ final class RevenueCatAPI: Sendable {
   /// Every item of a list.
   func all<Item: Decodable & Sendable>(_ path: String, of _: Item.Type = Item.self) async throws(ServiceClient.Failure)
     -> [Item]
-  {
-    try await rest(of: Page<Item>(items: [], nextPage: path))
-  }
+  { try await rest(of: Page<Item>(items: [], nextPage: path)) }
 
   /// The items of a page and of those after it.
   func rest<Item: Decodable & Sendable>(of first: Page<Item>) async throws(ServiceClient.Failure) -> [Item] {

@@ -33,9 +33,7 @@ struct RevenueCatOptions: ParsableArguments {
       origin = try ServiceOptions.origin(revenuecatURL, option: "--revenuecat-url")
       key = try ServiceOptions.key(
         file: revenuecatKeyFile, environment: environment, variable: Self.keyVariable, option: "--revenuecat-key-file")
-    } catch {
-      throw CommandOutput.failure(error.description, .usage)
-    }
+    } catch { throw CommandOutput.failure(error.description, .usage) }
     let transport = try ServiceOptions.transport()
     return (RevenueCatAPI(transport: transport, url: origin, key: key, rate: revenuecatRate), transport)
   }

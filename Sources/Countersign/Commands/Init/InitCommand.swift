@@ -46,9 +46,7 @@ struct InitCommand: ParsableCommand {
     let plan: InitPlan
     do throws(CommandUsage) {
       plan = try InitPlan(answers, directory: directory, config: config, key: key, ask: TerminalQuestion.terminal)
-    } catch {
-      throw CommandOutput.failure(error.description, .usage)
-    }
+    } catch { throw CommandOutput.failure(error.description, .usage) }
     try plan.write()
     print(plan.closing(key: key))
   }

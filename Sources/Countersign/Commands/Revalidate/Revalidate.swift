@@ -122,9 +122,7 @@ struct Revalidate: AsyncParsableCommand {
   private func order() throws(CommandUsage) -> RunRequest {
     do throws(BadValue) {
       _ = try ValueForm.duration(RevalidationsController.expiringWithin).read(expiringWithin)
-    } catch {
-      throw CommandUsage(description: "--expiring-within \(error.sentence).")
-    }
+    } catch { throw CommandUsage(description: "--expiring-within \(error.sentence).") }
     let limits = RevalidationsController.limit
     if let limit, !limits.contains(limit) {
       throw CommandUsage(description: "--limit must be from \(limits.lowerBound) to \(limits.upperBound).")

@@ -79,8 +79,7 @@ struct CordovaController: DialectController {
   private func user(of posted: Posted, _ context: ServiceRequestContext) throws(Problem) -> UserID {
     if case .user(let user) = context.caller { return user }
     guard let name = posted.additionalData?.applicationUsername, !name.isEmpty else {
-      throw Problem(
-        .forbidden, "The request names no user: set store.applicationUsername, or send the user's token.")
+      throw Problem(.forbidden, "The request names no user: set store.applicationUsername, or send the user's token.")
     }
     let user = try UserID(checking: name, named: "additionalData.applicationUsername")
     if case .app = context.caller { try common.admit(namedByApp: user, context) }

@@ -22,9 +22,7 @@ struct CordovaSuccess: Encodable {
   var data: Contents
 
   init(id: String, type: String, date: Date, collection: [CordovaPurchase]) {
-    data = Contents(
-      id: id, transaction: Contents.Transaction(type: type), collection: collection,
-      date: date.rfc3339)
+    data = Contents(id: id, transaction: Contents.Transaction(type: type), collection: collection, date: date.rfc3339)
   }
 }
 

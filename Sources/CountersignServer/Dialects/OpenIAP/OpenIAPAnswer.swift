@@ -21,9 +21,7 @@ struct OpenIAPAnswer: Encodable, Hashable {
   var productId: String?
   var environment: String?
 
-  private enum CodingKeys: String, CodingKey {
-    case isValid, state, store, productId, environment
-  }
+  private enum CodingKeys: String, CodingKey { case isValid, state, store, productId, environment }
 
   init(state: State, productID: ProductID? = nil, environment: StoreEnvironment? = nil) {
     isValid = state == .entitled || state == .readyToConsume

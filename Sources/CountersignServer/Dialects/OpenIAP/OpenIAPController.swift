@@ -20,9 +20,7 @@ struct OpenIAPController: DialectController {
     body = JSONRequestBody(limit: common.maxBody)
   }
 
-  func addRoutes(
-    to routes: Routes, authenticated: Routes
-  ) {
+  func addRoutes(to routes: Routes, authenticated: Routes) {
     authenticated.serve(Self.path, [.post: verify])
     kit.addRoutes(to: routes)
   }
@@ -62,8 +60,7 @@ struct OpenIAPController: DialectController {
       }
       return answer(about: transaction, evidence, of: UserID(""), deciding: nil)
     }
-    let verdict = try await common.validate(
-      .receipt(jws), of: user, app: app, isVouchedFor: context.isServer, context)
+    let verdict = try await common.validate(.receipt(jws), of: user, app: app, isVouchedFor: context.isServer, context)
     return answer(
       about: transaction, try await common.evidence(of: user, context), of: user, deciding: verdict.entitlement)
   }

@@ -42,8 +42,7 @@ struct OpenIAPKitController: Sendable {
     let (user, name) = try user(of: request, context)
     let running = try await OpenIAPUserState(of: user, common, context).running
     return JSONBody.uncached(
-      OpenIAPEntitlements(
-        userId: name, productIds: Set(running.map(\.productId)).sorted(), subscriptions: running))
+      OpenIAPEntitlements(userId: name, productIds: Set(running.map(\.productId)).sorted(), subscriptions: running))
   }
 
   private struct PostedBinding: Decodable {
@@ -89,9 +88,7 @@ struct OpenIAPKitController: Sendable {
   }
 
   /// The user in the query, and as they are named there.
-  private func user(
-    of request: Request, _ context: ServiceRequestContext
-  ) throws(Problem) -> (UserID, name: String) {
+  private func user(of request: Request, _ context: ServiceRequestContext) throws(Problem) -> (UserID, name: String) {
     _ = try app(in: context)
     guard let name = try request.parameter("userId") else {
       throw Problem(.malformedRequest, "'userId' is missing.")

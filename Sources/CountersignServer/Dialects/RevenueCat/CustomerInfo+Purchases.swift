@@ -158,8 +158,7 @@ extension CustomerInfo.Subscriber {
       purchaseDate: period.startsAt, originalPurchaseDate: period.startsAt, expiresDate: period.endsAt,
       store: "promotional", isSandbox: false, periodType: period.kind == .trial ? "trial" : "normal",
       ownershipType: "PURCHASED")
-    return CustomerInfo.Entitlement(
-      productIdentifier: product, purchaseDate: period.startsAt, expiresDate: end)
+    return CustomerInfo.Entitlement(productIdentifier: product, purchaseDate: period.startsAt, expiresDate: end)
   }
 }
 

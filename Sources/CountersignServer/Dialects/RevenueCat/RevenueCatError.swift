@@ -46,8 +46,7 @@ struct RevenueCatError: Error {
     let status = problem.code.status
     let isPurchase = path == RevenueCatSDKController.receiptsPath && problem.allow.isEmpty
     let isKept = isPurchase && status.kind != .serverError && !code.isAboutPurchase
-    return problem.response(
-      Body(code: code, message: problem.detail), status: isKept ? .serviceUnavailable : status)
+    return problem.response(Body(code: code, message: problem.detail), status: isKept ? .serviceUnavailable : status)
   }
 }
 

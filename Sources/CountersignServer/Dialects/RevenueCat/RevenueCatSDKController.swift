@@ -35,9 +35,7 @@ struct RevenueCatSDKController: DialectController {
       keys: .convertToSnakeCase)
   }
 
-  func addRoutes(
-    to routes: Routes, authenticated: Routes
-  ) {
+  func addRoutes(to routes: Routes, authenticated: Routes) {
     guard isEnabled else {
       // A 404 would make an SDK that still calls throw its purchases away.
       routes.serve("/v1/receipts", [.post: { _, _ in throw Self.switchedOff }])
@@ -201,9 +199,7 @@ struct RevenueCatSDKController: DialectController {
   }
 
   /// Records what an AppTransaction says of the app. It is sent beside every purchase, and none fails for it.
-  private func note(
-    _ transaction: String, of id: UserID, _ caller: Caller, _ context: ServiceRequestContext
-  ) async {
+  private func note(_ transaction: String, of id: UserID, _ caller: Caller, _ context: ServiceRequestContext) async {
     do {
       _ = try await common.validate(
         .appTransaction(transaction), of: try await user(named: id, context), app: caller.app, context)
@@ -340,9 +336,7 @@ struct RevenueCatSDKController: DialectController {
   }
 
   /// A handler whose answer depends on nothing but that the caller is known.
-  private func known(
-    _ body: @escaping @Sendable (ServiceRequestContext) -> ByteBuffer
-  ) -> Handler {
+  private func known(_ body: @escaping @Sendable (ServiceRequestContext) -> ByteBuffer) -> Handler {
     { _, context in
       _ = try context.requireAppOr(.service)
       return Self.response(body(context))
@@ -410,8 +404,7 @@ extension ServiceRequestContext {
     switch caller {
     case .app(let key): return .app(key)
     case .server(let server) where roles.contains(where: server.roles.contains): return .server(server)
-    case nil, .user, .server:
-      throw Problem(.forbidden, "This route is for the public key of an app.")
+    case nil, .user, .server: throw Problem(.forbidden, "This route is for the public key of an app.")
     }
   }
 }

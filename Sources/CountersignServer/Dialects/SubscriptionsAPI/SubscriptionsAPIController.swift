@@ -38,9 +38,7 @@ struct SubscriptionsAPIController: DialectController {
     health = SubscriptionsHealth(common)
   }
 
-  func addRoutes(
-    to routes: Routes, authenticated: Routes
-  ) {
+  func addRoutes(to routes: Routes, authenticated: Routes) {
     routes.serve("/api/subscriptions/plans", [.get: plans])
     authenticated.serve("/api/subscriptions/current", [.get: current])
     authenticated.serve("/api/subscriptions/limits", [.get: limits])

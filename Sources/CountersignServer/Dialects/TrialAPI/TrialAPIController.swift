@@ -26,9 +26,7 @@ struct TrialAPIController: DialectController {
     now = common.now
   }
 
-  func addRoutes(
-    to routes: Routes, authenticated: Routes
-  ) {
+  func addRoutes(to routes: Routes, authenticated: Routes) {
     authenticated.serve("/api/trial/verify", [.post: verify])
     authenticated.serve("/api/trial/start", [.post: start])
     authenticated.serve("/api/trial/session", [.post: useSession])
@@ -132,9 +130,7 @@ struct TrialAPIRequest: Decodable {
     case isDevelopment = "development"
   }
 
-  func device(
-    _ describe: (DeviceID, DeviceInformation?, _ pushToken: String?) -> Device
-  ) throws(Problem) -> Device {
+  func device(_ describe: (DeviceID, DeviceInformation?, _ pushToken: String?) -> Device) throws(Problem) -> Device {
     describe(
       try DeviceID(checking: deviceID), try TrialsController.checked(deviceInformation, named: "device_info"),
       try TrialsController.checked(pushToken: pushToken))

@@ -22,9 +22,7 @@ struct VerifyReceiptController: DialectController {
     body = JSONRequestBody(limit: common.maxBody, requiresMediaType: false)
   }
 
-  func addRoutes(
-    to routes: Routes, authenticated: Routes
-  ) {
+  func addRoutes(to routes: Routes, authenticated: Routes) {
     // The credential is in the body.
     routes.serve(Self.path, [.post: verify])
   }
@@ -69,9 +67,7 @@ struct VerifyReceiptController: DialectController {
       try await common.useCases.inspector.verifyReceiptAnswer(
         to: question, excludesOldTransactions: posted.excludesOldTransactions?.value ?? false, logger: context.logger)
     }
-    return Response(
-      status: .ok, headers: [.contentType: "application/json"], body: .bytes(ByteBuffer(bytes: bytes))
-    )
+    return Response(status: .ok, headers: [.contentType: "application/json"], body: .bytes(ByteBuffer(bytes: bytes)))
   }
 
   /// The app whose public key a password is; `nil` for a server's key.
