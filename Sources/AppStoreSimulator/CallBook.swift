@@ -84,9 +84,7 @@ final class CallBook: Sendable {
 
   func record(_ call: Call) {
     let receipt = call.receiptData.map { text in
-      Digest.sha256(Array(text.utf8)).map { octet in
-        (octet < 16 ? "0" : "") + String(octet, radix: 16)
-      }.joined()
+      Digest.sha256(Array(text.utf8)).map { octet in (octet < 16 ? "0" : "") + String(octet, radix: 16) }.joined()
     }
     summary.withLock { summary in
       summary.total += 1

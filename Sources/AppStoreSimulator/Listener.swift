@@ -27,8 +27,7 @@ struct Listener: Sendable {
 
   /// Returns once the socket listens: for TLS with a configuration, for plain HTTP otherwise.
   static func open(
-    host: String, port: Int, tls: TLSConfiguration?, clock: SimulatedClock, logger: Logger,
-    respond: @escaping Respond
+    host: String, port: Int, tls: TLSConfiguration?, clock: SimulatedClock, logger: Logger, respond: @escaping Respond
   ) async throws -> Listener {
     let (ports, continuation) = AsyncThrowingStream<Int, any Error>.makeStream()
     var quiet = logger

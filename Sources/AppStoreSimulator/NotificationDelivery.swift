@@ -10,7 +10,6 @@ import Synchronization
 ///
 /// https://developer.apple.com/documentation/appstoreservernotifications/responding-to-app-store-server-notifications
 final class NotificationDelivery: Sendable {
-  /// One attempt.
   struct Attempt: Hashable, Sendable {
     let notification: SimulatedNotification
     /// The response's status; nil when there was none.
@@ -139,9 +138,7 @@ final class NotificationDelivery: Sendable {
   var history: [Sent] { state.withLock(\.sent) }
 
   /// - Returns: nil for one that was not posted yet.
-  func sent(_ uuid: String) -> Sent? {
-    state.withLock { state in state.places[uuid].map { state.sent[$0] } }
-  }
+  func sent(_ uuid: String) -> Sent? { state.withLock { state in state.places[uuid].map { state.sent[$0] } } }
 
   /// Posts a notification of no event.
   ///

@@ -156,8 +156,7 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
       var subscription = ending(.proMonthly, inDays: -3, from: start, intent: 1, renewalOffFrom: start.adding(days: -5))
       subscription.keepsRetryFlag = true
       return [subscription]
-    case .expiredBillingError:
-      return [ending(.proMonthly, inDays: -90, from: start, intent: 2, retryDays: 60)]
+    case .expiredBillingError: return [ending(.proMonthly, inDays: -90, from: start, intent: 2, retryDays: 60)]
     case .expiredPriceIncrease:
       var subscription = ending(.proMonthly, inDays: -30, from: start, intent: 3)
       subscription.declinesPrice = true

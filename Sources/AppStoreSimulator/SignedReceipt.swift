@@ -23,8 +23,7 @@ struct SignedReceipt: Sendable {
       }
     return assemble(
       payload: payload, signature: try signer.key.sign(payload), signer: signer,
-      isBER: seed.format == .ber || seed.format == .xcode,
-      padding: seed.format == .padded ? pki.transaction.der : [])
+      isBER: seed.format == .ber || seed.format == .xcode, padding: seed.format == .padded ? pki.transaction.der : [])
   }
 
   func read(_ bytes: [UInt8]) -> ReceiptReading {

@@ -34,7 +34,6 @@ final class SimulatedClock: Sendable {
     }
   }
 
-  /// Returns to the real time.
   func followRealTime() { mode.withLock { $0 = .running(ahead: 0) } }
 
   private static func read(_ mode: Mode) -> Timestamp {

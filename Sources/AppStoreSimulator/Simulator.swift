@@ -65,8 +65,7 @@ enum Simulator {
 
     let store = StoreListener(core: core, connections: connections)
     let tlsListener = try await Listener.open(
-      host: configuration.host, port: configuration.port, tls: tls, clock: core.clock,
-      logger: configuration.logger
+      host: configuration.host, port: configuration.port, tls: tls, clock: core.clock, logger: configuration.logger
     ) { request, context in try await store.respond(to: request, context: context) }
 
     var controlListener: Listener?
@@ -211,8 +210,7 @@ final class RunningSimulator: Sendable {
   func issueTransaction(
     _ scenario: Scenario = .renewing, trouble: Trouble? = nil, environment: StoreEnvironment = .production,
     subscriber: Int64 = 1, bundleID: String = Product.defaultBundleID, appAccountToken: UUID? = nil,
-    renewalsLateBy: Duration? = nil, age: Duration = .zero, offer: SignedOffer? = nil,
-    eligibility: String? = nil
+    renewalsLateBy: Duration? = nil, age: Duration = .zero, offer: SignedOffer? = nil, eligibility: String? = nil
   ) throws(IssueError) -> IssuedTransaction {
     try core.issueTransaction(
       ReceiptOrder(

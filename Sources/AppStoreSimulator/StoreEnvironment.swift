@@ -28,7 +28,6 @@ enum StoreEnvironment: String, CaseIterable, Codable, Sendable {
   }
 }
 
-/// The format of a receipt.
 enum ReceiptFormat: String, CaseIterable, Codable, Sendable {
   /// PKCS#7 in definite-length DER, as the App Store writes it.
   case der
