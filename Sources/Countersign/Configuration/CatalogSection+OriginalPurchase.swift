@@ -42,22 +42,18 @@ extension CatalogSection {
 
 extension ValueForm<OriginalPurchaseRule.Bound> {
   fileprivate static var appVersion: Self {
-    Self(name: "version") { text throws(BadValue) in
-      guard let version = AppVersion(text) else {
-        throw BadValue("must be numbers with dots between them such as \"3.0\", not \(Quotation.of(text))")
-      }
-      return .version(version)
+    Self(name: "version") {
+      AppVersion($0).map { .version($0) }
+    } or: {
+      "must be numbers with dots between them such as \"3.0\", not \(Quotation.of($0))"
     }
   }
 
   fileprivate static var moment: Self {
-    Self(name: "date") { text throws(BadValue) in
-      let day = text.utf8.count == 10 ? text + "T00:00:00Z" : text
-      guard let date = try? Date(day, strategy: .iso8601) else {
-        throw BadValue(
-          "must be a day such as 2026-01-15 or a time such as 2026-01-15T12:00:00Z, not \(Quotation.of(text))")
-      }
-      return .date(date)
+    Self(name: "date") { text in
+      (try? Date(text.utf8.count == 10 ? text + "T00:00:00Z" : text, strategy: .iso8601)).map { .date($0) }
+    } or: {
+      "must be a day such as 2026-01-15 or a time such as 2026-01-15T12:00:00Z, not \(Quotation.of($0))"
     }
   }
 }

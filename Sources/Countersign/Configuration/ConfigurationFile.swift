@@ -49,9 +49,7 @@ struct ConfigurationFile {
   /// `server.port in countersign.yaml line 3`
   func origin(of key: String) -> String { origin(of: key, line: lines[key]) }
 
-  func origin(of key: String, line: Int?) -> String {
-    "\(key) in \(name)" + (line.map { " line \($0)" } ?? "")
-  }
+  func origin(of key: String, line: Int?) -> String { "\(key) in \(name)" + (line.map { " line \($0)" } ?? "") }
 
   // MARK: - The tree
 

@@ -54,9 +54,7 @@ struct ConfigurationKey: Sendable {
   /// The path of the configuration file.
   static let fileVariable = "COUNTERSIGN_CONFIG"
 
-  static func variable(of name: String) -> String {
-    variablePrefix + name.uppercased().replacing(".", with: "_")
-  }
+  static func variable(of name: String) -> String { variablePrefix + name.uppercased().replacing(".", with: "_") }
 
   /// Its environment variables.
   var variables: [String] { place == .configurationFile ? [] : fileNames.map(Self.variable(of:)) }

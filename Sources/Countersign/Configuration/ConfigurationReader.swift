@@ -185,14 +185,21 @@ struct ConfigurationReader {
     }
     origins[name] = found.origin
     if let item, found.value.isEmpty { problem(name, "must list at least one \(item)") }
+    return distinct(found.value.map { NamedItem(name: $0, members: nil, origin: found.origin) }, as: form).map(\.value)
+  }
+
+  /// The items that are neither empty, nor there before, nor unreadable, each of which is reported.
+  private mutating func distinct<Value>(
+    _ items: [NamedItem], as form: ValueForm<Value>
+  ) -> [(item: NamedItem, value: Value)] {
     var seen: Set<String> = []
-    return found.value.compactMap { item in
-      if item.isEmpty {
-        findings.problem(found.origin, "must not have empty items")
-      } else if !seen.insert(item).inserted {
-        findings.problem(found.origin, "lists \(Quotation.of(item)) twice")
+    return items.compactMap { item in
+      if item.name.isEmpty {
+        findings.problem(item.origin, "must not have empty items")
+      } else if !seen.insert(item.name).inserted {
+        findings.problem(item.origin, "lists \(Quotation.of(item.name)) twice")
       } else {
-        return parsed(Found(value: item, origin: found.origin), as: form)
+        return parsed(Found(value: item.name, origin: item.origin), as: form).map { (item, $0) }
       }
       return nil
     }
@@ -213,17 +220,7 @@ struct ConfigurationReader {
     }
     origins[name] = given == nil ? file.origin(of: name) : ConfigurationKey.variable(of: name)
     if items.isEmpty { problem(name, "must list at least one \(item)") }
-    var seen: Set<String> = []
-    return items.filter { item in
-      if item.name.isEmpty {
-        findings.problem(item.origin, "must not have empty items")
-      } else if !seen.insert(item.name).inserted {
-        findings.problem(item.origin, "lists \(Quotation.of(item.name)) twice")
-      } else {
-        return parsed(Found(value: item.name, origin: item.origin), as: .text) != nil
-      }
-      return false
-    }
+    return distinct(items, as: .text).map(\.item)
   }
 
   /// An item of a list with a name.

@@ -63,11 +63,8 @@ extension ServerSettings {
 
 extension ValueForm<AddressRange> {
   fileprivate static var network: Self {
-    Self(name: "text") { text throws(BadValue) in
-      guard let range = AddressRange(text) else {
-        throw BadValue("\(Quotation.of(text)) is neither an address nor a network such as 10.0.0.0/8 or fd00::/8")
-      }
-      return range
+    Self(name: "text", AddressRange.init) {
+      "\(Quotation.of($0)) is neither an address nor a network such as 10.0.0.0/8 or fd00::/8"
     }
   }
 }
@@ -75,15 +72,13 @@ extension ValueForm<AddressRange> {
 extension ValueForm<String> {
   /// An origin as browsers send it (RFC 6454, section 6.2).
   fileprivate static var pageOrigin: Self {
-    Self(name: "text") { text throws(BadValue) in
+    Self(name: "text") { text in
       // Browsers leave the scheme's own port out.
-      guard text.wholeMatch(of: /https?:\/\/[a-z0-9.\-\[\]:]{1,255}/) != nil,
-        !(text.hasPrefix("https:") && text.hasSuffix(":443")), !(text.hasPrefix("http:") && text.hasSuffix(":80"))
-      else {
-        throw BadValue(
-          "\(Quotation.of(text)) is no origin such as https://app.example.com: in lower case, without a path")
-      }
-      return text
+      let hasUsualPort =
+        text.hasPrefix("https:") && text.hasSuffix(":443") || text.hasPrefix("http:") && text.hasSuffix(":80")
+      return !hasUsualPort && text.wholeMatch(of: /https?:\/\/[a-z0-9.\-\[\]:]{1,255}/) != nil ? text : nil
+    } or: {
+      "\(Quotation.of($0)) is no origin such as https://app.example.com: in lower case, without a path"
     }
   }
 }

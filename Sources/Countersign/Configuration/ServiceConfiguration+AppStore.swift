@@ -304,11 +304,10 @@ extension ValueForm<BundleID> {
   ///
   /// https://developer.apple.com/documentation/bundleresources/information-property-list/cfbundleidentifier
   fileprivate static var bundleID: Self {
-    Self(name: "text") { text throws(BadValue) in
-      guard text.wholeMatch(of: /[A-Za-z0-9.-]{1,255}/) != nil else {
-        throw BadValue("\(Quotation.of(text)) is not a bundle ID")
-      }
-      return BundleID(text)
+    Self(name: "text") { text in
+      text.wholeMatch(of: /[A-Za-z0-9.-]{1,255}/) == nil ? nil : BundleID(text)
+    } or: {
+      "\(Quotation.of($0)) is not a bundle ID"
     }
   }
 }
@@ -316,11 +315,10 @@ extension ValueForm<BundleID> {
 extension ValueForm<Int64> {
   /// The number of an app in App Store Connect.
   fileprivate static var appAppleID: Self {
-    Self(name: "text") { text throws(BadValue) in
-      guard let number = Int64(text), number > 0 else {
-        throw BadValue("\(Quotation.of(text)) is not an app's number, such as 1234567890")
-      }
-      return number
+    Self(name: "text") { text in
+      Int64(text).flatMap { $0 > 0 ? $0 : nil }
+    } or: {
+      "\(Quotation.of($0)) is not an app's number, such as 1234567890"
     }
   }
 }

@@ -52,11 +52,10 @@ extension ValueForm<String> {
 
   /// A currency as ISO 4217 names it.
   fileprivate static var currency: Self {
-    Self(name: "currency") { text throws(BadValue) in
-      guard text.utf8.count == 3, text.utf8.allSatisfy({ (0x41...0x5a).contains($0) }) else {
-        throw BadValue("must be three capitals such as USD, not \(Quotation.of(text))")
-      }
-      return text
+    Self(name: "currency") { text in
+      text.utf8.count == 3 && text.utf8.allSatisfy { (0x41...0x5a).contains($0) } ? text : nil
+    } or: {
+      "must be three capitals such as USD, not \(Quotation.of($0))"
     }
   }
 }

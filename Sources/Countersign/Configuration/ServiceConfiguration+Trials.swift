@@ -128,9 +128,7 @@ extension ServiceConfiguration {
       do throws(DeviceCheck.Configuration.Fault) {
         return try DeviceCheck.Configuration(
           teamID: teamID, keyID: keyID, key: parsed, productionURL: productionURL, developmentURL: developmentURL)
-      } catch {
-        throw Unusable(name: error == .teamID ? "team_id" : "key_id", sentence: error.description)
-      }
+      } catch { throw Unusable(name: error == .teamID ? "team_id" : "key_id", sentence: error.description) }
     }
   }
 }

@@ -53,7 +53,6 @@ struct ServiceConfiguration: Sendable {
     return try ServiceConfiguration(&reader, requiresCredential: requiresCredential)
   }
 
-  /// Reads the file and the environment.
   private static func reader(file: String?, environment: [String: String]) -> ConfigurationReader {
     var findings = ConfigurationFindings()
     ConfigurationKey.reportUnknownVariables(environment, &findings)

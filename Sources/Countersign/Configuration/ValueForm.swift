@@ -23,6 +23,16 @@ struct ValueForm<Value> {
   var write: (Value) -> String = { "\($0)" }
 }
 
+extension ValueForm {
+  /// - Parameter complaint: what is wrong with a text that cannot be read.
+  init(name: String, _ parse: @escaping (String) -> Value?, or complaint: @escaping (String) -> String) {
+    self.init(name: name) { text throws(BadValue) in
+      guard let value = parse(text) else { throw BadValue(complaint(text)) }
+      return value
+    }
+  }
+}
+
 extension ValueForm<Int> {
   static func integer(_ range: ClosedRange<Int>) -> Self {
     Self(name: "\(range.lowerBound) to \(range.upperBound)") { text throws(BadValue) in
@@ -80,13 +90,11 @@ extension ValueForm<Zone> {
   /// A zone by its IANA name, or UTC.
   static var timeZone: Self {
     Self(name: "time zone") { text throws(BadValue) in
-      guard let zone = Zone(named: text) else {
-        let names = Zone.suggestions
-        throw BadValue(
-          "must be an IANA name such as Europe/Berlin, or UTC, not \(Quotation.of(text))"
-            + (names.isEmpty ? "; this machine has no tzdata" : Suggestion.clause(for: text, among: names)))
-      }
-      return zone
+      if let zone = Zone(named: text) { return zone }
+      let names = Zone.suggestions
+      throw BadValue(
+        "must be an IANA name such as Europe/Berlin, or UTC, not \(Quotation.of(text))"
+          + (names.isEmpty ? "; this machine has no tzdata" : Suggestion.clause(for: text, among: names)))
     } write: {
       $0.name
     }
@@ -120,11 +128,10 @@ extension ValueForm<String> {
 
   /// An address or the name of a host.
   static var host: Self {
-    Self(name: "text") { text throws(BadValue) in
-      guard text.utf8.allSatisfy({ (0x21...0x7e).contains($0) && $0 != UInt8(ascii: "/") }) else {
-        throw BadValue("must be an address or a host name, not \(Quotation.of(text))")
-      }
-      return text
+    Self(name: "text") { text in
+      text.utf8.allSatisfy { (0x21...0x7e).contains($0) && $0 != UInt8(ascii: "/") } ? text : nil
+    } or: {
+      "must be an address or a host name, not \(Quotation.of($0))"
     }
   }
 
@@ -143,11 +150,10 @@ extension ValueForm<String> {
   /// The file of a database. SQLite reads the texts that are refused as an in-memory database and as a URI with options;
   /// both could lose acknowledged data.
   static var databaseFile: Self {
-    Self(name: "file") { path throws(BadValue) in
-      guard path != ":memory:", !path.hasPrefix("file:") else {
-        throw BadValue("must be the path of a file: what is recorded has to last")
-      }
-      return path
+    Self(name: "file") {
+      $0 != ":memory:" && !$0.hasPrefix("file:") ? $0 : nil
+    } or: { _ in
+      "must be the path of a file: what is recorded has to last"
     }
   }
 
@@ -224,26 +230,16 @@ extension ValueForm<String> {
 
 extension ValueForm<Bool> {
   static var flag: Self {
-    Self(name: "true or false") { text throws(BadValue) in
-      switch text {
-      case "true": true
-      case "false": false
-      default: throw BadValue("must be true or false, not \(Quotation.of(text))")
-      }
-    }
+    Self(name: "true or false", Bool.init) { "must be true or false, not \(Quotation.of($0))" }
   }
 }
 
 extension ValueForm<PostgRESTName> {
   /// The name of a PostgreSQL schema, table or column.
   static var name: Self {
-    Self(name: "name") { text throws(BadValue) in
-      guard let name = PostgRESTName(text) else {
-        throw BadValue(
-          "must be a plain name of up to \(PostgRESTName.lengthLimit) letters, digits and _, and no word that "
-            + "PostgREST keeps for itself (select, order, limit, …), not \(Quotation.of(text))")
-      }
-      return name
+    Self(name: "name", PostgRESTName.init) {
+      "must be a plain name of up to \(PostgRESTName.lengthLimit) letters, digits and _, and no word that "
+        + "PostgREST keeps for itself (select, order, limit, …), not \(Quotation.of($0))"
     }
   }
 }
@@ -252,11 +248,11 @@ extension ValueForm<PostgRESTName> {
 extension ValueForm<Secret> {
   /// A connection URI of libpq's ("Connection URIs" in PostgreSQL's manual, 34.1.1). It may hold a password.
   static var databaseURL: Self {
-    Self(name: "secret") { text throws(BadValue) in
-      guard text.hasPrefix("postgresql://") || text.hasPrefix("postgres://"), LedgerPlace.isURL(text) else {
-        throw BadValue("must be a URL that PostgreSQL understands: postgresql://user:password@host/database")
-      }
-      return Secret(text)
+    Self(name: "secret") { text in
+      let isOurs = text.hasPrefix("postgresql://") || text.hasPrefix("postgres://")
+      return isOurs && LedgerPlace.isURL(text) ? Secret(text) : nil
+    } or: { _ in
+      "must be a URL that PostgreSQL understands: postgresql://user:password@host/database"
     }
   }
 
@@ -286,13 +282,10 @@ extension ValueForm<Secret> {
 
   /// A secret of Standard Webhooks.
   static var webhookSecret: Self {
-    Self(name: "secret") { text throws(BadValue) in
-      guard WebhookSecret(text) != nil else {
-        throw BadValue(
-          "must be whsec_ and the base64 of 24 to 64 random bytes; printf whsec_%s $(openssl rand -base64 32) makes one"
-        )
-      }
-      return Secret(text)
+    Self(name: "secret") { text in
+      WebhookSecret(text) == nil ? nil : Secret(text)
+    } or: { _ in
+      "must be whsec_ and the base64 of 24 to 64 random bytes; printf whsec_%s $(openssl rand -base64 32) makes one"
     }
   }
 
