@@ -15,6 +15,7 @@ final class OpenFile: Sendable {
 
   static let standardInput = OpenFile(owning: STDIN_FILENO)
   static let standardOutput = OpenFile(owning: STDOUT_FILENO)
+  static let standardError = OpenFile(owning: STDERR_FILENO)
 
   init(owning descriptor: Int32) { self.descriptor = descriptor }
 

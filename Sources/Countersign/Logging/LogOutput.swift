@@ -1,5 +1,4 @@
 import Dispatch
-import Glibc
 import Synchronization
 
 /// The destination of log lines, written in the order in which they came, as whole lines.
@@ -54,17 +53,6 @@ final class LogOutput: Sendable {
     }
   }
 
-  static let standardError = LogOutput(every: .milliseconds(5), sink: writeToStandardError)
-
-  private static func writeToStandardError(_ lines: [UInt8]) {
-    var rest = lines[...]
-    while !rest.isEmpty {
-      let written = rest.withUnsafeBytes { bytes -> Int in
-        Glibc.write(STDERR_FILENO, bytes.baseAddress, bytes.count)
-      }
-      // A log that cannot be written must not stop the service.
-      guard written > 0 else { return }
-      rest = rest.dropFirst(written)
-    }
-  }
+  /// A log that cannot be written must not stop the service.
+  static let standardError = LogOutput(every: .milliseconds(5)) { try? OpenFile.standardError.write($0) }
 }
