@@ -16,7 +16,6 @@ package struct ServiceRouter {
   private let authenticated: [any Controller]
   let profiles: ProfilesController
   let privacy: PrivacyController
-  let access: AccessController
   /// `nil`: no key signs tokens, and there are no such routes.
   let accessTokens: AccessTokenController?
   let health: HealthController
@@ -39,8 +38,7 @@ package struct ServiceRouter {
   package init(
     _ settings: ServerSettings, _ useCases: UseCases, rates: @escaping @Sendable () -> ExchangeRates?,
     credentials: Credentials, webhooks: [WebhookEndpoint], status: OperationalStatus, dialects: Set<Dialect>,
-    line: AdmissionQueue, registry: PrometheusRegistry,
-    readinessLifetime: Duration
+    line: AdmissionQueue, registry: PrometheusRegistry, readinessLifetime: Duration
   ) {
     let (ledger, rules, plans, now) = (useCases.ledger, useCases.rules, useCases.plans, useCases.now)
     let budgets = BodyBudgets(settings)
@@ -48,7 +46,7 @@ package struct ServiceRouter {
     limits = RequestLimits(settings, status.reserve, registry)
     profiles = ProfilesController(reader: useCases.reader, now: now)
     privacy = PrivacyController(erasure: useCases.erasure, ledger: ledger, reader: useCases.reader, now: now)
-    access = AccessController(usage: useCases.usage, now: now)
+    let access = AccessController(usage: useCases.usage, now: now)
     accessTokens = credentials.accessTokens.map {
       AccessTokenController(settings: $0, usage: useCases.usage, rules: rules, now: now)
     }
@@ -94,14 +92,15 @@ package struct ServiceRouter {
     ]
     open = unauthenticated.compactMap(\.self)
     let check = LedgerCheck(ledger: ledger, lifetime: readinessLifetime, now: now)
-    health = HealthController(ledger: check, operations: status, now: now)
+    health = HealthController(ledger: check, operations: status, useCases: useCases)
     metrics = MetricsController(
-      ledger: ledger, check: check,
+      useCases: useCases, check: check,
       // Figures change daily: they are cached for 60 times as long as a check of the ledger.
       figures: RecentValue(lifetime: readinessLifetime * 60) {
         try? await ledger.watchedFigures(today: now().utcDay)
-      }, status: status, registry: registry, webhooks: webhooks, deviceCheck: useCases.trials.settings.deviceCheck,
-      bodyBytes: { budgets.validationBytes }, waitingValidations: { line.waiting }, now: now)
+      },
+      status: status, registry: registry, webhooks: webhooks, bodyBytes: { budgets.validationBytes },
+      waitingValidations: { line.waiting })
     self.dialects = Dialect.controllers(
       of: dialects,
       DialectParts(
@@ -127,10 +126,8 @@ package struct ServiceRouter {
     for dialect in dialects { dialect.addRoutes(to: routes, authenticated: authenticated) }
     var front = base(routes.list + authenticated.list, speaksTLS: speaksTLS)
     front.authentication = Authentication(keyring: credentials.keyring, tokens: credentials.tokens, limits: limits)
-    if dialects.contains(where: \.hasPages) || !pageOrigins.isEmpty {
-      front.crossOrigin = CrossOrigin(
-        isForAll: { [dialects] path in dialects.contains { $0.isForPages(path) } }, origins: pageOrigins)
-    }
+    front.crossOrigin = CrossOrigin(
+      isForAll: { [dialects] path in dialects.contains { $0.isForPages(path) } }, origins: pageOrigins)
     return front
   }
 

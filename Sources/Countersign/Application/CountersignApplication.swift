@@ -14,8 +14,8 @@ import Tokens
 import Validation
 import Webhooks
 
-import class FoundationEssentials.ProcessInfo
 import struct FoundationEssentials.Date
+import class FoundationEssentials.ProcessInfo
 import struct FoundationEssentials.UUID
 
 /// The service, put together and not yet running.
@@ -94,8 +94,7 @@ private func build(
   let webhooks = try await configuration.webhookServices(ledger: ledger, environment: environment, &closers)
   let verdicts = LabelledCounter(.verdicts, in: environment.metrics)
   let validator = ReceiptValidator(
-    gateway: AppStoreGateway(configuration, appStore, now: now),
-    ledger: ledger,
+    gateway: AppStoreGateway(configuration, appStore, now: now), ledger: ledger,
     verdicts: VerdictContext(
       rules: rules, now: now, accountTokenIsUserID: configuration.policy.appAccountToken == .userID,
       // Where a purchase goes to whoever proves it last, Apple's word would keep it with the first.
@@ -117,8 +116,7 @@ private func build(
     in: environment.metrics)
   let useCases = UseCases(
     validator: validator, plans: configuration.plans, trials: trials,
-    offerSigner: try configuration.appStore.offerSigner(), brake: brake, review: review,
-    clock: environment.clock,
+    offerSigner: try configuration.appStore.offerSigner(), brake: brake, review: review, clock: environment.clock,
     isOurPassword: { [secret = configuration.appStore.sharedSecret] notification in
       secret.map(notification.hasPassword) ?? false
     },
@@ -137,7 +135,6 @@ private func build(
     appStore: appStore.health, profileStore: writeBack?.health,
     breakers: appStore.allBreakers
       + (profileStore.map { [(upstream: "profile_store", breaker: $0.breaker)] } ?? []),
-    brake: brake, review: review, history: useCases.history, refunds: useCases.refunds, clock: environment.clock,
     userKeys: userTokens?.verifier.keySet,
     reserve: DiskReserve(share: Double(configuration.ledger.reserve) / 100) { [place = configuration.ledger.place] in
       place.freeShareOfDisk
@@ -304,5 +301,21 @@ extension SandboxPolicy {
       case .testers: .testers(policy.testers)
       case .reject: .reject
       }
+  }
+}
+
+/// Closes what a start has opened, the last first: when a later step of it fails, and when the service stops.
+struct Closers: Service {
+  private var closers: [@Sendable () async -> Void] = []
+
+  mutating func add(_ close: @escaping @Sendable () async -> Void) { closers.append(close) }
+
+  func close() async {
+    for close in closers.reversed() { await close() }
+  }
+
+  func run() async throws {
+    try? await gracefulShutdown()
+    await close()
   }
 }

@@ -19,7 +19,6 @@ struct ServiceEnvironment: Sendable {
   var makeTransport: @Sendable (CurlTransport.Configuration) throws(CurlTransport.SetupError) -> CurlTransport = {
     configuration throws(CurlTransport.SetupError) in try CurlTransport(configuration: configuration)
   }
-  /// The address the service listens on.
   var onListening: @Sendable (SocketAddress) async -> Void = { _ in }
   /// The operators' own address, where there is one.
   var onAdminListening: @Sendable (SocketAddress) async -> Void = { _ in }

@@ -11,9 +11,7 @@ struct TextTable {
 
   var text: String {
     let columns = rows.map(\.count).max() ?? 0
-    let widths = (0..<columns).map { column in
-      rows.map { column < $0.count ? $0[column].count : 0 }.max() ?? 0
-    }
+    let widths = (0..<columns).map { column in rows.map { column < $0.count ? $0[column].count : 0 }.max() ?? 0 }
     return rows.map { row in
       var line = zip(row.indices, row).map { column, cell in
         let space = String(repeating: " ", count: widths[column] - cell.count)

@@ -25,7 +25,8 @@ struct JSONRequestBody: Sendable {
   func decode<Value: Decodable>(
     _ type: Value.Type, from request: Request, _ loan: ByteBudget.Loan
   ) async throws -> RequestBytes.Read<Value> {
-    let read = try await collect(request, loan)
+    if requiresMediaType { try requireJSON(request.headers) }
+    let read = try await bytes.collect(request, loan)
     return try await LongWork.run(bytes: read.value.readableBytes) { try parse(type, read) }
   }
 
@@ -34,11 +35,6 @@ struct JSONRequestBody: Sendable {
     _ type: Value.Type, from request: Request, _ loan: ByteBudget.Loan
   ) async throws -> RequestBytes.Read<Value>? {
     request.headers.isBodiless ? nil : try await decode(type, from: request, loan)
-  }
-
-  private func collect(_ request: Request, _ loan: ByteBudget.Loan) async throws -> RequestBytes.Read<ByteBuffer> {
-    if requiresMediaType { try requireJSON(request.headers) }
-    return try await bytes.collect(request, loan)
   }
 
   private func parse<Value: Decodable>(

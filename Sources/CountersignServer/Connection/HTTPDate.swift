@@ -3,7 +3,6 @@ import Synchronization
 
 /// The time for the `Date` of answers (RFC 9110, section 6.6.1). The text is made once a second.
 final class HTTPDate: Sendable {
-  /// Guards the last text.
   private let last = Mutex<(second: time_t, text: String)>((0, text(of: 0)))
 
   /// The text of the moment.

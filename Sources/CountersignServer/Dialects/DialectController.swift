@@ -8,16 +8,11 @@ protocol DialectController: Sendable {
   /// The form of problems on the dialect's paths.
   var errors: DialectErrors { get }
 
-  /// Whether pages may call some paths: an SDK for the web, an app in a web view.
-  var hasPages: Bool { get }
-
-  /// Whether pages may call a path.
+  /// Whether pages may call a path: an SDK for the web, an app in a web view.
   func isForPages(_ path: String) -> Bool
 }
 
 extension DialectController {
-  var hasPages: Bool { false }
-
   func isForPages(_ path: String) -> Bool { false }
 }
 
@@ -47,4 +42,20 @@ struct DialectErrors: Sendable {
   /// Whether a path is one of the dialect's.
   var covers: @Sendable (_ path: String) -> Bool
   var response: @Sendable (_ problem: Problem, _ path: String, _ requestID: String) -> Response
+}
+
+/// Another service's interface, spoken over the same use cases (`dialects`), so that its clients need one changed URL.
+package enum Dialect: String, Hashable, Sendable, CaseIterable {
+  /// RevenueCat's SDKs: `/v1/receipts`, `/v1/subscribers/…`.
+  case revenuecat
+  /// cordova-plugin-purchase's validator: `/v1/validate`.
+  case cordova
+  /// OpenIAP's `verifyPurchaseWithProvider` and `kitApi`: `/v1/purchase/verify`, `/v1/subscriptions/…`, `/v1/products/…`.
+  case openiap
+  /// Apple's own shape: `/verifyReceipt`.
+  case verifyReceipt = "verify_receipt"
+  /// `/api/subscriptions/…` and `/api/health/subscriptions`.
+  case subscriptionsAPI = "subscriptions_api"
+  /// `/api/trial/…`.
+  case trialAPI = "trial_api"
 }

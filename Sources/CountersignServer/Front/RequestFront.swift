@@ -32,9 +32,7 @@ package struct RequestFront: Sendable {
 
   /// Every path with every method that it answers to, if only with 405.
   package var routes: [ServiceRoute] {
-    table.routes.flatMap { route in
-      Self.methods.map { ServiceRoute(path: route.path, method: $0.rawValue) }
-    }
+    table.routes.flatMap { route in Self.methods.map { ServiceRoute(path: route.path, method: $0.rawValue) } }
   }
 
   /// As `Reply`, with errors as problems.

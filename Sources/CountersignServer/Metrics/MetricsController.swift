@@ -15,7 +15,7 @@ import struct FoundationEssentials.Date
 
 /// `/metrics`: what was counted and what waits, in Prometheus' text format. It names no user and no secret, and is open.
 struct MetricsController: Sendable {
-  var ledger: Ledger
+  var useCases: UseCases
   var check: LedgerCheck
   /// The figures that are watched; `nil` where they cannot be read.
   var figures: RecentValue<[WatchedFigure]?>
@@ -24,16 +24,14 @@ struct MetricsController: Sendable {
   var registry: PrometheusRegistry
   /// The receivers of events.
   var webhooks: [WebhookEndpoint] = []
-  var deviceCheck: DeviceCheck?
   var bodyBytes: @Sendable () -> Int
   /// Validations that wait for their turn.
   var waitingValidations: @Sendable () -> Int
-  var now: @Sendable () -> Date
 
   func addRoutes(to routes: Routes) { routes.serve("/metrics", [.get: metrics]) }
 
   func metrics(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
-    let now = now()
+    let (now, ledger) = (useCases.now(), useCases.ledger)
     var page = MetricsPage(registry.collect())
     let finding = await check.finding()
     page.add(.ledgerUp, finding.error == nil ? 1 : 0)
@@ -47,7 +45,7 @@ struct MetricsController: Sendable {
       page.add(.ledgerConflicts, Double(statistics.conflicts))
       page.add(.ledgerLostConnections, Double(statistics.lostConnections))
     }
-    page.add(.deviceCheckKeyRejected, deviceCheck?.state == .keyRefused ? 1 : 0)
+    page.add(.deviceCheckKeyRejected, useCases.trials.settings.deviceCheck?.state == .keyRefused ? 1 : 0)
     page.add(.bodyBytes, Double(bodyBytes()))
     page.add(.waitingValidations, Double(waitingValidations()))
     for (upstream, breaker) in status.breakers {
@@ -59,11 +57,11 @@ struct MetricsController: Sendable {
     if let profileStore = status.profileStore {
       page.add(.profileStoreMisconfigured, profileStore.isMisconfigured ? 1 : 0)
     }
-    page.add(.downgradeBrakeEngaged, status.brake.isEngaged ? 1 : 0)
-    page.add(.withheldByRules, Double(status.review.withheld))
+    page.add(.downgradeBrakeEngaged, useCases.brake.isEngaged ? 1 : 0)
+    page.add(.withheldByRules, Double(useCases.review.withheld))
     addHistory(to: &page, now)
-    if let sweptAt = status.refunds.sweptAt { page.add(.refundSweepAge, Self.age(sweptAt, now)) }
-    page.add(.clockSkew, status.clock.skew ?? 0)
+    if let sweptAt = useCases.refunds.sweptAt { page.add(.refundSweepAge, Self.age(sweptAt, now)) }
+    page.add(.clockSkew, useCases.clock.skew ?? 0)
     page.add(.tlsCertificateExpiry, status.certificateEnd()?.timeIntervalSince1970)
     page.add(.buildInfo, 1, ("version", BuildInformation.version), ("swift", BuildInformation.swift))
     let process = ProcessStatistics.current()
@@ -78,13 +76,13 @@ struct MetricsController: Sendable {
   }
 
   private func addHistory(to page: inout MetricsPage, _ now: Date) {
-    for (environment, statuses) in Dictionary(grouping: status.history.statuses, by: \.source.environment) {
+    for (environment, statuses) in Dictionary(grouping: useCases.history.statuses, by: \.source.environment) {
       let label = ("environment", environment.rawValue)
       // Before the first time there is no age, and the start of the process tells.
       if let oldest = statuses.compactMap(\.progress.through).min() {
         page.add(.notificationHistoryAge, Self.age(oldest, now), label)
       }
-      let gaps = statuses.compactMap { status.history.gap(of: $0, at: now) }
+      let gaps = statuses.compactMap { useCases.history.gap(of: $0, at: now) }
       page.add(.notificationGap, gaps.map { $0.to.timeIntervalSince($0.from) }.reduce(0, +), label)
     }
   }
@@ -104,6 +102,7 @@ struct MetricsController: Sendable {
   }
 
   private func addReads(to page: inout MetricsPage, _ now: Date) async throws {
+    let ledger = useCases.ledger
     if ledger.isShared { page.add(.replicas, Double(try await ledger.replicas())) }
     for count in try await ledger.read(ReadSubscribers()) {
       page.add(.subscribers, Double(count.users), ("tier", count.tier.rawValue), ("status", count.status.rawValue))

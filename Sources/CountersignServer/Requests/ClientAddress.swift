@@ -10,9 +10,7 @@ struct ClientAddress: Hashable, Sendable {
   var isIPv4: Bool { bytes.starts(with: Self.mappedPrefix) }
 
   /// 127.0.0.0/8 and ::1.
-  var isLoopback: Bool {
-    isIPv4 ? bytes[12...].first == 127 : bytes == Array(repeating: 0, count: 15) + [1]
-  }
+  var isLoopback: Bool { isIPv4 ? bytes[12...].first == 127 : bytes == Array(repeating: 0, count: 15) + [1] }
 
   /// The unit in which requests are counted: an IPv4 address, or an IPv6 network of 64 bits, which is what one subscriber gets
   /// and within which a client takes any address it likes (RFC 6177).

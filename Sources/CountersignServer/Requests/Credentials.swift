@@ -15,7 +15,6 @@ package struct Credentials: Sendable {
   }
 }
 
-/// The settings of access tokens.
 package struct AccessTokenSettings: Sendable {
   package var keyring: AccessTokenKeyring
   /// `iss` and `aud` of the tokens; `nil`: they have none.

@@ -4,7 +4,6 @@ import Ledger
 package import Logging
 import Resilience
 
-/// The context of a request.
 package struct ServiceRequestContext: Sendable {
   /// The moment at which the request had arrived.
   let arrival = ContinuousClock.now
@@ -70,7 +69,5 @@ package struct ServiceRequestContext: Sendable {
 
   private static let keysOfAnotherApp = Occasional(most: 20, every: .seconds(60))
 
-  func logClockBehind() {
-    logger.error("a transaction is signed ahead of our clock: set the clock right")
-  }
+  func logClockBehind() { logger.error("a transaction is signed ahead of our clock: set the clock right") }
 }

@@ -147,8 +147,7 @@ struct EventsController: Controller {
     let moment = try Self.moment(posted.at, place, now)
     return AppEvent(
       user: try Self.user(posted, place, by: caller), type: posted.type, at: moment, properties: properties,
-      exposure: posted.type == Self.exposed ? try exposure(posted, place, at: moment) : nil,
-      id: posted.id)
+      exposure: posted.type == Self.exposed ? try exposure(posted, place, at: moment) : nil, id: posted.id)
   }
 
   /// The variant that the user saw; `nil` for one that the catalog lacks. Versions of an app outlive experiments, and what

@@ -111,8 +111,7 @@ struct ExtensionsController: Controller {
       var response = JSONBody.uncached(ExtensionResponse(record), status: record.closedAt == nil ? .accepted : .ok)
       response.headers[.location] = "/v1/extensions/\(record.id)"
       return response
-    case .mismatch:
-      throw Problem(.idempotencyMismatch, "This 'Idempotency-Key' was used for another extension.")
+    case .mismatch: throw Problem(.idempotencyMismatch, "This 'Idempotency-Key' was used for another extension.")
     case .waiting(let record):
       throw Problem(
         .idempotencyMismatch,

@@ -99,8 +99,7 @@ struct GrantsController: Controller {
         throw Problem(.malformedRequest, "'ends_at' has to be in the future, and within a century.")
       }
       return end
-    case (nil, nil), (.some, .some):
-      throw Problem(.malformedRequest, "Give the end: either 'ends_at' or 'for'.")
+    case (nil, nil), (.some, .some): throw Problem(.malformedRequest, "Give the end: either 'ends_at' or 'for'.")
     }
   }
 }

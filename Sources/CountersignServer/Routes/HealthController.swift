@@ -11,7 +11,7 @@ import struct FoundationEssentials.Date
 struct HealthController: Sendable {
   var ledger: LedgerCheck
   var operations: OperationalStatus
-  var now: @Sendable () -> Date
+  var useCases: UseCases
 
   func addRoutes(to routes: Routes) { routes.serve("/livez", prompt: [.get: live]) }
 
@@ -53,9 +53,9 @@ struct HealthController: Sendable {
   private func readiness(_ finding: LedgerCheck.Finding) -> Readiness {
     let appStore = operations.appStore.state
     let isReady = finding.error == nil && appStore != .sharedSecretRejected
-    let now = now()
+    let now = useCases.now()
     let backlog = finding.backlog
-    let history = operations.history.state(at: now)
+    let history = useCases.history.state(at: now)
     let outbox = backlog.map { backlog in
       Readiness.Outbox(
         depth: backlog.updates,
@@ -66,8 +66,8 @@ struct HealthController: Sendable {
       status: isReady ? Self.serving : "unready", ledger: finding.error?.state ?? "ok", appStore: appStore.rawValue,
       profileStore: operations.profileStore?.state.text ?? "none",
       outbox: operations.profileStore == nil ? nil : outbox, pendingReceipts: backlog?.pendingReceipts,
-      downgradeBrake: operations.brake.isEngaged ? "engaged" : "released", withheldByRules: operations.review.withheld,
-      clock: operations.clock.skew == nil ? "ok" : "off",
+      downgradeBrake: useCases.brake.isEngaged ? "engaged" : "released", withheldByRules: useCases.review.withheld,
+      clock: useCases.clock.skew == nil ? "ok" : "off",
       notificationHistory: history == .none ? nil : history.rawValue,
       consumptionRequests: history == .none
         ? nil

@@ -14,9 +14,7 @@ struct NotificationHistoryController: Controller {
   var budget: ByteBudget
   var now: @Sendable () -> Date
 
-  func addRoutes(to routes: Routes) {
-    routes.serve("/v1/notifications/history", [.get: state, .post: ask])
-  }
+  func addRoutes(to routes: Routes) { routes.serve("/v1/notifications/history", [.get: state, .post: ask]) }
 
   func state(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.service, .support)

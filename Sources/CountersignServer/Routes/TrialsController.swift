@@ -76,8 +76,7 @@ struct TrialsController: Controller {
   func device(_ id: DeviceID, by caller: Caller, _ information: DeviceInformation?, _ pushToken: String?) -> Device {
     Device(
       id: id, app: caller.app ?? trials.settings.soleApp, model: information?.model,
-      iosVersion: information?.iosVersion,
-      appVersion: information?.appVersion, pushToken: pushToken)
+      iosVersion: information?.iosVersion, appVersion: information?.appVersion, pushToken: pushToken)
   }
 
   /// Counts a device that is not known yet for its address.

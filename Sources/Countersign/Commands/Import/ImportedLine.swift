@@ -56,8 +56,7 @@ extension ImportedLine {
       self.init(subscriber, user: object.appUserID ?? object.userID, at: object.requestDate.flatMap(Self.date) ?? now)
     } else {
       guard let user = object.userID ?? object.appUserID else { throw Unreadable(sentence: "'user_id' is missing") }
-      let proofs =
-        [object.receiptData.map(Proof.receipt), object.originalTransactionID.map(Proof.transactionID)]
+      let proofs = [object.receiptData.map(Proof.receipt), object.originalTransactionID.map(Proof.transactionID)]
         .compactMap(\.self)
       guard !proofs.isEmpty else {
         throw Unreadable(sentence: "neither 'receipt_data' nor 'original_transaction_id' is there")

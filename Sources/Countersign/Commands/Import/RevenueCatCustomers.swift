@@ -97,9 +97,7 @@ struct RevenueCatCustomers: Sendable {
     if access(cursor, F_OK) == 0 {
       guard let text = try? BoundedFile(path: cursor, limit: 1 << 16).bytes,
         let place = try? JSONDecoder().decode(Cursor.self, from: Data(text)), place.bytes >= 0
-      else {
-        throw .refused("\(Quotation.of(cursor, length: 4_096)) cannot be read. Remove it, to begin anew.")
-      }
+      else { throw .refused("\(Quotation.of(cursor, length: 4_096)) cannot be read. Remove it, to begin anew.") }
       guard place.project == project else {
         throw .refused(
           "\(Quotation.of(path, length: 4_096)) has customers of the project \(Quotation.of(place.project)). Name "

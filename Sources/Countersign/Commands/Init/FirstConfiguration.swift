@@ -7,7 +7,6 @@ struct FirstConfiguration {
     var issuerID: String
   }
 
-  /// A key that signs offers.
   struct OfferKey {
     var keyFile: String
     var keyID: String

@@ -66,8 +66,7 @@ struct InitPlan {
       FirstConfiguration(
         bundleIDs: bundleIDs, tiers: tiers, products: products, sharedSecretFile: sharedSecretFile,
         serverAPI: serverAPI, offers: try Self.offers(given), ledger: place("countersign.sqlite"), supabase: supabase,
-        profileStore: profileStore,
-        keyDigest: APIKeyring.sha256(key)
+        profileStore: profileStore, keyDigest: APIKeyring.sha256(key)
       ).text
     secrets = answers.secrets
     try check(

@@ -61,8 +61,7 @@ struct Revalidate: AsyncParsableCommand {
     }
     let (client, transport) = try service.client(environment: environment)
     let follower = RunFollower(
-      client: RunClient(service: client, idempotencyKey: RequestID.random()),
-      display: display(environment))
+      client: RunClient(service: client, idempotencyKey: RequestID.random()), display: display(environment))
     let (end, signal) = await untilInterrupted { await follower.run(order) }
     transport.shutdown()
     throw report(end, signal, client.url)
@@ -114,8 +113,7 @@ struct Revalidate: AsyncParsableCommand {
   private func display(_ environment: [String: String]) -> RunDisplay {
     RunDisplay(
       style: quiet ? .silent : Terminal.isInteractive(environment: environment) ? .bar : json ? .silent : .lines,
-      columns: { Terminal.columns },
-      output: { try? OpenFile.standardOutput.write(Array($0.utf8)) },
+      columns: { Terminal.columns }, output: { try? OpenFile.standardOutput.write(Array($0.utf8)) },
       error: { LogOutput.standardError.write($0) })
   }
 

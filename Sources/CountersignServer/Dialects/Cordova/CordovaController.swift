@@ -106,8 +106,6 @@ struct CordovaController: DialectController {
     }
   }
 
-  var hasPages: Bool { true }
-
   func isForPages(_ path: String) -> Bool { path == Self.path }
 
   var errors: DialectErrors { Self.errors }

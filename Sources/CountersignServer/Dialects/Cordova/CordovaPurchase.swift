@@ -82,11 +82,6 @@ struct CordovaPurchase: Encodable, Hashable {
   var isIntroPeriod: Bool
   var cancelationReason: CancelationReason
 
-  private enum CodingKeys: String, CodingKey {
-    case id, platform, purchaseId, transactionId, purchaseDate, lastRenewalDate, expiryDate, isExpired, renewalIntent,
-      isBillingRetryPeriod, isTrialPeriod, isIntroPeriod, cancelationReason
-  }
-
   /// The products of one purchase: the present one, and those that it was changed from.
   ///
   /// - Parameter verdict: on this purchase.

@@ -374,8 +374,6 @@ struct RevenueCatSDKController: DialectController {
   /// The native path that takes the telemetry of SDKs as well.
   static let telemetryPath = "/v1/events"
 
-  var hasPages: Bool { isEnabled }
-
   func isForPages(_ path: String) -> Bool { isEnabled && (Self.isOurs(path) || path == Self.telemetryPath) }
 
   var errors: DialectErrors {

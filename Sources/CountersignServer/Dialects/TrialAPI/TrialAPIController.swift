@@ -50,8 +50,7 @@ struct TrialAPIController: DialectController {
         of: user, on: device, sessionsUsed: sessions, requestID: context.requestID, logger: context.logger))
     return JSONBody.uncached(
       TrialAPIVerification(
-        valid: record.map { now() < $0.endsAt } ?? false,
-        trialState: record.map(TrialAPIVerification.State.init)),
+        valid: record.map { now() < $0.endsAt } ?? false, trialState: record.map(TrialAPIVerification.State.init)),
       keys: .convertToSnakeCase)
   }
 
