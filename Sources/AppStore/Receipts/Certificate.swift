@@ -1,6 +1,5 @@
 import COpenSSL
 import Cryptography
-
 import struct FoundationEssentials.Date
 
 /// An X.509 certificate (`X509 *`), read by OpenSSL.
@@ -115,4 +114,38 @@ final class Certificate {
       hour: Int(fields.tm_hour), minute: Int(fields.tm_min), second: Int(fields.tm_sec))
     return seconds.map { Date(timeIntervalSince1970: Double($0)) }
   }
+}
+
+extension RSAPublicKey {
+  /// The key of a certificate; `nil` when it has a key of another kind.
+  init?(of certificate: Certificate, digest: DigestAlgorithm) {
+    defer { ERR_clear_error() }
+    guard let key = X509_get0_pubkey(certificate.pointer) else { return nil }
+    self.init(key: key, digest: digest)
+  }
+}
+
+extension ES256PublicKey {
+  /// The key of a certificate; `nil` when it has a key of another kind.
+  init?(of certificate: Certificate) {
+    defer { ERR_clear_error() }
+    guard let key = X509_get0_pubkey(certificate.pointer) else { return nil }
+    self.init(key: key)
+  }
+}
+
+extension [Certificate] {
+  /// When all of them are valid, in whole seconds; `nil` when never, or when one does not say.
+  var validity: Range<Date>? {
+    let starts = compactMap(\.notBefore)
+    let ends = compactMap(\.notAfter)
+    guard starts.count == count, ends.count == count, let start = starts.max(), let end = ends.min(), start < end
+    else { return nil }
+    return start..<end
+  }
+}
+
+extension Date {
+  /// The whole second, the precision of certificates.
+  var wholeSecond: Date { Date(timeIntervalSince1970: timeIntervalSince1970.rounded(.down)) }
 }

@@ -1,4 +1,8 @@
 package import Cryptography
+import Entitlements
+import JSON
+import struct FoundationEssentials.Date
+
 /// A key of App Store Connect of the kind "In-App Purchase", which identifies us to the App Store Server API.
 ///
 /// Its parts are safe to put into a token; the initializer checks them.
@@ -38,5 +42,23 @@ package struct ServerAPIKey: Sendable {
   private static func isUUID(_ text: String) -> Bool {
     let groups = text.utf8.split(separator: UInt8(ascii: "-"), omittingEmptySubsequences: false)
     return groups.map(\.count) == [8, 4, 4, 4, 12] && groups.joined().allSatisfy(\.isHexadecimalDigit)
+  }
+}
+
+/// The tokens of the App Store Server API, each for one app.
+///
+/// Apple allows an hour at most; a shorter life costs a signature more often and limits the use of a stolen token.
+///
+/// https://developer.apple.com/documentation/appstoreserverapi/generating-json-web-tokens-for-api-requests
+extension ServerAPIKey {
+  static let tokenLifetime: Int64 = 20 * 60
+
+  func token(for bundleID: BundleID, now: Date) throws(ES256PrivateKey.Failure) -> DeveloperToken {
+    try DeveloperToken(key: key, keyID: keyID, issuer: issuerID, lifetime: Self.tokenLifetime, now: now) {
+      claims, expiry in
+      claims.member("aud", "appstoreconnect-v1")
+      claims.member("bid", bundleID.rawValue)
+      claims.member("exp", expiry)
+    }
   }
 }

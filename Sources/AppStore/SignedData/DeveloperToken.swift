@@ -2,7 +2,6 @@ import Cryptography
 import HTTPTransport
 import JSON
 import Synchronization
-
 import struct FoundationEssentials.Date
 
 /// A bearer token for a service of Apple's: a JWT signed with our key (RFC 7519, RFC 7515).
@@ -68,5 +67,18 @@ final class DeveloperTokens<Key: Hashable & Sendable>: Sendable {
     tokens.withLock { tokens in
       if tokens[key] == rejected { tokens[key] = nil }
     }
+  }
+}
+
+extension ES256PrivateKey {
+  /// A JWT in the compact form (RFC 7519, RFC 7515).
+  func jwt(keyID: String, _ addClaims: (inout JSONWriter) -> Void) throws(Failure) -> String {
+    let header = JSONWriter.object { header in
+      header.member("alg", "ES256")
+      header.member("kid", keyID)
+      header.member("typ", "JWT")
+    }
+    let signed = "\(Base64URL.encode(header)).\(Base64URL.encode(JSONWriter.object(addClaims)))"
+    return "\(signed).\(Base64URL.encode(try sign(Array(signed.utf8))))"
   }
 }

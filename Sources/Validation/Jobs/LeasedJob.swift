@@ -3,7 +3,6 @@ import Ledger
 import Logging
 import Resilience
 import ServiceLifecycle
-
 import struct FoundationEssentials.Date
 
 /// A job that asks Apple about pieces that are due in the ledger. They are claimed for a time, and due again after it. While
@@ -84,4 +83,9 @@ extension LeasedJob {
 extension Duration {
   /// The time of a claim: twice that of a call, as each waits for its turn.
   static func lease(of deadline: Duration) -> Duration { deadline * 2 + .seconds(30) }
+}
+
+extension Backoff {
+  /// Whether a pause until a moment is under way. One that would last longer than any was begun by a wrong clock.
+  func isResting(until end: Date, at now: Date) -> Bool { now < end && end <= now.advanced(by: cap) }
 }

@@ -2,7 +2,6 @@ package import AppStore
 package import Entitlements
 package import Logging
 import Resilience
-
 package import struct FoundationEssentials.Date
 
 /// The gateway to Apple: finds out what a receipt or a signed transaction proves, by its signature and by Apple's
@@ -287,4 +286,12 @@ extension Catalog {
   fileprivate var sellsOneTimePurchases: Bool {
     products.values.contains { $0.kind == .lifetime || $0.kind == .nonRenewing }
   }
+}
+
+/// The consequence of our own check of the signature (`policy.local_verification`).
+package enum LocalVerificationPolicy: String, Hashable, Sendable, CaseIterable {
+  /// Apple has the last word.
+  case advise
+  /// A submission that cannot be proven here is refused.
+  case require
 }

@@ -1,10 +1,9 @@
 import AppStore
-import Entitlements
+package import Entitlements
 import Ledger
 import Logging
 import Resilience
 import ServiceLifecycle
-
 import struct FoundationEssentials.Date
 
 /// The job that answers Apple's requests for consumption information, each once, within twelve hours.
@@ -205,5 +204,18 @@ struct ConsumptionAnswerer: LeasedJob {
     guard product.period?.end(from: begin) == end else { return (gainedAt < end, nil) }
     let share = request.askedAt.timeIntervalSince(begin) / end.timeIntervalSince(begin)
     return (gainedAt < end, Int((min(max(share, 0), 1) * Double(ConsumptionInformation.whole)).rounded()))
+  }
+}
+
+/// The policy for answers to Apple's requests for consumption information (`app_store.consumption`).
+package struct ConsumptionPolicy: Hashable, Sendable {
+  /// The information about each customer whose transaction the app's backend has said nothing else about.
+  package var information: ConsumptionInformation
+  /// The time that the app's backend has to say something before the policy answers.
+  package var wait: Duration
+
+  package init(information: ConsumptionInformation = ConsumptionInformation(), wait: Duration = .zero) {
+    self.information = information
+    self.wait = wait
   }
 }

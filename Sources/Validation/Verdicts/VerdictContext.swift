@@ -1,8 +1,7 @@
 package import Entitlements
-import Ledger
+package import Ledger
 import Logging
 import Resilience
-
 package import struct FoundationEssentials.Date
 
 /// The parts of every verdict: the rules, our clock, and the app's own row, which follows it.
@@ -77,4 +76,11 @@ package struct VerdictContext: Sendable {
 
   /// Whether another task is writing the app's row of a user.
   func isBeingWritten(_ user: UserID) -> Bool { writeBack?.rowLocks.isLocked(user) ?? false }
+}
+
+extension EntitlementRules {
+  /// The entitlement that a read shows now, without an answer from Apple.
+  package func standing(of user: UserID, _ profile: LedgerProfile?, at now: Date) -> Entitlement {
+    standing(of: user, profile?.evidence ?? [], given: profile?.given ?? [], recorded: profile?.entitlement, at: now)
+  }
 }
