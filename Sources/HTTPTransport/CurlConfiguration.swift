@@ -74,51 +74,24 @@ extension CurlTransport {
   }
 }
 
-/// A checked configuration, in libcurl's types.
-struct CurlSettings: Sendable {
-  let caFile: String
-  let maxInFlight: Int
-  let maxQueued: Int
-  let refusesHopeless: Bool
-  let connectTimeoutMilliseconds: Int
-  let idleConnectionSeconds: Int
-  let userAgent: String
-  let responseHeaderLimit: Int
-  let schemes: Set<String>
-  let refusesPrivateAddresses: Bool
-  let http2: Bool
-  let resolve: [String]
-  let threadName: String
-
-  init(_ configuration: CurlTransport.Configuration) throws(CurlTransport.SetupError) {
+extension CurlTransport.Configuration {
+  /// This configuration with the CA bundle found, if its values can be used.
+  func checked() throws(CurlTransport.SetupError) -> Self {
     func require(_ holds: Bool, _ name: String) throws(CurlTransport.SetupError) {
       guard holds else { throw .invalidConfiguration(name) }
     }
-    try require((1...10_000).contains(configuration.maxInFlight), "maxInFlight")
-    try require((0...1_000_000).contains(configuration.maxQueued), "maxQueued")
+    try require((1...10_000).contains(maxInFlight), "maxInFlight")
+    try require((0...1_000_000).contains(maxQueued), "maxQueued")
+    try require(connectTimeout > .zero && connectTimeout < .seconds(86_400), "connectTimeout")
     try require(
-      configuration.connectTimeout > .zero && configuration.connectTimeout < .seconds(86_400), "connectTimeout")
-    try require(
-      configuration.idleConnectionLifetime >= .seconds(1) && configuration.idleConnectionLifetime < .seconds(86_400),
-      "idleConnectionLifetime")
-    try require(configuration.responseHeaderLimit > 0, "responseHeaderLimit")
-    try require(!configuration.allowedSchemes.isEmpty, "allowedSchemes")
-    try require(HeaderField.isValue(configuration.userAgent), "userAgent")
-    try require(configuration.resolve.allSatisfy(HeaderField.isValue), "resolve")
-
-    caFile = try CABundle.path(configured: configuration.caFile)
-    maxInFlight = configuration.maxInFlight
-    maxQueued = configuration.maxQueued
-    refusesHopeless = configuration.refusesHopeless
-    connectTimeoutMilliseconds = configuration.connectTimeout.millisecondsRoundedUp
-    idleConnectionSeconds = Int(configuration.idleConnectionLifetime.components.seconds)
-    userAgent = configuration.userAgent
-    responseHeaderLimit = configuration.responseHeaderLimit
-    schemes = Set(configuration.allowedSchemes.map(\.rawValue))
-    refusesPrivateAddresses = configuration.refusesPrivateAddresses
-    http2 = configuration.http2
-    resolve = configuration.resolve
-    threadName = configuration.threadName
+      idleConnectionLifetime >= .seconds(1) && idleConnectionLifetime < .seconds(86_400), "idleConnectionLifetime")
+    try require(responseHeaderLimit > 0, "responseHeaderLimit")
+    try require(!allowedSchemes.isEmpty, "allowedSchemes")
+    try require(HeaderField.isValue(userAgent), "userAgent")
+    try require(resolve.allSatisfy(HeaderField.isValue), "resolve")
+    var checked = self
+    checked.caFile = try CABundle.path(configured: caFile)
+    return checked
   }
 }
 

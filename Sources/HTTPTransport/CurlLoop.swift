@@ -10,7 +10,7 @@ import Resilience
 /// A submission is in exactly one place at a time (mailbox, `waiting`, `active`, `ended`) and is answered when it is
 /// removed from the last: this guarantees one answer each.
 final class CurlLoop {
-  private let settings: CurlSettings
+  private let settings: CurlTransport.Configuration
   private let multi: CurlMulti
   private let mailbox: CurlMailbox
 
@@ -41,7 +41,7 @@ final class CurlLoop {
   /// The longest sleep without requests.
   private static let longestSleep = Duration.seconds(3600)
 
-  init(settings: CurlSettings, multi: CurlMulti, mailbox: CurlMailbox) {
+  init(settings: CurlTransport.Configuration, multi: CurlMulti, mailbox: CurlMailbox) {
     self.settings = settings
     self.multi = multi
     self.mailbox = mailbox

@@ -19,7 +19,7 @@ final class CurlMulti: @unchecked Sendable {
   private var timer: ContinuousClock.Instant?
   private var events = [epoll_event](repeating: epoll_event(), count: 64)
 
-  init(_ settings: CurlSettings) throws(CurlTransport.SetupError) {
+  init(_ settings: CurlTransport.Configuration) throws(CurlTransport.SetupError) {
     try CurlGlobal.start(http2: settings.http2)
     guard let pointer = curl_multi_init() else { throw .libcurl("curl_multi_init") }
     guard let share = curl_share_init() else {

@@ -31,12 +31,12 @@ package final class CurlTransport: Transport {
     package init() {}
   }
 
-  private let settings: CurlSettings
+  private let settings: Configuration
   private let mailbox: CurlMailbox
   private let thread: NamedThread
 
   package init(configuration: Configuration) throws(SetupError) {
-    let settings = try CurlSettings(configuration)
+    let settings = try configuration.checked()
     let multi = try CurlMulti(settings)
     let mailbox = CurlMailbox(multi: multi, capacity: settings.maxInFlight + settings.maxQueued)
     self.settings = settings
@@ -60,7 +60,7 @@ package final class CurlTransport: Transport {
   package func send(
     _ request: TransportRequest, deadline: ContinuousClock.Instant
   ) async throws(TransportError) -> TransportResponse {
-    let prepared = try PreparedRequest(request, schemes: settings.schemes)
+    let prepared = try PreparedRequest(request, schemes: settings.allowedSchemes)
     guard deadline > .now else { throw .timedOut }
 
     let id = mailbox.newID()

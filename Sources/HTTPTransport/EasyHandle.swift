@@ -6,7 +6,7 @@ import CCurl
 /// Handles are reused. Options that all requests share are set once.
 final class EasyHandle {
   let pointer: OpaquePointer
-  private let settings: CurlSettings
+  private let settings: CurlTransport.Configuration
   /// CURL_ERROR_SIZE bytes, written by libcurl during a transfer.
   private let errorText: UnsafeMutableBufferPointer<CChar>
   private var resolve: UnsafeMutablePointer<curl_slist>?
@@ -34,7 +34,7 @@ final class EasyHandle {
   /// Sets the options that every request has in common.
   ///
   /// Security-relevant options are set even to their defaults: they must not depend on how libcurl was built.
-  init(settings: CurlSettings, share: OpaquePointer) throws(TransportError) {
+  init(settings: CurlTransport.Configuration, share: OpaquePointer) throws(TransportError) {
     guard let pointer = curl_easy_init() else { throw .other(code: Int(CURLE_OUT_OF_MEMORY.rawValue)) }
     self.pointer = pointer
     self.settings = settings
@@ -43,7 +43,7 @@ final class EasyHandle {
     head = ResponseHead(limit: settings.responseHeaderLimit)
 
     var setting = Setting(easy: pointer)
-    let schemes = settings.schemes.sorted().joined(separator: ",")
+    let schemes = settings.allowedSchemes.map(\.rawValue).sorted().joined(separator: ",")
     setting.string(CURLOPT_PROTOCOLS_STR, schemes)
     setting.string(CURLOPT_REDIR_PROTOCOLS_STR, schemes)
     setting.number(CURLOPT_FOLLOWLOCATION, 0)
@@ -65,8 +65,8 @@ final class EasyHandle {
     setting.number(CURLOPT_NOSIGNAL, 1)
     // Without it, ending a transfer waits for its name look-up and blocks all others.
     setting.number(CURLOPT_QUICK_EXIT, 1)
-    setting.number(CURLOPT_CONNECTTIMEOUT_MS, settings.connectTimeoutMilliseconds)
-    setting.number(CURLOPT_MAXAGE_CONN, settings.idleConnectionSeconds)
+    setting.number(CURLOPT_CONNECTTIMEOUT_MS, settings.connectTimeout.millisecondsRoundedUp)
+    setting.number(CURLOPT_MAXAGE_CONN, Int(settings.idleConnectionLifetime.components.seconds))
     setting.number(CURLOPT_TCP_KEEPALIVE, 1)
     setting.number(CURLOPT_HTTP_VERSION, Int(settings.http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1))
     setting.number(CURLOPT_HTTP09_ALLOWED, 0)

@@ -2,12 +2,14 @@ import CCurl
 
 /// A request that can be sent as written: its initialiser is the check.
 struct PreparedRequest: Sendable {
+  typealias Scheme = CurlTransport.Configuration.Scheme
+
   let request: TransportRequest
   let isOverTLS: Bool
 
   /// - Throws: `.invalidRequest` with a reason that quotes nothing of the request but a header's name.
-  init(_ request: TransportRequest, schemes: Set<String>) throws(TransportError) {
-    isOverTLS = try Self.scheme(of: request.url, allowed: schemes) == "https"
+  init(_ request: TransportRequest, schemes: Set<Scheme>) throws(TransportError) {
+    isOverTLS = try Self.scheme(of: request.url, allowed: schemes) == .https
     guard request.responseBodyLimit >= 0 else { throw .invalidRequest("the body limit is negative") }
     if request.method == .get && !request.body.isEmpty { throw .invalidRequest("a GET has no body") }
     for header in request.headers {
@@ -30,10 +32,10 @@ struct PreparedRequest: Sendable {
       + request.headers.map { $0.value.isEmpty ? "\($0.name);" : "\($0.name): \($0.value)" }
   }
 
-  /// The lower-case scheme of a valid URL.
+  /// The scheme of a valid URL.
   ///
   /// Parsed by libcurl's own parser, which also sends it: two parsers could disagree.
-  private static func scheme(of url: String, allowed: Set<String>) throws(TransportError) -> String {
+  private static func scheme(of url: String, allowed: Set<Scheme>) throws(TransportError) -> Scheme {
     guard url.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else {
       throw .invalidRequest("the URL has a blank, a control character or one beyond ASCII")
     }
@@ -42,11 +44,12 @@ struct PreparedRequest: Sendable {
     guard curl_url_set(parsed, CURLUPART_URL, url, 0) == CURLUE_OK else {
       throw .invalidRequest("the URL cannot be parsed")
     }
-    guard let scheme = part(CURLUPART_SCHEME, of: parsed), allowed.contains(scheme) else {
+    guard let name = part(CURLUPART_SCHEME, of: parsed), let scheme = Scheme(rawValue: name), allowed.contains(scheme)
+    else {
       throw .invalidRequest("the URL's scheme is not allowed")
     }
     // With one slash too many, libcurl takes the path for the host.
-    guard !url.utf8.dropFirst(scheme.utf8.count).starts(with: ":///".utf8) else {
+    guard !url.utf8.dropFirst(name.utf8.count).starts(with: ":///".utf8) else {
       throw .invalidRequest("the URL has no host")
     }
     guard part(CURLUPART_USER, of: parsed) == nil, part(CURLUPART_PASSWORD, of: parsed) == nil else {

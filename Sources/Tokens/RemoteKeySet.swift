@@ -23,6 +23,8 @@ package final class RemoteKeySet: Service {
     case stale(cause: String)
     /// No keys: user tokens cannot be verified.
     case unavailable(cause: String)
+
+    var isUnavailable: Bool { if case .unavailable = self { true } else { false } }
   }
 
   private struct State {
@@ -199,14 +201,5 @@ package final class RemoteKeySet: Service {
     // A set emptied by mistake must not lock every user out.
     guard !keys.isEmpty else { throw Trouble(cause: "no key for RS256 or ES256 in the set") }
     return keys
-  }
-}
-
-extension RemoteKeySet.Health {
-  var isUnavailable: Bool {
-    switch self {
-    case .unavailable: true
-    case .unknown, .ok, .stale: false
-    }
   }
 }

@@ -12,7 +12,7 @@ extension HTTPTransportTests {
     ])
     func `a URL that is malformed or not allowed is refused`(_ url: String) {
       let error = #expect(throws: TransportError.self) {
-        try PreparedRequest(.get(url), schemes: ["https"])
+        try PreparedRequest(.get(url), schemes: [.https])
       }
       guard case .invalidRequest(let reason) = error else {
         Issue.record("expected .invalidRequest, got \(String(describing: error))")
@@ -25,7 +25,7 @@ extension HTTPTransportTests {
       "https://host", "https://host:8443/a?b=c&d=%20#e", "HTTPS://host/", "https://[::1]:1/", "https://1.2.3.4/@",
     ])
     func `a well-formed URL is taken as it is`(_ url: String) throws {
-      #expect(try PreparedRequest(.get(url), schemes: ["https"]).request.url == url)
+      #expect(try PreparedRequest(.get(url), schemes: [.https]).request.url == url)
     }
 
     @Test(arguments: [
@@ -36,7 +36,7 @@ extension HTTPTransportTests {
     func `a header that would change the message's shape is refused`(_ name: String, _ value: String) {
       var request = TransportRequest.get("https://host/")
       request.headers = [TransportHeader(name, value)]
-      let error = #expect(throws: TransportError.self) { try PreparedRequest(request, schemes: ["https"]) }
+      let error = #expect(throws: TransportError.self) { try PreparedRequest(request, schemes: [.https]) }
       guard case .invalidRequest(let reason) = error else {
         Issue.record("expected .invalidRequest, got \(String(describing: error))")
         return
