@@ -13,27 +13,12 @@ package struct ProductExtensionStatus: Hashable, Sendable {
   package var failed: Int64?
 }
 
-/// An answer about an extension.
-enum ExtensionAnswer: Hashable, Sendable {
-  /// - Parameter expiresAt: the new end of the period.
-  case extended(expiresAt: Date)
-  case taken
-  case status(ProductExtensionStatus)
-
-  init(_ body: JSONValue, of endpoint: ServerAPIEndpoint) throws(JSONError) {
-    switch endpoint {
-    case .productExtension: self = .taken
-    case .productExtensionStatus:
-      guard let isComplete = try body.flag("complete") else { throw body.missing("complete") }
-      self = .status(
-        ProductExtensionStatus(
-          isComplete: isComplete, succeeded: try body.integer("succeededCount"),
-          failed: try body.integer("failedCount")))
-    default:
-      // An extension that failed has an error code of its own.
-      guard try body.flag("success") != false else { throw body.unreadable("success") }
-      self = .extended(expiresAt: try body.requiredMoment("effectiveDate"))
-    }
+extension ProductExtensionStatus {
+  init(_ body: JSONValue) throws(JSONError) {
+    guard let isComplete = try body.flag("complete") else { throw body.missing("complete") }
+    self.isComplete = isComplete
+    succeeded = try body.integer("succeededCount")
+    failed = try body.integer("failedCount")
   }
 }
 
@@ -46,9 +31,8 @@ extension ServerAPIClient {
     _ id: OriginalTransactionID, by one: RenewalExtension, bundleIDs: [BundleID], in store: StoreEnvironment,
     deadline: ContinuousClock.Instant
   ) async throws(AppStoreError) -> Date {
-    let answer = try await findings(
-      of: ServerAPIRequest(one, of: id), .renewalExtension, bundleIDs: bundleIDs, in: store, deadline: deadline
-    ).extensionAnswer
+    let answer = try await unsigned(
+      ServerAPIRequest(one, of: id), .renewalExtension, bundleIDs: bundleIDs, in: store, deadline: deadline)
     guard case .extended(let end) = answer else { throw .invalidAnswer("there is no new date in it") }
     return end
   }
@@ -60,8 +44,8 @@ extension ServerAPIClient {
     of product: ExtendedProduct, by one: RenewalExtension, bundleIDs: [BundleID], in store: StoreEnvironment,
     deadline: ContinuousClock.Instant
   ) async throws(AppStoreError) {
-    _ = try await findings(
-      of: ServerAPIRequest(one, of: product), .productExtension, bundleIDs: bundleIDs, in: store, deadline: deadline)
+    _ = try await unsigned(
+      ServerAPIRequest(one, of: product), .productExtension, bundleIDs: bundleIDs, in: store, deadline: deadline)
   }
 
   /// https://developer.apple.com/documentation/appstoreserverapi/get-status-of-subscription-renewal-date-extensions
@@ -70,10 +54,9 @@ extension ServerAPIClient {
     deadline: ContinuousClock.Instant
   ) async throws(AppStoreError) -> ProductExtensionStatus {
     let request = ServerAPIRequest(statusOf: productID, requestIdentifier: requestIdentifier)
-    let answer = try await findings(
-      of: request, .productExtensionStatus, bundleIDs: bundleIDs, in: store, deadline: deadline
-    ).extensionAnswer
-    guard case .status(let status) = answer else { throw .invalidAnswer("there is no status in it") }
+    let answer = try await unsigned(
+      request, .productExtensionStatus, bundleIDs: bundleIDs, in: store, deadline: deadline)
+    guard case .extensionStatus(let status) = answer else { throw .invalidAnswer("there is no status in it") }
     return status
   }
 }

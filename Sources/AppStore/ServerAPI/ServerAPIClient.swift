@@ -128,9 +128,10 @@ package final class ServerAPIClient: Sendable {
   package func notifications(
     _ query: NotificationQuery, of bundleID: BundleID, in store: StoreEnvironment, deadline: ContinuousClock.Instant
   ) async throws(AppStoreError) -> NotificationPage {
-    let found = try await lookUp(
-      ServerAPIRequest(query), [.notifications], bundleIDs: [bundleID], stores: [store], deadline: deadline)
-    guard let page = found.findings.notifications else { throw .invalidAnswer("there is no page in it") }
+    let answer = try await unsigned(
+      ServerAPIRequest(query), .notifications, bundleIDs: [bundleID], in: store, retriesTrouble: true,
+      deadline: deadline)
+    guard case .notifications(let page) = answer else { throw .invalidAnswer("there is no page in it") }
     return page
   }
 
@@ -141,10 +142,9 @@ package final class ServerAPIClient: Sendable {
   package func requestTest(
     of bundleID: BundleID, in store: StoreEnvironment, deadline: ContinuousClock.Instant
   ) async throws(AppStoreError) -> String {
-    let found = try await lookUp(
-      ServerAPIRequest(testToken: ""), [.testNotification], bundleIDs: [bundleID], stores: [store],
-      retriesTrouble: false, deadline: deadline)
-    guard let token = found.findings.testToken else { throw .invalidAnswer("there is no token in it") }
+    let answer = try await unsigned(
+      ServerAPIRequest(testToken: ""), .testNotification, bundleIDs: [bundleID], in: store, deadline: deadline)
+    guard case .testToken(let token) = answer else { throw .invalidAnswer("there is no token in it") }
     return token
   }
 
@@ -152,10 +152,9 @@ package final class ServerAPIClient: Sendable {
   package func testOutcome(
     _ token: String, of bundleID: BundleID, in store: StoreEnvironment, deadline: ContinuousClock.Instant
   ) async throws(AppStoreError) -> TestNotificationOutcome {
-    let found = try await lookUp(
-      ServerAPIRequest(testToken: token), [.testOutcome], bundleIDs: [bundleID], stores: [store],
-      retriesTrouble: false, deadline: deadline)
-    guard let outcome = found.findings.testOutcome else { throw .invalidAnswer("there is no outcome in it") }
+    let answer = try await unsigned(
+      ServerAPIRequest(testToken: token), .testOutcome, bundleIDs: [bundleID], in: store, deadline: deadline)
+    guard case .testOutcome(let outcome) = answer else { throw .invalidAnswer("there is no outcome in it") }
     return outcome
   }
 
@@ -166,9 +165,8 @@ package final class ServerAPIClient: Sendable {
     _ information: ConsumptionInformation, about id: TransactionID, of bundleID: BundleID, in store: StoreEnvironment,
     deadline: ContinuousClock.Instant
   ) async throws(AppStoreError) {
-    _ = try await lookUp(
-      ServerAPIRequest(information, about: id), [.consumption], bundleIDs: [bundleID], stores: [store],
-      retriesTrouble: false, deadline: deadline)
+    _ = try await unsigned(
+      ServerAPIRequest(information, about: id), .consumption, bundleIDs: [bundleID], in: store, deadline: deadline)
   }
 
   /// The refunded transactions of the customer who made a transaction, whatever their kind, page by page to the end.
@@ -192,9 +190,9 @@ package final class ServerAPIClient: Sendable {
     _ token: String, of id: OriginalTransactionID, bundleIDs: [BundleID], in store: StoreEnvironment,
     deadline: ContinuousClock.Instant
   ) async throws(AppStoreError) {
-    _ = try await lookUp(
-      ServerAPIRequest(accountToken: token, of: id), [.accountToken], bundleIDs: bundleIDs, stores: [store],
-      retriesTrouble: false, deadline: deadline)
+    _ = try await unsigned(
+      ServerAPIRequest(accountToken: token, of: id), .accountToken, bundleIDs: bundleIDs, in: store,
+      deadline: deadline)
   }
 
   /// Whether a store is paused after a 429.
@@ -207,14 +205,14 @@ package final class ServerAPIClient: Sendable {
     driver.breakers[environment]?.state == .open || isClosed(environment)
   }
 
-  /// The answer of one endpoint of one store. Trouble is not retried here.
-  func findings(
-    of request: ServerAPIRequest?, _ endpoint: ServerAPIEndpoint, bundleIDs: [BundleID], in store: StoreEnvironment,
-    deadline: ContinuousClock.Instant
-  ) async throws(AppStoreError) -> ServerAPIFindings {
+  /// The unsigned answer of one endpoint of one store.
+  func unsigned(
+    _ request: ServerAPIRequest?, _ endpoint: ServerAPIEndpoint, bundleIDs: [BundleID], in store: StoreEnvironment,
+    retriesTrouble: Bool = false, deadline: ContinuousClock.Instant
+  ) async throws(AppStoreError) -> UnsignedAnswer? {
     try await lookUp(
-      request, [endpoint], bundleIDs: bundleIDs, stores: [store], retriesTrouble: false, deadline: deadline
-    ).findings
+      request, [endpoint], bundleIDs: bundleIDs, stores: [store], retriesTrouble: retriesTrouble, deadline: deadline
+    ).findings.unsigned
   }
 
   private func lookUp(
@@ -285,7 +283,7 @@ private struct LookUp: AppleQuestion {
 
   func outcome(of answer: CallResponse) async throws(AppStoreError) -> ServerAPIOutcome {
     if route.endpoint.isSent, (200..<300).contains(answer.response.status) {
-      return .answer(.accepted, answeredAt: answer.answeredAt)
+      return .answer(.unsigned(.accepted), answeredAt: answer.answeredAt)
     }
     guard answer.response.status == 200 else { return try await failure(answer) }
     let body: ServerAPIResponse

@@ -8,13 +8,8 @@ enum ServerAPIContents: Sendable {
   case transaction(VerifiedTransaction)
   /// The transactions of an order; empty for an order that Apple does not know.
   case order([VerifiedTransaction])
-  case notifications(NotificationPage)
-  case testToken(String)
-  case testOutcome(TestNotificationOutcome)
   case refunds(RefundPage)
-  case extensionAnswer(ExtensionAnswer)
-  /// Apple took what was sent.
-  case accepted
+  case unsigned(UnsignedAnswer)
 
   /// Whether Apple has no such order. The other endpoints say so by an error.
   var isNotFound: Bool {
@@ -27,7 +22,7 @@ enum ServerAPIContents: Sendable {
     switch self {
     case .purchases(let purchases): purchases.nextRevision
     case .refunds(let page): page.nextRevision
-    case .transaction, .order, .notifications, .testToken, .testOutcome, .extensionAnswer, .accepted: nil
+    case .transaction, .order, .unsigned: nil
     }
   }
 }
@@ -85,17 +80,13 @@ struct ServerAPIExaminer {
     case .transaction(let signed):
       .transaction(try transaction(signed, originalID: nil, id: id, bundleID: nil, at: "signedTransactionInfo"))
     case .order(let response): .order(try transactions(response.signedTransactions))
-    case .notifications(let page): .notifications(page)
-    case .testToken(let token): .testToken(token)
-    case .testOutcome(let outcome): .testOutcome(outcome)
     case .refunds(let response):
       .refunds(
         RefundPage(
           refunds: zip(try transactions(response.signedTransactions), response.signedTransactions).map {
-            SignedRefund(transaction: $0.transaction, text: $1)
+            SignedRefund(transaction: $0.payload, text: $1)
           }, nextRevision: response.nextRevision))
-    case .extensionAnswer(let answer): .extensionAnswer(answer)
-    case .accepted: .accepted
+    case .unsigned(let answer): .unsigned(answer)
     }
   }
 
@@ -115,9 +106,9 @@ struct ServerAPIExaminer {
       let signed = try transaction(
         item.signedTransaction, originalID: item.originalTransactionID, id: nil, bundleID: response.head.bundleID,
         at: item.path)
-      var purchase = signed.transaction.purchase
+      var purchase = signed.payload.purchase
       purchase.subscriptionGroupID = purchase.subscriptionGroupID ?? item.groupID
-      var signedDate = signed.transaction.signedDate
+      var signedDate = signed.payload.signedDate
       var renewal: RenewalInfo?
       if let text = item.signedRenewal {
         let verified = try self.renewal(text, originalID: item.originalTransactionID, at: item.path)
@@ -147,7 +138,7 @@ struct ServerAPIExaminer {
     for (index, text) in response.signedTransactions.enumerated() {
       let signed = try transaction(
         text, originalID: nil, id: nil, bundleID: response.head.bundleID, at: "signedTransactions[\(index)]"
-      ).transaction
+      ).payload
       guard isWanted(signed.productType) else { continue }
       parts.append(SignedPurchases.Part(purchase: signed.purchase, signedDate: signed.signedDate, text: text))
     }
@@ -174,7 +165,7 @@ struct ServerAPIExaminer {
     } catch {
       throw .invalidAnswer("\(path): \(error.description)")
     }
-    let transaction = verified.transaction
+    let transaction = verified.payload
     guard bundleIDs.contains(transaction.bundleID) else { throw .wrongApp(transaction.bundleID) }
     guard bundleID == nil || transaction.bundleID == bundleID else {
       throw .invalidAnswer("\(path): the transaction is of another app than the answer")
@@ -197,7 +188,7 @@ struct ServerAPIExaminer {
     } catch {
       throw .invalidAnswer("\(path): \(error.description)")
     }
-    let renewal = verified.renewalInfo
+    let renewal = verified.payload
     guard renewal.environmentName == nil || renewal.environment == environment else {
       throw .invalidAnswer("\(path): the renewal info is of another store than the one that was asked")
     }

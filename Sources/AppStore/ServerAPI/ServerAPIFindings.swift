@@ -13,11 +13,8 @@ struct ServerAPIFindings {
 
   private(set) var transaction: VerifiedTransaction?
   private(set) var order: [VerifiedTransaction] = []
-  private(set) var notifications: NotificationPage?
-  private(set) var testToken: String?
-  private(set) var testOutcome: TestNotificationOutcome?
   private(set) var refunds: [SignedRefund] = []
-  private(set) var extensionAnswer: ExtensionAnswer?
+  private(set) var unsigned: UnsignedAnswer?
   private var bundleID: BundleID?
   private var appAppleID: Int64?
   /// The newest part of each transaction.
@@ -43,11 +40,7 @@ struct ServerAPIFindings {
     switch contents {
     case .transaction(let transaction): self.transaction = transaction
     case .order(let transactions): order = transactions
-    case .notifications(let page): notifications = page
-    case .testToken(let token): testToken = token
-    case .testOutcome(let outcome): testOutcome = outcome
-    case .extensionAnswer(let answer): extensionAnswer = answer
-    case .accepted: break
+    case .unsigned(let answer): unsigned = answer
     case .purchases(let purchases):
       bundleID = purchases.bundleID
       appAppleID = purchases.appAppleID ?? appAppleID

@@ -1,6 +1,8 @@
 import Entitlements
 import JSON
 
+import struct FoundationEssentials.Date
+
 /// The body of an answer, decoded. Its signed parts are still text: nothing here is proven.
 ///
 /// A missing list never counts as empty: it could hide a refund.
@@ -10,12 +12,8 @@ enum ServerAPIResponse: Sendable {
   case payments(HistoryResponse)
   case transaction(signedTransaction: String)
   case order(OrderResponse)
-  case notifications(NotificationPage)
-  case testToken(String)
-  case testOutcome(TestNotificationOutcome)
   case refunds(RefundsResponse)
-  case extensionAnswer(ExtensionAnswer)
-  case accepted
+  case unsigned(UnsignedAnswer)
 
   init(_ body: JSONValue, of endpoint: ServerAPIEndpoint) throws(JSONError) {
     switch endpoint {
@@ -24,15 +22,30 @@ enum ServerAPIResponse: Sendable {
     case .payments: self = .payments(try HistoryResponse(body))
     case .transaction: self = .transaction(signedTransaction: try body.required("signedTransactionInfo"))
     case .order: self = .order(try OrderResponse(body))
-    case .notifications: self = .notifications(try NotificationPage(body))
-    case .testNotification: self = .testToken(try body.required("testNotificationToken"))
-    case .testOutcome: self = .testOutcome(try TestNotificationOutcome(body))
     case .refunds: self = .refunds(try RefundsResponse(body))
-    case .renewalExtension, .productExtension, .productExtensionStatus:
-      self = .extensionAnswer(try ExtensionAnswer(body, of: endpoint))
-    case .consumption, .accountToken: self = .accepted
+    case .notifications: self = .unsigned(.notifications(try NotificationPage(body)))
+    case .testNotification: self = .unsigned(.testToken(try body.required("testNotificationToken")))
+    case .testOutcome: self = .unsigned(.testOutcome(try TestNotificationOutcome(body)))
+    case .renewalExtension:
+      // An extension that failed has an error code of its own.
+      guard try body.flag("success") != false else { throw body.unreadable("success") }
+      self = .unsigned(.extended(expiresAt: try body.requiredMoment("effectiveDate")))
+    case .productExtensionStatus: self = .unsigned(.extensionStatus(try ProductExtensionStatus(body)))
+    case .productExtension, .consumption, .accountToken: self = .unsigned(.accepted)
     }
   }
+}
+
+/// An answer with nothing in it that could be verified.
+enum UnsignedAnswer: Sendable {
+  case notifications(NotificationPage)
+  case testToken(String)
+  case testOutcome(TestNotificationOutcome)
+  /// - Parameter expiresAt: the new end of the period.
+  case extended(expiresAt: Date)
+  case extensionStatus(ProductExtensionStatus)
+  /// Apple took what was sent.
+  case accepted
 }
 
 /// https://developer.apple.com/documentation/appstoreserverapi/orderlookupresponse

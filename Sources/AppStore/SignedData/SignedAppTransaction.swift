@@ -7,7 +7,7 @@ package import struct FoundationEssentials.Date
 /// proven yet**: see `SignedDataVerifier`.
 ///
 /// https://developer.apple.com/documentation/appstoreserverapi/jwsapptransactiondecodedpayload
-package struct SignedAppTransaction: Hashable, Sendable {
+package struct SignedAppTransaction: SignedContent {
   package var bundleID: BundleID
   /// `receiptType` as sent: `Production`, `Sandbox`, `Xcode`.
   var environmentName: String?

@@ -2,45 +2,23 @@ import Cryptography
 package import Entitlements
 package import FoundationEssentials
 
-/// A transaction that Apple signed. Only `SignedDataVerifier` makes one, so a value of this type is the proof.
-package struct VerifiedTransaction: Hashable, Sendable {
-  package let transaction: SignedTransaction
+/// What Apple signed. Only `SignedDataVerifier` makes one, so a value of this type is the proof.
+package struct Verified<Payload: SignedContent>: Hashable, Sendable {
+  package let payload: Payload
   package let signer: ReceiptSigner
   /// The store; the sandbox for data signed by Xcode, where that is accepted; `nil` for an unknown store.
   package let environment: StoreEnvironment?
 
-  fileprivate init(_ transaction: SignedTransaction, signer: ReceiptSigner, environment: StoreEnvironment?) {
-    self.transaction = transaction
+  fileprivate init(_ payload: Payload, signer: ReceiptSigner, environment: StoreEnvironment?) {
+    self.payload = payload
     self.signer = signer
     self.environment = environment
   }
 }
 
-/// A renewal info that Apple signed. Only `SignedDataVerifier` makes one, so a value of this type is the proof.
-package struct VerifiedRenewalInfo: Hashable, Sendable {
-  package let renewalInfo: SignedRenewalInfo
-  package let signer: ReceiptSigner
-  /// The store; the sandbox for data signed by Xcode, where that is accepted; `nil` for an unknown store.
-  package let environment: StoreEnvironment?
-
-  fileprivate init(_ renewalInfo: SignedRenewalInfo, signer: ReceiptSigner, environment: StoreEnvironment?) {
-    self.renewalInfo = renewalInfo
-    self.signer = signer
-    self.environment = environment
-  }
-}
-
-/// An AppTransaction that Apple signed. Only `SignedDataVerifier` makes one, so a value of this type is the proof.
-package struct VerifiedAppTransaction: Hashable, Sendable {
-  package let transaction: SignedAppTransaction
-  /// The store; the sandbox for data signed by Xcode, where that is accepted; `nil` for an unknown store.
-  package let environment: StoreEnvironment?
-
-  fileprivate init(_ transaction: SignedAppTransaction, environment: StoreEnvironment?) {
-    self.transaction = transaction
-    self.environment = environment
-  }
-}
+package typealias VerifiedTransaction = Verified<SignedTransaction>
+package typealias VerifiedRenewalInfo = Verified<SignedRenewalInfo>
+package typealias VerifiedAppTransaction = Verified<SignedAppTransaction>
 
 /// A notification that Apple signed, with its signed contents. Only `SignedDataVerifier` makes one, so a value of this
 /// type is the proof.
@@ -55,7 +33,7 @@ package struct VerifiedNotification: Hashable, Sendable {
   package let signedDate: Date
 
   /// The app, by the notification or by its contents.
-  package var bundleID: BundleID? { notification.bundleID ?? transaction?.transaction.bundleID }
+  package var bundleID: BundleID? { notification.bundleID ?? transaction?.payload.bundleID }
 
   fileprivate init(
     _ notification: SignedNotification, transaction: VerifiedTransaction?, renewalInfo: VerifiedRenewalInfo?,
@@ -147,28 +125,12 @@ package struct SignedDataVerifier: Sendable {
 }
 
 extension SignedDataVerifier {
-  func verify(
-    _ transaction: SignedTransaction, of jws: CompactJWS, now: Date
-  ) throws(SignedDataError) -> VerifiedTransaction {
-    let environment = transaction.signedEnvironment
-    let signer = try signer(of: jws, environment, signedDate: transaction.signedDate, now: now)
-    return VerifiedTransaction(transaction, signer: signer, environment: store(environment))
-  }
-
-  func verify(
-    _ transaction: SignedAppTransaction, of jws: CompactJWS, now: Date
-  ) throws(SignedDataError) -> VerifiedAppTransaction {
-    let environment = transaction.signedEnvironment
-    _ = try signer(of: jws, environment, signedDate: transaction.signedDate, now: now)
-    return VerifiedAppTransaction(transaction, environment: store(environment))
-  }
-
-  func verify(
-    _ renewalInfo: SignedRenewalInfo, of jws: CompactJWS, now: Date
-  ) throws(SignedDataError) -> VerifiedRenewalInfo {
-    let environment = renewalInfo.signedEnvironment
-    let signer = try signer(of: jws, environment, signedDate: renewalInfo.signedDate, now: now)
-    return VerifiedRenewalInfo(renewalInfo, signer: signer, environment: store(environment))
+  func verify<Payload>(
+    _ payload: Payload, of jws: CompactJWS, now: Date
+  ) throws(SignedDataError) -> Verified<Payload> {
+    let environment = payload.signedEnvironment
+    let signer = try signer(of: jws, environment, signedDate: payload.signedDate, now: now)
+    return Verified(payload, signer: signer, environment: store(environment))
   }
 
   func verify(
@@ -180,8 +142,8 @@ extension SignedDataVerifier {
     if let text = notification.signedRenewalInfo { renewalInfo = try self.renewalInfo(text, now: now) }
 
     let inner = [
-      transaction.map { ($0.transaction.signedDate, $0.transaction.environmentName) },
-      renewalInfo.map { ($0.renewalInfo.signedDate, $0.renewalInfo.environmentName) },
+      transaction.map { ($0.payload.signedDate, $0.payload.environmentName) },
+      renewalInfo.map { ($0.payload.signedDate, $0.payload.environmentName) },
     ].compactMap { $0 }
     guard let signedDate = notification.signedDate ?? inner.first?.0 else {
       throw .undecodable(.damagedJWS("it is \(SignedPayload.Kind.notification.words) without signedDate"))
@@ -190,7 +152,7 @@ extension SignedDataVerifier {
     let environment = name.map { SignedEnvironment(name: $0) }
     let signer = try signer(of: jws, environment, signedDate: signedDate, now: now)
 
-    if let outer = notification.bundleID, let inner = transaction?.transaction.bundleID, inner != outer {
+    if let outer = notification.bundleID, let inner = transaction?.payload.bundleID, inner != outer {
       throw .notAuthentic(.innerOfAnotherApp)
     }
     guard inner.allSatisfy({ $0.1 == nil || $0.1 == name }) else { throw .notAuthentic(.innerOfAnotherEnvironment) }

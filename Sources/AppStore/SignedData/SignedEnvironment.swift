@@ -1,5 +1,13 @@
 package import Entitlements
 
+package import struct FoundationEssentials.Date
+
+/// A decoded payload that says when and in which environment it was signed.
+package protocol SignedContent: Hashable, Sendable {
+  var signedDate: Date { get }
+  var signedEnvironment: SignedEnvironment { get }
+}
+
 /// The environment that signed data names.
 package enum SignedEnvironment: Hashable, Sendable {
   case store(StoreEnvironment)

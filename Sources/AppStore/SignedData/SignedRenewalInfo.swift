@@ -6,7 +6,7 @@ package import struct FoundationEssentials.Date
 /// The payload of a signed renewal info, decoded. It is **not proven yet**: see `SignedDataVerifier`.
 ///
 /// https://developer.apple.com/documentation/appstoreserverapi/jwsrenewalinfodecodedpayload
-package struct SignedRenewalInfo: Hashable, Sendable {
+package struct SignedRenewalInfo: SignedContent {
   /// The renewal info for the rules, reported at the signed date.
   var renewal: RenewalInfo
   /// The subscription of the renewal info.

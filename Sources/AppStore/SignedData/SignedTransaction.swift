@@ -6,7 +6,7 @@ package import struct FoundationEssentials.Date
 /// The payload of a StoreKit 2 signed transaction, decoded. It is **not proven yet**: see `SignedDataVerifier`.
 ///
 /// https://developer.apple.com/documentation/appstoreserverapi/jwstransactiondecodedpayload
-package struct SignedTransaction: Hashable, Sendable {
+package struct SignedTransaction: SignedContent {
   /// The transaction for the rules, reported at the signed date.
   package var purchase: Purchase
   package var bundleID: BundleID

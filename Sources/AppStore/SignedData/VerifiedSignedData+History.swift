@@ -1,6 +1,6 @@
 package import Entitlements
 
-extension VerifiedTransaction {
+extension Verified<SignedTransaction> {
   /// The evidence: this one transaction, as it was when it was signed. It says nothing about others or about later
   /// changes.
   ///
@@ -8,22 +8,22 @@ extension VerifiedTransaction {
   package func history() -> PurchaseHistory? {
     environment.map { environment in
       PurchaseHistory(
-        environment: environment, source: .signature, evidenceTime: transaction.signedDate,
-        evaluatedAt: transaction.signedDate, purchases: [transaction.purchase], coverage: .partial(since: nil))
+        environment: environment, source: .signature, evidenceTime: payload.signedDate,
+        evaluatedAt: payload.signedDate, purchases: [payload.purchase], coverage: .partial(since: nil))
     }
   }
 }
 
-extension VerifiedAppTransaction {
+extension Verified<SignedAppTransaction> {
   /// The evidence: the app itself, and no purchase in it.
   ///
   /// - Returns: `nil` for an unknown store.
   package func history() -> PurchaseHistory? {
     environment.map { environment in
       var history = PurchaseHistory(
-        environment: environment, source: .signature, evidenceTime: transaction.signedDate,
-        evaluatedAt: transaction.signedDate, purchases: [], coverage: .partial(since: nil))
-      history.originalPurchase = transaction.originalPurchase
+        environment: environment, source: .signature, evidenceTime: payload.signedDate,
+        evaluatedAt: payload.signedDate, purchases: [], coverage: .partial(since: nil))
+      history.originalPurchase = payload.originalPurchase
       return history
     }
   }
@@ -38,11 +38,11 @@ extension VerifiedNotification {
   /// - Returns: `nil` without either, and for an unknown store.
   package func history() -> PurchaseHistory? {
     guard let environment, transaction != nil || renewalInfo != nil else { return nil }
-    let reported = [signedDate, transaction?.transaction.signedDate, renewalInfo?.renewalInfo.signedDate]
+    let reported = [signedDate, transaction?.payload.signedDate, renewalInfo?.payload.signedDate]
     let newest = reported.compactMap { $0 }.max() ?? signedDate
-    var purchase = transaction?.transaction.purchase
+    var purchase = transaction?.payload.purchase
     purchase?.reportedAt = newest
-    var renewal = renewalInfo?.renewalInfo.renewal
+    var renewal = renewalInfo?.payload.renewal
     let isGraceOver = notification.type == "GRACE_PERIOD_EXPIRED"
     if status != nil || isGraceOver {
       renewal = renewal ?? RenewalInfo(originalTransactionID: purchase?.originalTransactionID)

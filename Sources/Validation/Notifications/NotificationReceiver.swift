@@ -202,7 +202,7 @@ package struct NotificationReceiver: Sendable {
   /// is not known, with the signature.
   private func consumption(of verified: VerifiedNotification, isMissed: Bool, at now: Date) -> ConsumptionRequest? {
     guard verified.notification.type == "CONSUMPTION_REQUEST", gateway.serverAPI != nil,
-      let transaction = verified.transaction?.transaction, let environment = verified.environment
+      let transaction = verified.transaction?.payload, let environment = verified.environment
     else { return nil }
     let answerBy = (isMissed ? verified.signedDate : now).advanced(by: ConsumptionAnswerer.time)
     guard answerBy.advanced(by: ConsumptionAnswerer.told) > now else { return nil }
@@ -214,7 +214,7 @@ package struct NotificationReceiver: Sendable {
 
   private func notice(of verified: VerifiedNotification, _ uuid: String) -> StoreNotice {
     let notification = verified.notification
-    let transaction = verified.transaction?.transaction
+    let transaction = verified.transaction?.payload
     var notice = StoreNotice(uuid: uuid, type: notification.type)
     notice.subtype = notification.subtype
     notice.environment = verified.environment?.rawValue
@@ -226,7 +226,7 @@ package struct NotificationReceiver: Sendable {
     notice.previousOriginalTransactionID = transaction?.previousOriginalTransactionID
     notice.expiresAt = transaction?.purchase.expiresDate
     notice.consumptionRequestReason = notification.consumptionRequestReason
-    notice.priceIncreaseStatus = verified.renewalInfo?.renewalInfo.priceIncreaseStatus
+    notice.priceIncreaseStatus = verified.renewalInfo?.payload.priceIncreaseStatus
     notice.appTransactionID =
       notification.signedAppTransactionInfo
       .flatMap { try? signedData.appTransaction($0, now: verdicts.now()) }?.transaction.originalPurchase

@@ -72,8 +72,8 @@ package indirect enum LocalProof: Sendable {
   var bundleID: BundleID? {
     switch self {
     case .verified(let receipt): receipt.receipt.bundleID
-    case .signedTransaction(let transaction): transaction.transaction.bundleID
-    case .appTransaction(let transaction): transaction.transaction.bundleID
+    case .signedTransaction(let transaction): transaction.payload.bundleID
+    case .appTransaction(let transaction): transaction.payload.bundleID
     case .refuted, .unavailable: nil
     }
   }
@@ -81,6 +81,6 @@ package indirect enum LocalProof: Sendable {
   /// Whether Xcode signed it, and the policy accepts that.
   var isXcode: Bool {
     guard case .signedTransaction(let transaction) = self else { return false }
-    return transaction.transaction.signedEnvironment.isLocal
+    return transaction.payload.signedEnvironment.isLocal
   }
 }

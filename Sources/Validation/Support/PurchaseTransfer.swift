@@ -91,7 +91,7 @@ package struct PurchaseTransfer: Sendable {
       let verified = try await serverAPI.transaction(
         TransactionID(id.rawValue), bundleIDs: gateway.apps.bundleIDs, stores: stores, deadline: end)
       gateway.appStoreHealth.answered()
-      return verified.transaction.purchase.originalTransactionID
+      return verified.payload.purchase.originalTransactionID
     } catch {
       gateway.appStoreHealth.failed(error)
       error.log(logger)

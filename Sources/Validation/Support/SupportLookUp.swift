@@ -195,7 +195,7 @@ package struct SupportLookUp: Sendable {
     /// - Returns: `nil` without a store of Apple's; the client accepts no such transaction.
     init?(_ verified: VerifiedTransaction) {
       guard let environment = verified.environment else { return nil }
-      row = verified.transaction.purchase
+      row = verified.payload.purchase
       key = SubscriptionKey(environment: environment, originalTransactionID: row.originalTransactionID)
     }
   }

@@ -352,7 +352,7 @@ import Testing
     let answer = try #require(try await run([.body(try Sample.subscriber())]).answer)
     let text = try #require(answer.signedTransactions["480002000000001"])
     let verified = try TestStore.made.get().verifier.transaction(text, now: TestTime.date)
-    #expect(verified.transaction.purchase.transactionID == "480002000000112")
+    #expect(verified.payload.purchase.transactionID == "480002000000112")
   }
 
   @Test func `every entry of every group counts, not the first alone`() async throws {
@@ -493,7 +493,7 @@ import Testing
       #expect(answer.history.purchases.first?.cancellationDate != nil)
       let kept = try #require(answer.signedTransactions["480002000000200"])
       let verified = try TestStore.made.get().verifier.transaction(kept, now: moment(later.signedAt))
-      #expect(verified.transaction.signedDate == moment(later.signedAt))
+      #expect(verified.payload.signedDate == moment(later.signedAt))
     }
   }
 
@@ -632,7 +632,7 @@ import Testing
     let run = try await runTransaction([Sample.notFound, .body(#"{"signedTransactionInfo":"\#(signed)"}"#)])
     #expect(run.calls == "pT sT")
     #expect(run.transport.calls.first?.url == "https://api.example/inApps/v1/transactions/480002000000112")
-    #expect(run.answer?.transaction.purchase.transactionID == "480002000000112")
+    #expect(run.answer?.payload.purchase.transactionID == "480002000000112")
   }
 
   @Test func `another transaction than the one that was asked for is refused`() async throws {
@@ -660,7 +660,7 @@ import Testing
     let signed = try [Sample.Transaction(), .lifetime()].map { "\"\(try $0.signed())\"" }.joined(separator: ",")
     let run = try await runOrder([.body(#"{"status":0,"signedTransactions":[\#(signed)]}"#)])
     #expect(run.transport.calls.first?.url == "https://api.example/inApps/v1/lookup/MVXH7KWPJC")
-    #expect(run.answer?.map(\.transaction.purchase.originalTransactionID) == ["480002000000001", "480002000000200"])
+    #expect(run.answer?.map(\.payload.purchase.originalTransactionID) == ["480002000000001", "480002000000200"])
     for id in ["", "mvxh7kwpjc", "M/../2", "M?x=1", "M%2F", "M X", "MÄ", String(repeating: "M", count: 33)] {
       #expect(try await runOrder([], id).error == .notFound, "\(id)")
     }

@@ -75,7 +75,7 @@ struct SignedDataFixtureTests {
   func `a transaction that Apple signed is proven and read`(entry: ReceiptFixtures.Case) throws {
     let expectation = try entry.expect()
     let verified = try SignedDataVerifier().transaction(text(entry.file), now: Self.now)
-    expect(verified.transaction, try #require(expectation["payload"] as? [String: Any]))
+    expect(verified.payload, try #require(expectation["payload"] as? [String: Any]))
     try expect(verified.signer, try #require(expectation["jws"] as? [String: Any]))
     #expect(verified.history()?.purchases.count == 1)
   }
@@ -84,7 +84,7 @@ struct SignedDataFixtureTests {
   func `a renewal info that Apple signed is proven and read`(entry: ReceiptFixtures.Case) throws {
     let expectation = try entry.expect()
     let verified = try SignedDataVerifier().renewalInfo(text(entry.file), now: Self.now)
-    expect(verified.renewalInfo, try #require(expectation["payload"] as? [String: Any]))
+    expect(verified.payload, try #require(expectation["payload"] as? [String: Any]))
     try expect(verified.signer, try #require(expectation["jws"] as? [String: Any]))
   }
 
@@ -108,12 +108,12 @@ struct SignedDataFixtureTests {
 
     #expect((verified.transaction != nil) == (expectation["transactionInfo"] is [String: Any]))
     if let transaction = verified.transaction {
-      expect(transaction.transaction, try #require(expectation["transactionInfo"] as? [String: Any]))
+      expect(transaction.payload, try #require(expectation["transactionInfo"] as? [String: Any]))
       try expect(transaction.signer, try #require(expectation["transaction"] as? [String: Any]))
     }
     #expect((verified.renewalInfo != nil) == (expectation["renewalInfo"] is [String: Any]))
     if let info = verified.renewalInfo {
-      expect(info.renewalInfo, try #require(expectation["renewalInfo"] as? [String: Any]))
+      expect(info.payload, try #require(expectation["renewalInfo"] as? [String: Any]))
       try expect(info.signer, try #require(expectation["renewal"] as? [String: Any]))
     }
     #expect((verified.history() != nil) == (verified.transaction != nil))

@@ -237,7 +237,7 @@ struct SignedDataVerifierTests {
       jws.certificates = [pki.leaf]
       let verified = try verifier.transaction(jws.text(), now: Sample.now)
       #expect(verified.environment == .sandbox)
-      #expect(verified.transaction.environment == nil)
+      #expect(verified.payload.environment == nil)
       #expect(verified.history()?.environment == .sandbox)
       jws.key = try SignedDataPKI.Keys.otherLeaf.get()
       expect(.signatureMismatch, try jws.text(), verifier)
@@ -256,7 +256,7 @@ struct SignedDataVerifierTests {
     let pki = try SignedDataPKI()
     let verified = try pki.verifier().transaction(
       pki.sign(Sample.transaction(["environment": "Moon"])), now: Sample.now)
-    #expect(verified.transaction.environmentName == "Moon")
+    #expect(verified.payload.environmentName == "Moon")
     #expect(verified.environment == nil)
     #expect(verified.history() == nil)
   }
@@ -265,7 +265,7 @@ struct SignedDataVerifierTests {
     let pki = try SignedDataPKI()
     let verified = try pki.verifier().transaction(
       pki.sign(Sample.transaction(["environment": NSNull()])), now: Sample.now)
-    #expect(verified.transaction.environmentName == nil)
+    #expect(verified.payload.environmentName == nil)
     #expect(verified.environment == nil)
     #expect(verified.history() == nil)
     #expect(
@@ -321,7 +321,7 @@ struct SignedDataVerifierTests {
     let pki = try SignedDataPKI()
     let verified = try pki.verifier().renewalInfo(pki.sign(Sample.renewalInfo()), now: Sample.now)
     #expect(verified.environment == .production)
-    #expect(verified.renewalInfo.renewal.reportedAt == Sample.moment(Sample.signedDate))
+    #expect(verified.payload.renewal.reportedAt == Sample.moment(Sample.signedDate))
     let forged = try SignedDataPKI(rootKey: SignedDataPKI.Keys.otherRoot)
     #expect(throws: SignedDataError.notAuthentic(.untrustedRoot)) {
       try pki.verifier().renewalInfo(forged.sign(Sample.renewalInfo()), now: Sample.now)

@@ -44,7 +44,7 @@ import Testing
           #expect(verified.notification.uuid == notification.uuid)
           #expect(verified.signedDate == notification.at)
           #expect(verified.environment?.rawValue == environment.rawValue)
-          #expect(verified.transaction?.transaction.purchase.appAccountToken != nil)
+          #expect(verified.transaction?.payload.purchase.appAccountToken != nil)
           #expect(verified.renewalInfo != nil)
         }
       }
@@ -58,7 +58,7 @@ import Testing
       for environment in AppStoreSimulator.StoreEnvironment.allCases {
         let issued = try store.simulator.issueTransaction(scenario, environment: environment, subscriber: 8)
         let jws = try verifier(store).transaction(issued.signedTransaction, now: Self.clock)
-        #expect(jws.transaction.purchase.transactionID.rawValue == issued.transactionID)
+        #expect(jws.payload.purchase.transactionID.rawValue == issued.transactionID)
         do {
           let answer = try await client(store).history(
             of: OriginalTransactionID(issued.transactionID), bundleIDs: [BundleID(Product.defaultBundleID)],
