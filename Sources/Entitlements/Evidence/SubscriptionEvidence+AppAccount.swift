@@ -26,7 +26,7 @@ extension SubscriptionEvidence {
 
   /// Whether the newest transaction is of an ownership that this version does not know.
   package var isOfUnknownOwnership: Bool {
-    purchases.max { ($0.purchaseDate ?? .distantPast) < ($1.purchaseDate ?? .distantPast) }?.ownership == .unknown
+    purchases.max { $0.begin < $1.begin }?.ownership == .unknown
   }
 
   /// The lower-case UUID of the user named by the purchase; `nil` without an account token.

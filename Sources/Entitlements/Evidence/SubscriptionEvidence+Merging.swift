@@ -275,20 +275,22 @@ extension Purchase {
   fileprivate func supersedes(_ other: Purchase) -> Bool {
     let reported = (reportedAt ?? .distantPast, other.reportedAt ?? .distantPast)
     if reported.0 != reported.1 { return reported.0 > reported.1 }
+    return saysMore(than: other) ?? (String(describing: self) < String(describing: other))
+  }
+
+  /// Whether this report has more information than one of the same time: an end of the purchase wins.
+  /// - Returns: `nil` if none has more.
+  func saysMore(than other: Purchase) -> Bool? {
     let cancelled = (cancellationDate ?? .distantFuture, other.cancellationDate ?? .distantFuture)
     if cancelled.0 != cancelled.1 { return cancelled.0 < cancelled.1 }
     if isUpgraded != other.isUpgraded { return isUpgraded }
-    let expires = (expiresDate ?? .distantPast, other.expiresDate ?? .distantPast)
-    if expires.0 != expires.1 { return expires.0 > expires.1 }
-    let purchased = (purchaseDate ?? .distantPast, other.purchaseDate ?? .distantPast)
-    if purchased.0 != purchased.1 { return purchased.0 > purchased.1 }
-    return String(describing: self) < String(describing: other)
+    if paidEnd != other.paidEnd { return paidEnd > other.paidEnd }
+    return begin == other.begin ? nil : begin > other.begin
   }
 
   /// The order of rows in merged evidence: by purchase date, then by report time.
   fileprivate func precedes(_ other: Purchase) -> Bool {
-    let purchased = (purchaseDate ?? .distantPast, other.purchaseDate ?? .distantPast)
-    if purchased.0 != purchased.1 { return purchased.0 < purchased.1 }
+    if begin != other.begin { return begin < other.begin }
     return transactionID.rawValue < other.transactionID.rawValue
   }
 }

@@ -194,7 +194,7 @@ extension SubscriptionEvidence {
 extension Purchase {
   var begin: Date { purchaseDate ?? .distantPast }
 
-  fileprivate var paidEnd: Date { expiresDate ?? .distantPast }
+  var paidEnd: Date { expiresDate ?? .distantPast }
 
   /// The end of a period, or its earlier cancellation; a renewal refunded in advance ended when it would have begun.
   fileprivate var cutEnd: Date { min(paidEnd, max(cancellationDate ?? .distantFuture, begin)) }

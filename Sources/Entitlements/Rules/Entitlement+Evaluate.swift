@@ -87,9 +87,8 @@ extension Entitlement {
 
   /// The store of the latest purchase; on a tie, production.
   private static func environment(of rows: [SubscriptionGroup.Row]) -> StoreEnvironment? {
-    let newest = rows.map { $0.purchase.purchaseDate ?? .distantPast }.max()
-    let environments = rows.filter { ($0.purchase.purchaseDate ?? .distantPast) == newest }
-      .map(\.evidence.key.environment)
+    let newest = rows.map(\.purchase.begin).max()
+    let environments = rows.filter { $0.purchase.begin == newest }.map(\.evidence.key.environment)
     return environments.contains(.production) ? .production : environments.first
   }
 

@@ -82,7 +82,7 @@ struct SubscriptionGroup {
     /// Apple charges a renewal up to a day before it begins and may refund it within that day. Such a renewal ended
     /// when it would have begun, not before the period that it follows.
     var end: Date {
-      let paidEnd = product?.kind == .lifetime ? Date.distantFuture : purchase.expiresDate ?? Date.distantPast
+      let paidEnd = product?.kind == .lifetime ? Date.distantFuture : purchase.paidEnd
       guard var cancelled = purchase.cancellationDate else { return paidEnd }
       if product?.kind != .lifetime, let begin = purchase.purchaseDate { cancelled = max(cancelled, begin) }
       return min(paidEnd, cancelled)
@@ -196,7 +196,7 @@ struct SubscriptionGroup {
     guard let decidingRow = rows.first(where: { $0.cause == nil }),
       rows.contains(where: { $0.originalTransactionID != decidingRow.originalTransactionID })
     else { return [self] }
-    let known = min(decidingRow.purchase.purchaseDate ?? .distantPast, decidingRow.reportedAt)
+    let known = min(decidingRow.purchase.begin, decidingRow.reportedAt)
     var seen: Set = [decidingRow.originalTransactionID]
     var beside: Set<OriginalTransactionID> = []
     for row in rows where row.cause == nil && seen.insert(row.originalTransactionID).inserted {
@@ -236,18 +236,12 @@ struct SubscriptionGroup {
 
   /// Whether `a` supersedes `b`, another report of the same row.
   ///
-  /// The later report does. Reports within one answer differ only if one has more information: an end of the purchase
-  /// wins. The remaining comparisons make the result independent of the order.
+  /// The later report does. Reports within one answer differ only if one has more information. The remaining
+  /// comparisons make the result independent of the order.
   private static func supersedes(_ a: Row, _ b: Row) -> Bool {
     if a.reportedAt != b.reportedAt { return a.reportedAt > b.reportedAt }
     if a.evidence.isAccountGone != b.evidence.isAccountGone { return a.evidence.isAccountGone }
-    let cancelled = (a.purchase.cancellationDate ?? .distantFuture, b.purchase.cancellationDate ?? .distantFuture)
-    if cancelled.0 != cancelled.1 { return cancelled.0 < cancelled.1 }
-    if a.purchase.isUpgraded != b.purchase.isUpgraded { return a.purchase.isUpgraded }
-    let expires = (a.purchase.expiresDate ?? .distantPast, b.purchase.expiresDate ?? .distantPast)
-    if expires.0 != expires.1 { return expires.0 > expires.1 }
-    let purchased = (a.purchase.purchaseDate ?? .distantPast, b.purchase.purchaseDate ?? .distantPast)
-    if purchased.0 != purchased.1 { return purchased.0 > purchased.1 }
+    if let more = a.purchase.saysMore(than: b.purchase) { return more }
     if a.evidence.evaluatedAt != b.evidence.evaluatedAt { return a.evidence.evaluatedAt > b.evidence.evaluatedAt }
     let texts = (String(describing: a.purchase), String(describing: b.purchase))
     if texts.0 != texts.1 { return texts.0 < texts.1 }
@@ -260,8 +254,7 @@ struct SubscriptionGroup {
   /// rows has no effect.
   private static func isOrderedBefore(_ a: Row, _ b: Row, catalog: Catalog) -> Bool {
     if a.end != b.end { return a.end > b.end }
-    let purchased = (a.purchase.purchaseDate ?? .distantPast, b.purchase.purchaseDate ?? .distantPast)
-    if purchased.0 != purchased.1 { return purchased.0 > purchased.1 }
+    if a.purchase.begin != b.purchase.begin { return a.purchase.begin > b.purchase.begin }
     let ranks = (a.product.map { catalog.rank(of: $0.tier) } ?? -1, b.product.map { catalog.rank(of: $0.tier) } ?? -1)
     if ranks.0 != ranks.1 { return ranks.0 > ranks.1 }
     return a.purchase.transactionID.rawValue > b.purchase.transactionID.rawValue
