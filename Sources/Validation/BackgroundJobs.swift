@@ -38,6 +38,10 @@ extension UseCases {
     let gate = NotificationGate()
     let serverAPI = validator.gateway.serverAPI
     if serverAPI == nil { gate.open() }
+    func pruner(_ name: String, _ age: Duration, batch: Int = 500, _ prune: @escaping Pruner.Prune) -> Pruner {
+      Pruner(
+        name: name, age: age, batch: batch, logger: logger, now: now, isClockConfirmed: isClockConfirmed, prune: prune)
+    }
     var jobs: [any Service] = [
       ClockWatch(
         clock: clock, catchUp: validator.gateway.catchUp, ledger: ledger, verdicts: validator.verdicts, logger: logger,
@@ -51,18 +55,9 @@ extension UseCases {
       RulesReviewer(
         review: review, rules: rules, ledger: ledger, brake: brake, logger: logger, now: now,
         pause: pause),
-      Pruner(
-        name: "notifications", age: Pruner.notificationAge, logger: logger, now: now, isClockConfirmed: isClockConfirmed
-      ) { (moment, limit) async throws(LedgerError) in
-        try await ledger.pruneNotifications(before: moment, limit: limit)
-      },
-      Pruner(name: "events", age: eventAge, logger: logger, now: now, isClockConfirmed: isClockConfirmed) {
-        (moment, limit) async throws(LedgerError) in
-        try await ledger.pruneChangeEvents(before: moment, limit: limit)
-      },
-      Pruner(name: "customers", age: Customer.bareAge, logger: logger, now: now, isClockConfirmed: isClockConfirmed) {
-        (moment, limit) async throws(LedgerError) in try await ledger.pruneCustomers(before: moment, limit: limit)
-      },
+      pruner("notifications", Pruner.notificationAge, ledger.pruneNotifications),
+      pruner("events", eventAge, ledger.pruneChangeEvents),
+      pruner("customers", Customer.bareAge, ledger.pruneCustomers),
       RevenueCatFollower(
         check: check, ledger: ledger, logger: logger, now: now, pacer: pacer, pause: pause,
         lease: JobLease(ledger: ledger, name: "$revenuecat")),
@@ -100,9 +95,7 @@ extension UseCases {
     if let historyAge {
       // The batch limits the rows examined: examining is what takes time.
       jobs.append(
-        Pruner(
-          name: "history", age: historyAge, batch: 100, logger: logger, now: now, isClockConfirmed: isClockConfirmed
-        ) { (moment, limit) async throws(LedgerError) in
+        pruner("history", historyAge, batch: 100) { (moment, limit) async throws(LedgerError) in
           let thinned = try await ledger.thinHistory(before: moment, limit: limit)
           if thinned.removed > 0 {
             onRemoved(thinned.removed)

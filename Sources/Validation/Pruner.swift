@@ -14,17 +14,18 @@ struct Pruner: Service {
   /// https://developer.apple.com/documentation/appstoreserverapi/get-notification-history
   static let notificationAge: Duration = .seconds(180 * 86_400)
 
-  /// The name of the rows, for the log.
   let name: String
   let age: Duration
   /// The most rows of one transaction.
-  var batch = 500
+  let batch: Int
   let logger: Logger
   let now: @Sendable () -> Date
   let isClockConfirmed: @Sendable () -> Bool
   private let pause: Duration = .seconds(3600)
   /// Deletes some of the rows from before a moment, and returns their number.
-  let prune: @Sendable (_ before: Date, _ limit: Int) async throws(LedgerError) -> Int
+  let prune: Prune
+
+  typealias Prune = @Sendable (_ before: Date, _ limit: Int) async throws(LedgerError) -> Int
 
   func run() async throws {
     await cancelWhenGracefulShutdown {

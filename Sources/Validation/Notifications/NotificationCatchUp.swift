@@ -20,6 +20,8 @@ final class NotificationCatchUp: Service {
   private let serverAPI: ServerAPIClient
   private let receiver: NotificationReceiver
   private let ledger: Ledger
+  /// Among replicas one asks at a time.
+  private let lease: JobLease
   private let logger: Logger
   private let now: @Sendable () -> Date
   private let pacer: Pacer
@@ -30,14 +32,10 @@ final class NotificationCatchUp: Service {
   /// Open once what was missed before the start is taken, or cannot be.
   private let gate: NotificationGate
 
-  /// Guards the pauses after failures.
   private let rests = Mutex<[NotificationHistory.Source: (failures: Int, until: Date)]>([:])
-  private let holder = UUID().uuidString
   /// Pauses between two looks for something to ask.
   private static let polls = 5
   static let rest = Backoff(base: .seconds(60), cap: .seconds(3_600))
-  /// Among replicas one asks at a time.
-  private static let claim = "notification_history"
 
   init(
     history: NotificationHistory, serverAPI: ServerAPIClient, receiver: NotificationReceiver, ledger: Ledger,
@@ -48,6 +46,7 @@ final class NotificationCatchUp: Service {
     self.serverAPI = serverAPI
     self.receiver = receiver
     self.ledger = ledger
+    lease = JobLease(ledger: ledger, name: "notification_history")
     self.logger = logger
     self.now = now
     self.pacer = pacer
@@ -88,7 +87,7 @@ final class NotificationCatchUp: Service {
         if isAutomatic, progress.isAhead(of: now) || !progress.isAsking && isDue(progress) {
           progress = try await history.update(source) { $0.planDue(after: nil, at: now, in: source.environment) }
         }
-        guard let window = progress.windows.first, await isOurs(), await pacer.turn() else { continue }
+        guard let window = progress.windows.first, await lease.take(at: now), await pacer.turn() else { continue }
         goesOn = try await ask(source, window) || goesOn
       } catch {
         logger.warning("missed notifications cannot be recorded", metadata: ["error": "\(error)"])
@@ -100,15 +99,6 @@ final class NotificationCatchUp: Service {
 
   private func isDue(_ progress: NotificationHistory.Progress) -> Bool {
     progress.through.map { $0.advanced(by: NotificationHistory.interval) <= now() } ?? true
-  }
-
-  private func isOurs() async -> Bool {
-    guard ledger.isShared else { return true }
-    let now = now()
-    let held = try? await ledger.claimWebhooks(
-      [Self.claim], by: holder, overBefore: now.advanced(by: .zero - WebhookClaims.skew),
-      until: now.advanced(by: WebhookClaims.lease))
-    return held?.isEmpty == false
   }
 
   /// - Returns: whether there is more to ask at once.
@@ -211,7 +201,6 @@ final class NotificationCatchUp: Service {
 
 /// Lets checks begin once missed notifications are taken: an answer about the present would hide what happened in between.
 final class NotificationGate: Sendable {
-  /// The longest time for which checks wait.
   static let longest: Duration = .seconds(600)
 
   private let opened = Mutex(false)

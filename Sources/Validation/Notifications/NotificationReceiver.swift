@@ -29,17 +29,14 @@ package struct NotificationReceiver: Sendable {
     case unclaimed
     /// The notification changes nothing for anybody.
     case noted
-    /// The notification was received before.
     case duplicate
     /// Not signed by Apple, or not about our app.
     case refused
-    /// The notification cannot be read.
     case unreadable
     /// Apple is asked about the purchases in it (version 1).
     case rechecking
   }
 
-  /// The answer to a notification.
   package struct Reception: Sendable {
     package var outcome: Outcome
     /// The notification's UUID; `nil` if it has none.
@@ -69,7 +66,6 @@ package struct NotificationReceiver: Sendable {
   var onExtensionEnd: @Sendable (ExtensionRecord) -> Void = { _ in }
   /// The limit of unsigned notifications that are kept and logged.
   var unproven = Occasional(most: 20, every: .seconds(60))
-  /// The limit of wrong passwords that are logged.
   var wrongPasswords = Occasional(most: 20, every: .seconds(60))
 
   private var gateway: AppStoreGateway { validator.gateway }
@@ -229,7 +225,7 @@ package struct NotificationReceiver: Sendable {
     notice.priceIncreaseStatus = verified.renewalInfo?.payload.priceIncreaseStatus
     notice.appTransactionID =
       notification.signedAppTransactionInfo
-      .flatMap { try? signedData.appTransaction($0, now: verdicts.now()) }?.transaction.originalPurchase
+      .flatMap { try? signedData.appTransaction($0, now: verdicts.now()) }?.payload.originalPurchase
       .appTransactionID
     let external = notification.externalPurchase
     (notice.externalPurchaseID, notice.tokenType) = (external?.id, external?.tokenType)

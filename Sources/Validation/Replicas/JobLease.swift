@@ -7,7 +7,7 @@ import struct FoundationEssentials.UUID
 /// The right to a job that one replica at a time does. It ends by itself where that one is stopped, as claims of receivers do.
 struct JobLease: Sendable {
   let ledger: Ledger
-  /// Begins with `$`, as no receiver's name does.
+  /// A new one begins with `$`, as no receiver's name does.
   let name: String
   private let holder = UUID().uuidString
 

@@ -2,6 +2,7 @@ import AppStore
 import Entitlements
 import Ledger
 import Logging
+import Resilience
 
 import struct FoundationEssentials.Date
 
@@ -14,6 +15,7 @@ struct RevenueCatHintCheck: Sendable {
 
   /// The time for which Apple is asked again.
   static let patience: Duration = .seconds(30 * 86_400)
+  private static let retry = Backoff(base: .seconds(60), cap: .seconds(3_600))
 
   /// Asks Apple. Its answer is recorded for the owner of the purchase, or for the user whom RevenueCat names. Until there
   /// is one, the hint stays, and may raise that user's tier for a while.
@@ -31,7 +33,7 @@ struct RevenueCatHintCheck: Sendable {
         switch error {
         case .ledgerUnavailable(let cause): throw cause
         case .appStoreUnavailable, .overloaded, .cancelled, .heldBack, .clockBehind:
-          try await postpone(hint, until: now.advanced(by: Self.delay(after: hint.attempts)), logger)
+          try await postpone(hint, until: now.advanced(by: Self.retry.ceiling(after: hint.attempts)), logger)
         case .unknownTransaction where validator.gateway.serverAPI == nil || hint.isTemporary, .notAskable,
           .unsupportedReceipt:
           // No source can confirm the hint: it expires with what it granted.
@@ -69,10 +71,5 @@ struct RevenueCatHintCheck: Sendable {
   private func postpone(_ hint: RevenueCatHint, until due: Date, _ logger: Logger) async throws(LedgerError) {
     try await ledger.run(PostponeReport(hint.key, for: validator.provisional, until: due, verdicts.evaluationContext))
     _ = await verdicts.write(hint.user, .waiting, logger: logger)
-  }
-
-  /// One minute, then twice as long each time, up to an hour.
-  private static func delay(after attempts: Int) -> Duration {
-    .seconds(min(3_600, 60 << min(max(attempts, 0), 6)))
   }
 }
