@@ -38,7 +38,6 @@ final class CurlLoop {
   private var statistics = CurlTransport.Statistics()
   private let clock = ContinuousClock()
 
-  /// The longest sleep without requests.
   private static let longestSleep = Duration.seconds(3600)
 
   init(settings: CurlTransport.Configuration, multi: CurlMulti, mailbox: CurlMailbox) {

@@ -27,7 +27,6 @@ final class CurlMailbox: Sendable {
     var isShutDown = false
   }
 
-  /// Guards the state shared by callers and the loop.
   private struct State {
     var contents = Contents()
     /// `nil` once the loop has ended: submissions are refused.

@@ -14,9 +14,7 @@ import Synchronization
 package final class CurlTransport: Transport {
   /// Counters since the start, for tests and metrics.
   package struct Statistics: Hashable, Sendable {
-    /// Connections opened for transfers.
     package var connectionsOpened = 0
-    /// Requests that got a response.
     package var transfersCompleted = 0
     /// Requests that the loop ended, with any result.
     package var requestsEnded = 0

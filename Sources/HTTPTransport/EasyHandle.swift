@@ -89,7 +89,6 @@ final class EasyHandle {
     errorText.deallocate()
   }
 
-  /// Sets the options of this request.
   func begin(_ prepared: PreparedRequest) throws(TransportError) {
     let request = prepared.request
     var setting = Setting(easy: pointer)
@@ -111,7 +110,6 @@ final class EasyHandle {
     mayBeRepeated = request.method == .get
   }
 
-  /// Resets the request and its response.
   func end() {
     // Frees libcurl's copy of the body.
     _ = ccurl_easy_set_pointer(pointer, CURLOPT_POSTFIELDS, nil)

@@ -12,7 +12,6 @@ package protocol Transport: Sendable {
   ) async throws(TransportError) -> TransportResponse
 }
 
-/// A request with its body in memory.
 package struct TransportRequest: Sendable {
   /// The request methods that the service uses (RFC 9110, section 9; RFC 5789).
   package enum Method: String, Sendable {
@@ -105,7 +104,6 @@ package enum TransportError: Error, Hashable, Sendable {
   case connect
   /// The peer's certificate was refused, or the handshake failed.
   case tls(String)
-  /// The deadline passed.
   case timedOut
   /// The response's body or headers exceeded the limit, in bytes.
   case tooLarge(limit: Int)
@@ -115,9 +113,7 @@ package enum TransportError: Error, Hashable, Sendable {
   case protocolViolation(String)
   /// Too many requests are in flight and queued; nothing was sent.
   case overloaded
-  /// The task was cancelled.
   case cancelled
-  /// The transport was shut down.
   case shutDown
   /// Any other failure, by libcurl's error code.
   case other(code: Int)

@@ -7,7 +7,6 @@ package enum JSONError: Error, Hashable, Sendable {
   case syntax
   /// More bytes, values or nesting than any response needs.
   case tooLarge
-  /// A required value is missing.
   case missing(path: String)
   /// A value has the wrong form. Malformed is not absent.
   case unreadable(path: String)

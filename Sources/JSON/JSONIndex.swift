@@ -125,7 +125,6 @@ final class JSONIndex {
     return isNegative ? 0 &- number : number
   }
 
-  /// The place of a member's value.
   func member(_ key: String, of place: Int) -> Int? {
     let object = entries[place]
     guard object.kind == .object else { return nil }
@@ -184,7 +183,6 @@ final class JSONIndex {
 
   /// The pass over a plain text.
   private struct Pass {
-    /// An open object or list.
     struct Level {
       var isObject: Bool
       /// The place of its first item in `pending`.

@@ -15,7 +15,6 @@ struct JSONScanner {
   }
 
   let start: UnsafeRawPointer
-  /// The next byte to read.
   private(set) var place: UnsafeRawPointer
   private let end: UnsafeRawPointer
   /// The bitwise OR of all bytes in texts: shows whether one was not ASCII.

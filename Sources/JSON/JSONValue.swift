@@ -18,7 +18,6 @@ package struct JSONValue {
   package var isObject: Bool { index.entries[place].kind == .object }
   package var isArray: Bool { index.entries[place].kind == .array }
 
-  /// Whether it is an empty container.
   package var isEmptyContainer: Bool { index.entries[place].isContainer && index.entries[place].count == 0 }
 
   /// The way from the root, for example `receipt.in_app[3].expires_date_ms`; empty for the root.
@@ -46,10 +45,8 @@ package struct JSONValue {
   /// The elements of an array; empty for anything else.
   package var elements: [JSONValue] { index.elements(of: place).map { JSONValue(index: index, place: $0) } }
 
-  /// The error for a malformed member.
   package func unreadable(_ key: String) -> JSONError { .unreadable(path: path(of: key)) }
 
-  /// The error for a missing required member.
   package func missing(_ key: String) -> JSONError { .missing(path: path(of: key)) }
 
   private func path(of key: String) -> String { path.isEmpty ? key : "\(path).\(key)" }

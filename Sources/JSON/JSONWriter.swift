@@ -20,7 +20,6 @@ package struct JSONWriter {
     self.isEscaped = isEscaped
   }
 
-  /// The text of one object.
   package static func object(capacity: Int = 1024, _ body: (inout JSONWriter) throws -> Void) rethrows -> [UInt8] {
     var json = JSONWriter(capacity: capacity)
     try json.object(body)

@@ -215,7 +215,6 @@ extension PostgRESTFailure {
   static let versionType = PostgRESTFailure(
     .misconfigured, "version_type", "profile_store.columns.version names a column that is not a bigint")
 
-  /// A success with an unreadable body.
   static let unreadable = PostgRESTFailure(.unavailable, "unreadable_answer", notRows)
 }
 

@@ -46,7 +46,6 @@ struct PostgRESTRequests {
       originalTransactionID: update.originalTransactionID?.rawValue, version: update.version)
   }
 
-  /// Reads the same user's row.
   func read(_ user: UserID) -> TransportRequest {
     get([filter(columns.id, "eq", user.rawValue), "select=\(columnsShown)", "limit=2"])
   }

@@ -41,13 +41,11 @@ package protocol ProfileStore: Sendable {
   func check(deadline: ContinuousClock.Instant) async -> ProfileStoreCheck
 }
 
-/// The outcome of an update.
 package enum ProfileWriteOutcome: Hashable, Sendable {
   /// The row has the update's values.
   case applied
   /// The row has a newer version than the update, and keeps it.
   case superseded(by: Int64)
-  /// The user has no row.
   case noSuchProfile
   /// The user cannot have a row: the store's column cannot hold the ID.
   case impossibleUserID(ProfileStoreTrouble)
@@ -59,7 +57,6 @@ package enum ProfileWriteOutcome: Hashable, Sendable {
   case unavailable(ProfileStoreTrouble, retryAfter: Duration?)
 }
 
-/// The state of the store.
 package enum ProfileStoreCheck: Hashable, Sendable {
   case ok
   case misconfigured(ProfileStoreTrouble)

@@ -21,7 +21,6 @@ package final class AsyncSemaphore: Sendable {
     }
   }
 
-  /// Guards the free permits and the waiters.
   private let state: Mutex<State>
 
   package init(permits: Int) { state = Mutex(State(free: permits)) }
@@ -69,6 +68,5 @@ package final class AsyncSemaphore: Sendable {
   /// The number of tasks that wait now.
   package var waiting: Int { state.withLock { $0.waiters.count } }
 
-  /// The number of free permits.
   package var free: Int { state.withLock { $0.free } }
 }

@@ -57,7 +57,6 @@ struct Circuit {
     reporters = Reporters(window: configuration.window)
   }
 
-  /// The state that a caller would find now.
   func state(at now: Instant) -> CircuitBreaker.State {
     if case .open(let until) = phase, until <= now { .halfOpen } else { phaseState }
   }

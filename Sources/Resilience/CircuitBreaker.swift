@@ -51,7 +51,6 @@ package final class CircuitBreaker: Sendable {
     case refused(retryIn: Duration)
   }
 
-  /// One admitted call.
   package struct Permit: Sendable {
     fileprivate let breaker: CircuitBreaker
     fileprivate let ticket: Circuit.Ticket
@@ -70,7 +69,6 @@ package final class CircuitBreaker: Sendable {
     package init() {}
   }
 
-  /// A change of state, for the log.
   package struct Change: Hashable, Sendable {
     package var to: State
     /// The time for which it will be open.

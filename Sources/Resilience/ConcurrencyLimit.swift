@@ -3,7 +3,6 @@ import Synchronization
 /// A limit on concurrent work: a total, and one at a time for each key. Work above it is refused and does not wait.
 package final class ConcurrencyLimit<Key: Hashable & Sendable>: Sendable {
   private let limit: Int
-  /// Guards the work in progress.
   private let inside = Mutex<Set<Key>>([])
 
   package init(limit: Int) {

@@ -13,7 +13,6 @@ package final class KeyedLock<Key: Hashable & Sendable>: Sendable {
     var numbers: UInt64 = 0
   }
 
-  /// Guards the held keys and their waiters.
   private let state = Mutex(State())
 
   package init() {}
@@ -58,7 +57,6 @@ package final class KeyedLock<Key: Hashable & Sendable>: Sendable {
     next?.resume(true)
   }
 
-  /// Whether the key is held now.
   package func isLocked(_ key: Key) -> Bool { state.withLock { $0.waiting[key] != nil } }
 
   /// The number of tasks that wait now.

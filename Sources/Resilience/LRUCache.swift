@@ -60,7 +60,6 @@ package final class LRUCache<Key: Hashable & Sendable, Value: Sendable>: Sendabl
 
   package init(limit: Int) { self.limit = limit }
 
-  /// The number of hits, and of remembered values.
   package var counts: (found: Int, remembered: Int) { state.withLock { ($0.found, $0.entries.count) } }
 
   package func value(for key: Key) -> Value? {

@@ -7,7 +7,6 @@ package final class Occasional: Sendable {
     var begin: ContinuousClock.Instant
   }
 
-  /// Guards the count of the period that runs.
   private let state: Mutex<State>
   private let most: Int
   private let period: Duration

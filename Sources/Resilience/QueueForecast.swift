@@ -14,7 +14,6 @@ package struct QueueForecast: Sendable {
 
   package init(slots: Int) { self.slots = slots }
 
-  /// A slot was taken.
   package mutating func noteStart(at now: ContinuousClock.Instant) { lastTurnover = now }
 
   /// A call that was sent has ended, well or not. One that was cancelled tells nothing.

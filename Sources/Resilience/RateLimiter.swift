@@ -26,7 +26,6 @@ package final class RateLimiter: Sendable {
     var turnedAt: ContinuousClock.Instant
   }
 
-  /// Guards the buckets.
   private let state: Mutex<State>
   /// Requests in a period; zero is no limit.
   private let rate: Int
@@ -51,7 +50,6 @@ package final class RateLimiter: Sendable {
     state = Mutex(State(turnedAt: clock()))
   }
 
-  /// The number of buckets.
   var count: Int { state.withLock { $0.young.count + $0.old.count } }
 
   /// Takes a token for a request of this caller.

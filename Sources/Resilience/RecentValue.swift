@@ -8,7 +8,6 @@ package final class RecentValue<Value: Sendable>: Sendable {
     var found: (value: Value, at: ContinuousClock.Instant)?
   }
 
-  /// Guards the last look-up.
   private let state = Mutex(State())
   private let lifetime: Duration
   private let clock: @Sendable () -> ContinuousClock.Instant

@@ -21,7 +21,6 @@ package final class RetryBudget: Sendable {
     package init() {}
   }
 
-  /// Guards the tokens.
   private let tokens: Mutex<RetryTokens>
   private let now: @Sendable () -> ContinuousClock.Instant
 
@@ -33,7 +32,6 @@ package final class RetryBudget: Sendable {
     self.now = now
   }
 
-  /// Counts a first call.
   package func noteFirstCall() {
     tokens.withLock { $0.noteFirstCall(at: now()) }
   }

@@ -20,7 +20,6 @@ package final class SingleFlight<Key: Hashable & Sendable, Value: Sendable>: Sen
     var begun = 0
   }
 
-  /// Guards the flights and the number of waiters of each.
   private let state = Mutex(State())
 
   package init() {}
@@ -49,7 +48,6 @@ package final class SingleFlight<Key: Hashable & Sendable, Value: Sendable>: Sen
     return value
   }
 
-  /// The number of tasks that wait for the flight of a key.
   func waiting(for key: Key) -> Int { state.withLock { $0.flights[key]?.waiting ?? 0 } }
 
   private func leave(_ key: Key, _ number: Int) {

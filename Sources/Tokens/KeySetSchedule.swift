@@ -24,7 +24,6 @@ struct KeySetSchedule: Hashable, Sendable {
 
   init(at now: Instant) { due = now }
 
-  /// Whether a scheduled fetch is due.
   func isDue(at now: Instant) -> Bool { now >= due }
 
   /// Whether the fetched keys are still valid.

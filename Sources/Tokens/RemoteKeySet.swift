@@ -15,7 +15,6 @@ package final class RemoteKeySet: Service {
   /// Bytes. Sets with certificates have some 20 000.
   static let sizeLimit = 256 << 10
 
-  /// The state shown to operators.
   package enum Health: Hashable, Sendable {
     case unknown
     case ok
@@ -30,7 +29,6 @@ package final class RemoteKeySet: Service {
   private struct State {
     var schedule: KeySetSchedule
     var keys: [TokenKey] = []
-    /// The cause of the last failure.
     var cause: String?
     var flight: Task<Void, Never>?
   }
@@ -74,7 +72,6 @@ package final class RemoteKeySet: Service {
     }
   }
 
-  /// Fetches the set if a fetch is due.
   package func refreshIfDue() async {
     let flight = state.withLock { state in
       state.schedule.isDue(at: clock()) ? self.flight(&state) : nil

@@ -35,7 +35,6 @@ package struct TokenClaims: Decodable, Hashable, Sendable {
     roles = (try? container.decodeIfPresent(Words.self, forKey: .roles))?.words ?? []
   }
 
-  /// One text, or a list of texts.
   private struct Words: Decodable {
     var words: [String]
 
@@ -72,7 +71,6 @@ package struct TokenRules: Hashable, Sendable {
   /// opens everything, and neither names a user.
   static let rolesOfNobody: Set<String> = ["anon", "service_role"]
 
-  /// The user named by the claims.
   package func user(of claims: TokenClaims, at now: Date) throws(TokenRefusal) -> UserID {
     let now = now.timeIntervalSince1970
     let leeway = leeway / .seconds(1)

@@ -1,7 +1,6 @@
 import Cryptography
 package import HTTPTransport
 
-/// A trusted key, with its key ID.
 package struct TokenKey: Sendable {
   /// `kid`. `nil` for a shared secret: its tokens may have any or none, as Supabase's legacy tokens do.
   let id: String?

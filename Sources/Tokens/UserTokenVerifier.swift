@@ -4,7 +4,6 @@ package import struct FoundationEssentials.Date
 
 /// The reason why a token gives no user.
 package enum TokenError: Error, Hashable, Sendable {
-  /// The token is not a user's.
   case refused(TokenRefusal)
   /// The issuer's keys could not be fetched, so the token cannot be verified: not the caller's fault.
   case keysUnavailable

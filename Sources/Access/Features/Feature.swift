@@ -19,7 +19,6 @@ package enum Allowance: Hashable, Sendable {
 package struct Feature: Hashable, Sendable {
   /// The kind of a feature: a switch, a number of things, or consumption.
   package enum Kind: String, Hashable, Sendable, CaseIterable {
-    /// On or off.
     case flag
     /// How many of a thing may exist.
     case limit

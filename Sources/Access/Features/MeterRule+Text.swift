@@ -1,7 +1,6 @@
 import Entitlements
 
 extension MeterRule {
-  /// Why a text is not a rule.
   package struct TextError: Error, Hashable {
     /// The end of a sentence about the text: `must be …`.
     package let sentence: String
@@ -10,12 +9,10 @@ extension MeterRule {
     package let known: [String]
   }
 
-  /// The largest maximum of a rule or a limit.
   package static let largestMaximum = 1_000_000_000
   /// The most days in a row: each is looked up.
   package static let mostDaysInARow = 366
   package static let rollingRange: ClosedRange<Duration> = .seconds(60) ... .seconds(366 * 86_400)
-  /// The word for no rule.
   package static let unlimited = "unlimited"
 
   private static let examples =
@@ -78,7 +75,6 @@ extension MeterRule {
     }
   }
 
-  /// The rule as it is written in the configuration.
   package var text: String {
     switch window {
     case .day: "\(maximum) per day"

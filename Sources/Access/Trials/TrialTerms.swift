@@ -9,7 +9,6 @@ package enum TrialKey: String, Hashable, Sendable, CaseIterable {
 
 /// A trial that the app offers by itself, without the App Store.
 package struct TrialTerms: Hashable, Sendable {
-  /// Its name in the configuration.
   package let name: String
   package let tier: Tier
   package let length: Duration

@@ -13,7 +13,6 @@ package struct FeatureAccess: Hashable, Sendable {
   package var current: Int?
   /// `nil` for a flag, and where it is unlimited.
   package var remaining: Int?
-  /// When more is allowed.
   package var resetsAt: Date?
   /// The lowest tier that would allow a refused amount.
   package var upgradeTo: Tier?
@@ -33,7 +32,6 @@ package struct FeatureAccess: Hashable, Sendable {
   }
 }
 
-/// The access of a user with a tier to one feature.
 package struct FeatureAnswer: Hashable, Sendable {
   package var tier: Tier
   package var access: FeatureAccess

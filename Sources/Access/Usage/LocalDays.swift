@@ -9,7 +9,6 @@ import struct FoundationEssentials.Date
 struct LocalDays: Hashable, Sendable {
   let zone: Zone
 
-  /// The number of the day of a moment.
   func day(of moment: Date) -> Int {
     let time = moment.millisecondsSince1970
     let day = Int((time + zone.offset(at: time)).floored(by: Self.length))
@@ -17,10 +16,8 @@ struct LocalDays: Hashable, Sendable {
     return startTime(of: day + 1) <= time ? day + 1 : day
   }
 
-  /// The first moment of a day.
   func start(of day: Int) -> Date { Date(millisecondsSince1970: startTime(of: day)) }
 
-  /// The moments of some days.
   func moments(of days: Range<Int>) -> Range<Date> { start(of: days.lowerBound)..<start(of: days.upperBound) }
 
   /// The week of a day, from Monday.
@@ -30,7 +27,6 @@ struct LocalDays: Hashable, Sendable {
     return day - weekday..<day - weekday + 7
   }
 
-  /// The month of a day.
   func month(of day: Int) -> Range<Int> {
     let date = CalendarDay(since1970: day)
     let first = day - (date.day - 1)

@@ -6,7 +6,6 @@ package struct Attempt: Sendable {
   package let now: Date
   package let amount: Int
   let days: LocalDays
-  /// The day of `now`.
   let today: Int
 
   /// - Parameters:
@@ -47,7 +46,6 @@ package struct UsageQuestion: Hashable, Sendable {
   }
 }
 
-/// The consumption in the range of a question.
 package struct UsageAnswer: Hashable, Sendable {
   package var amount: Int
   /// The first moment at which something was consumed.
@@ -101,7 +99,6 @@ package struct Usage: Hashable, Sendable {
   }
 }
 
-/// An amount that was consumed at a moment.
 package struct Consumption: Hashable, Sendable {
   package var moment: Date
   package var amount: Int

@@ -34,11 +34,9 @@ extension AppleQuestion {
 }
 
 extension StoreEnvironment {
-  /// The value for this store.
   func select<Value>(_ production: Value, _ sandbox: Value) -> Value { self == .production ? production : sandbox }
 }
 
-/// The outcome of one call.
 protocol CallOutcome {
   static func noAnswer(_ error: TransportError) -> Self
 }
@@ -62,10 +60,8 @@ struct CallResponse {
   }
 }
 
-/// The step after a call.
 enum CallStep<Answer> {
   case conclude(Answer)
-  /// A new call.
   case ask
   /// The same call once more.
   ///

@@ -6,7 +6,6 @@ package struct AppleStatus: RawRepresentable, Hashable, Sendable {
   package init(rawValue: Int) { self.rawValue = rawValue }
 
   package static let valid = AppleStatus(rawValue: 0)
-  /// The request was not a POST.
   static let notPosted = AppleStatus(rawValue: 21000)
   /// No longer sent.
   static let notRead = AppleStatus(rawValue: 21001)

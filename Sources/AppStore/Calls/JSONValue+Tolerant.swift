@@ -55,7 +55,6 @@ extension JSONValue {
     }
   }
 
-  /// An object under a key.
   func object(_ key: String) throws(JSONError) -> JSONValue? {
     guard let value = self[key] else { return nil }
     guard value.isObject else { throw unreadable(key) }
@@ -114,13 +113,11 @@ extension JSONValue {
     return code
   }
 
-  /// A required text.
   func required(_ key: String) throws(JSONError) -> String {
     guard let text = try text(key) else { throw missing(key) }
     return text
   }
 
-  /// A required moment.
   func requiredMoment(_ key: String) throws(JSONError) -> Date {
     guard let moment = try moment(key) else { throw missing(key) }
     return moment

@@ -11,7 +11,6 @@ extension DeviceCheck {
     case development
   }
 
-  /// The team, its key and the servers.
   package struct Configuration: Sendable {
     /// The invalid part, as a sentence for the operator.
     package enum Fault: Error, Hashable, Sendable, CustomStringConvertible {
@@ -80,7 +79,6 @@ extension DeviceCheck {
 
   /// The last known state of DeviceCheck, for operators.
   package enum State: String, Hashable, Sendable {
-    /// Not asked yet.
     case unknown
     case answering, unavailable
     /// Apple refuses our key. It stays until Apple answers, or is away.

@@ -7,7 +7,6 @@ import JSON
 ///
 /// https://developer.apple.com/documentation/appstoreservernotifications/responsebodyv1
 package struct NotificationV1: Hashable, Sendable {
-  /// `notification_type` as sent.
   package var type: String
   /// `environment` as sent: `PROD` or `Sandbox`.
   var environmentName: String?

@@ -36,7 +36,6 @@ struct DERReader {
 
   var isAtEnd: Bool { position == end }
 
-  /// The next element, or `nil` at the end.
   mutating func next() throws(Malformed) -> Element? {
     guard let place = try nextPlace() else { return nil }
     return Element(tag: place.tag, content: bytes[place.content])
@@ -52,7 +51,6 @@ struct DERReader {
     return try body(&self)
   }
 
-  /// The next element, or `nil` at the end.
   mutating func nextPlace() throws(Malformed) -> Place? {
     guard let tag = octet() else { return nil }
     guard tag & 0x1F != 0x1F else { throw .unsupportedTag }

@@ -28,24 +28,19 @@ package enum NotAuthentic: Error, Hashable, Sendable {
   // Signed data of StoreKit 2 only:
   /// `alg` is not ES256.
   case unsupportedAlgorithm(String)
-  /// The header requires an extension.
   case criticalExtension
   /// `x5c` does not hold three certificates.
   case wrongCertificateCount(Int)
   case unreadableCertificate
-  /// The signer's key is not on P-256.
   case signerNotP256
   /// The chain ends in a trusted root for receipts.
   case rootNotElliptic
-  /// The contents of a notification are of another app.
   case innerOfAnotherApp
-  /// The contents of a notification are of another environment.
   case innerOfAnotherEnvironment
 
   /// The check itself could not be carried out.
   case uncheckable
 
-  /// A certificate of the chain.
   package enum Link: String, Hashable, Sendable, CaseIterable {
     case signer, intermediate, root
 

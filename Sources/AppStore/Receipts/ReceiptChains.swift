@@ -8,7 +8,6 @@ import struct FoundationEssentials.Date
 /// fill the memory with made-up certificates. Anybody with a receipt from Apple can still write its frame in other
 /// ways; that makes room for itself only, and costs the others one full verification.
 struct ReceiptChains: Sendable {
-  /// A signer that leads to a trusted root.
   struct Signer: Sendable {
     var key: RSAPublicKey
     var certificate: ReceiptSigner

@@ -1,6 +1,5 @@
 import struct FoundationEssentials.Data
 
-/// The classification of a text that was sent as a receipt.
 enum ReceiptText {
   static let space = UInt8(ascii: " ")
   private static let dot = UInt8(ascii: ".")
@@ -127,7 +126,6 @@ enum ReceiptText {
     byte.isDigit || byte.isLetter || byte == UInt8(ascii: "+") || byte == UInt8(ascii: "/")
   }
 
-  /// Whether the text starts with the prefix, in either case.
   private static func starts(_ text: ArraySlice<UInt8>, _ prefix: String) -> Bool {
     text.prefix(prefix.utf8.count).map { (0x41...0x5A).contains($0) ? $0 | 0x20 : $0 }
       .elementsEqual(prefix.lowercased().utf8)

@@ -25,7 +25,6 @@ package struct TrustedRoots: Sendable {
     }
   }
 
-  /// The largest file that is read.
   static let fileLimit = 256 * 1_024
 
   /// Apple's three roots, part of the binary.

@@ -7,7 +7,6 @@ package struct UndecodableReceipt: Error, Hashable, Sendable {
     /// A StoreKit 2 signed transaction, where another kind was wanted.
     case signedTransaction = "signed_transaction"
     case signedRenewalInfo = "signed_renewal_info"
-    /// A server notification.
     case signedNotification = "signed_notification"
     /// StoreKit's AppTransaction: the download of the app.
     case signedAppTransaction = "signed_app_transaction"

@@ -5,10 +5,8 @@ package import struct FoundationEssentials.Date
 
 /// One call to the App Store Server API, for log and metrics, without token and ID.
 package struct ServerAPIAttempt: Hashable, Sendable {
-  /// The outcome of a call.
   package enum Outcome: Hashable, Sendable {
     case answered
-    /// An error with a code.
     case error(httpStatus: Int, errorCode: Int)
     /// An HTTP status other than 200, without a readable body. 401 never has one.
     case http(Int)

@@ -233,9 +233,7 @@ package final class ServerAPIClient: Sendable {
 
 /// The look-up of one ID or order, through stores, apps, endpoints and pages.
 private struct LookUp: AppleQuestion {
-  /// The result of a look-up.
   struct Found {
-    /// The place that has the transaction.
     var place: ServerAPIRoute.Place
     var findings: ServerAPIFindings
   }
@@ -249,7 +247,6 @@ private struct LookUp: AppleQuestion {
   let rateLimit: ServerAPIRateLimit
   var route: ServerAPIRoute
   var findings = ServerAPIFindings()
-  /// The token of the last call.
   var token: DeveloperToken?
 
   var environment: StoreEnvironment { route.place.environment }

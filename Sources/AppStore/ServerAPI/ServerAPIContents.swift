@@ -34,7 +34,6 @@ package struct SignedRefund: Sendable {
   package var text: String
 }
 
-/// A page of the refunded transactions of one customer.
 struct RefundPage: Sendable {
   var refunds: [SignedRefund]
   var nextRevision: String?

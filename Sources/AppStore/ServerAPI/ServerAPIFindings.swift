@@ -27,7 +27,6 @@ struct ServerAPIFindings {
   private var pages = 0
   private var signatures = 0
 
-  /// The start of the next page.
   private(set) var revision: String?
 
   /// Adds an answer.

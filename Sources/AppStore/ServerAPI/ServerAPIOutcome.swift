@@ -4,7 +4,6 @@ import Resilience
 
 import struct FoundationEssentials.Date
 
-/// The outcome of one call.
 enum ServerAPIOutcome: CallOutcome, Sendable {
   /// An answer; everything in it is verified.
   case answer(ServerAPIContents, answeredAt: Date?)

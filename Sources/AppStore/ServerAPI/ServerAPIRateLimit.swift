@@ -21,7 +21,6 @@ final class ServerAPIRateLimit: Sendable {
     case after(Duration)
     /// The turn would come after the deadline. None was taken.
     case tooLate
-    /// The store is paused.
     case closed(retryIn: Duration)
   }
 
@@ -31,7 +30,6 @@ final class ServerAPIRateLimit: Sendable {
   }
 
   private let callsPerSecond: [StoreEnvironment: Int]
-  /// Guards the next turns and the paused stores.
   private let state = Mutex(State())
 
   /// - Parameter callsPerSecond: for each app and kind of call; a store without a number has no limit.

@@ -40,7 +40,6 @@ struct ServerAPIRequest: Sendable {
 
   let id: String
   private var query: NotificationQuery?
-  /// The JSON of the request.
   private var body: [UInt8]?
 
   init(_ query: NotificationQuery) {

@@ -92,7 +92,6 @@ extension JSONValue {
     return revision
   }
 
-  /// A required list of texts.
   fileprivate func texts(_ member: String) throws(JSONError) -> [String] {
     guard let list = self[member] else { throw missing(member) }
     guard list.isArray else { throw unreadable(member) }

@@ -10,7 +10,6 @@ import struct FoundationEssentials.Date
 /// certificates come again, only the times are compared. A refused chain is never remembered, so that nobody can fill
 /// the memory with made-up ones.
 final class SignedDataChains: Sendable {
-  /// A signer that leads to a trusted root.
   struct Signer: Sendable {
     var key: ES256PublicKey
     var certificate: ReceiptSigner

@@ -32,7 +32,6 @@ package struct VerifiedNotification: Hashable, Sendable {
   /// The date of the notification, or if it has none (2022) of its contents.
   package let signedDate: Date
 
-  /// The app, by the notification or by its contents.
   package var bundleID: BundleID? { notification.bundleID ?? transaction?.payload.bundleID }
 
   fileprivate init(
@@ -161,7 +160,6 @@ extension SignedDataVerifier {
       environment: environment.flatMap { store($0) }, signedDate: signedDate)
   }
 
-  /// The signer, if it may sign this.
   private func signer(
     of jws: CompactJWS, _ environment: SignedEnvironment?, signedDate: Date, now: Date
   ) throws(SignedDataError) -> ReceiptSigner {
@@ -227,7 +225,6 @@ extension SignedDataVerifier {
   }
 }
 
-/// The reason why signed data is rejected.
 package enum SignedDataError: Error, Hashable, Sendable {
   /// The text is unreadable, or of another kind than wanted.
   case undecodable(UndecodableReceipt)

@@ -8,7 +8,6 @@ package protocol SignedContent: Hashable, Sendable {
   var signedEnvironment: SignedEnvironment { get }
 }
 
-/// The environment that signed data names.
 package enum SignedEnvironment: Hashable, Sendable {
   case store(StoreEnvironment)
   /// StoreKit testing in Xcode: signed by the developer's own machine.

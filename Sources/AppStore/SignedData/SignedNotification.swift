@@ -21,7 +21,6 @@ package struct SignedNotification: Hashable, Sendable {
 
   /// `notificationUUID`: the same each time Apple sends this notification; `nil` where it has none.
   package var uuid: String?
-  /// `notificationType` as sent.
   package var type: String
   package var subtype: String?
   /// The date of the signature; missing in 2022.
@@ -30,15 +29,11 @@ package struct SignedNotification: Hashable, Sendable {
   package var bundleID: BundleID?
   /// Apple's number of the app; absent in the sandbox before 2025.
   package var appAppleID: Int64?
-  /// `environment` as sent.
   var environmentName: String?
   /// `data.status` as sent: 1 active, 2 expired, 3 billing retry, 4 billing grace period, 5 revoked.
   package var status: Int?
-  /// A signed transaction, itself a JWS.
   package var signedTransactionInfo: String?
-  /// A signed renewal info, itself a JWS.
   var signedRenewalInfo: String?
-  /// `consumptionRequestReason` as sent.
   package var consumptionRequestReason: String?
   /// A signed app transaction, itself a JWS: of a customer whose parent took the consent back.
   package var signedAppTransactionInfo: String?

@@ -19,7 +19,6 @@ enum SignedPayload: Hashable, Sendable {
     case appTransaction = "signed_app_transaction"
     case unknown = "signed_data"
 
-    /// The kind with its article, for sentences.
     var words: String {
       switch self {
       case .transaction: "a signed transaction"
@@ -30,7 +29,6 @@ enum SignedPayload: Hashable, Sendable {
       }
     }
 
-    /// The kind of a payload.
     init(_ payload: JSONValue) {
       func hasAny(_ keys: String...) -> Bool { keys.contains { payload[$0] != nil } }
       self =

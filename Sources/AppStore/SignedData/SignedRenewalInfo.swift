@@ -9,7 +9,6 @@ package import struct FoundationEssentials.Date
 package struct SignedRenewalInfo: SignedContent {
   /// The renewal info for the rules, reported at the signed date.
   var renewal: RenewalInfo
-  /// The subscription of the renewal info.
   var originalTransactionID: OriginalTransactionID
   /// `priceIncreaseStatus` as sent: 0 not answered, 1 agreed.
   package var priceIncreaseStatus: Int? { renewal.terms?.priceIncreaseStatus }

@@ -6,7 +6,6 @@ import JSON
 struct SignedDataInspection {
   typealias Report = ReceiptInspection.Report
 
-  /// The result for a file.
   struct Finding {
     var outcome: ReceiptInspection.Outcome
     var report: Report

@@ -57,7 +57,6 @@ extension AttemptOutcome {
 }
 
 extension JSONError {
-  /// The outcome of an unreadable body.
   var health: CircuitBreaker.Outcome {
     switch self {
     case .syntax, .missing: .failure()
@@ -70,7 +69,6 @@ extension TransportError {
   /// The shortest time after which a time-out shows that Apple is slow.
   private static let fairTime = Duration.seconds(1)
 
-  /// The outcome of a call without an answer.
   func health(given: Duration) -> CircuitBreaker.Outcome {
     switch self {
     case .resolve, .connect, .tls, .reset, .protocolViolation, .other: .failure()

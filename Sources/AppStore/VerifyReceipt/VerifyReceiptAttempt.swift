@@ -5,9 +5,7 @@ package import struct FoundationEssentials.Date
 
 /// One call to `verifyReceipt`, for log and metrics, without receipt and secret.
 package struct VerifyReceiptAttempt: Hashable, Sendable {
-  /// The outcome of a call.
   package enum Outcome: Hashable, Sendable {
-    /// The status of a readable answer.
     case status(Int)
     /// An HTTP status other than 200.
     case http(Int)

@@ -10,9 +10,7 @@ import struct FoundationEssentials.Date
 /// https://developer.apple.com/documentation/appstorereceipts/responsebody
 package struct VerifyReceiptResponse: Hashable, Sendable {
   var status: AppleStatus
-  /// `environment` as sent.
   var environmentName: String?
-  /// `receipt_type` as sent.
   var receiptType: String?
   /// `is-retryable`, which real answers write with an underscore, too; only with the statuses 21100 to 21199.
   var isRetryable: Bool?

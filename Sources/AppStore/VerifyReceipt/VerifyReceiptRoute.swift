@@ -4,7 +4,6 @@ import JSON
 
 import struct FoundationEssentials.Date
 
-/// The outcome of one call.
 enum AttemptOutcome: CallOutcome {
   struct Answer {
     var body: VerifyReceiptResponse

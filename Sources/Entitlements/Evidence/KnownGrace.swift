@@ -52,10 +52,8 @@ extension SubscriptionEvidence {
   /// The known grace periods, from earlier reports and from the renewal infos at hand.
   package var knownGrace: KnownGrace? { KnownGrace.latest(grace, graceOfRenewals) }
 
-  /// The grace periods in the renewal infos at hand.
   var graceOfRenewals: KnownGrace? { renewals.lazy.map(grace).reduce(nil) { KnownGrace.latest($0, $1) } }
 
-  /// The grace period in a renewal info.
   func grace(of renewal: RenewalInfo) -> KnownGrace? {
     let told = saidAt(reportedAt(renewal)).inWholeMilliseconds
     let isUndated = renewal.status == .billingGracePeriod && renewal.gracePeriodExpiresDate == nil

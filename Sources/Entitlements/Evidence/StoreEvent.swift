@@ -4,7 +4,6 @@ package import struct FoundationEssentials.Date
 ///
 /// The `Codable` form is stored in the ledger; a property renamed here needs a migration there.
 package struct StoreEvent: Hashable, Codable, Sendable {
-  /// The kind of change that was reported.
   package enum Change: String, Hashable, Codable, Sendable, CaseIterable {
     /// Bought, or renewed.
     case period
@@ -34,7 +33,6 @@ package struct StoreEvent: Hashable, Codable, Sendable {
   /// When it happened, by RevenueCat's clock.
   package var at: Date
   package var change: Change
-  /// The user that the event names.
   package var user: UserID
   package var product: ProductID?
   /// The entitlement IDs that RevenueCat names for the product.

@@ -40,7 +40,6 @@ extension SubscriptionEvidence {
       .keepingGrace(of: self).keepingGrace(of: other)
   }
 
-  /// Adds the grace periods of other evidence.
   package func keepingGrace(of other: SubscriptionEvidence) -> SubscriptionEvidence {
     var kept = self
     let known = KnownGrace.latest(knownGrace, other.knownGrace)
@@ -132,7 +131,6 @@ private struct Reports {
   var answer: Answer?
   var purchases: [TransactionID: Purchase] = [:]
   var renewals: [RenewalInfo] = []
-  /// The source of the newest report.
   var source: EvidenceSource
   var evidenceTime: Date
 

@@ -13,7 +13,6 @@ import struct FoundationEssentials.Date
 ///       renewal info after that end without an end         by time, and the outage hold applies as to any other
 ///     a renewal info from before a row's purchase        it does not apply to that row
 extension SubscriptionEvidence {
-  /// A row as it is evaluated.
   package struct Reading {
     package var purchase: Purchase
     var reportedAt: Date
@@ -113,7 +112,6 @@ extension SubscriptionEvidence {
     return Reading(purchase: purchase, reportedAt: reported, isByRenewalInfo: true)
   }
 
-  /// The renewal info that applies to a purchase.
   package func renewal(of purchase: Purchase) -> RenewalInfo? {
     renewal(of: Reading(purchase: purchase, reportedAt: reportedAt(purchase)))
   }

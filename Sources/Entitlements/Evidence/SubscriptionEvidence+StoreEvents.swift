@@ -80,7 +80,6 @@ extension SubscriptionEvidence {
     return named < newest.purchasedAt
   }
 
-  /// The periods of a purchase.
   private struct Periods {
     struct Row {
       var transaction: TransactionID

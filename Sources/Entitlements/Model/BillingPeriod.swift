@@ -28,7 +28,6 @@ package struct BillingPeriod: Hashable, Sendable {
     self.init(count: count, unit: unit)
   }
 
-  /// The text as it stands in the configuration.
   package var text: String { "P\(count)\(unit.rawValue)" }
 }
 

@@ -33,7 +33,6 @@ package struct Catalog: Hashable, Sendable {
     }
   }
 
-  /// Why a catalog is invalid.
   package enum Invalid: Error, Hashable {
     case noTiers
     case duplicateTier(Tier)
@@ -49,14 +48,12 @@ package struct Catalog: Hashable, Sendable {
   /// Ascending; the first is the tier of a user without purchases.
   package let tiers: [Tier]
   package let products: [ProductID: Product]
-  /// The lowest tier.
   package let defaultTier: Tier
   /// The tiers of today by the names that they had: a verdict that was recorded then means them.
   package let formerNames: [Tier: Tier]
   /// The rules for customers who had the app before it sold subscriptions.
   package let originalPurchase: [OriginalPurchaseRule]
   private let ranks: [Tier: Int]
-  /// Whether any product is a non-renewing subscription.
   let sellsNonRenewing: Bool
 
   /// - Parameter formerNames: names that tiers had before, with the names of today.

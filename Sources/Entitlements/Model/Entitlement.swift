@@ -7,7 +7,6 @@ package enum SubscriptionStatus: String, Hashable, Codable, Sendable, CaseIterab
   case expired
 }
 
-/// The reason for a user's tier.
 package enum EntitlementReason: String, Hashable, Codable, Sendable, CaseIterable {
   case lifetime, renewing
   case renewalOff = "renewal_off"
@@ -128,7 +127,6 @@ package struct Explanation: Hashable, Codable, Sendable {
 
   /// How a period without a row from Apple is known.
   package enum PeriodSource: String, Hashable, Codable, Sendable {
-    /// A renewal info names its end.
     case renewalInfo = "renewal_info"
   }
 
@@ -153,7 +151,6 @@ package struct Explanation: Hashable, Codable, Sendable {
   package var passedOver: [PassedOver]
   package var passedOverCount: Int
   package var policy: PolicyValue?
-  /// The evaluation time.
   package var evaluatedAt: Date?
 
   /// The property names in the ledger; a differing name is the property's former one.

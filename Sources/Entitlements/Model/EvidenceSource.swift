@@ -1,4 +1,3 @@
-/// The source of a piece of evidence.
 package enum EvidenceSource: String, Hashable, Codable, Sendable, CaseIterable {
   case verifyReceipt = "verify_receipt"
   case serverAPI = "server_api"

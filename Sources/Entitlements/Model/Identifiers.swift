@@ -78,7 +78,6 @@ package struct UserID: Identifier {
     self.init(text.hasPrefix(Self.devicePrefix) ? text.lowercased() : text)
   }
 
-  /// No user has this ID.
   package static let nobody = UserID("")
 
   /// Whether the user has not signed in: a device, or an ID that RevenueCat's SDK made up: `$RCAnonymousID:` and, as a
@@ -88,14 +87,12 @@ package struct UserID: Identifier {
   /// The beginning of the IDs of devices that stand for their users, in an app without accounts; the device's UUID follows.
   package static let devicePrefix = "$device:"
 
-  /// Whether the user is a device.
   package var isDevice: Bool { rawValue.hasPrefix(Self.devicePrefix) }
 
   /// The prefix of the pseudonyms of erased users in the ledger. A user ID from outside has no slash, so that nobody
   /// can have such a name, and no route can ask for it.
   package static let pseudonymPrefix = "erased/"
 
-  /// Whether this is the pseudonym of an erased user.
   package var isErased: Bool { rawValue.hasPrefix(Self.pseudonymPrefix) }
 
   /// Whether the app may have a row for this user: it has none for a customer who has not signed in, nor for a pseudonym.

@@ -35,7 +35,6 @@ extension OriginalTransactionID {
     return isOfApp && !id.isEmpty && id.utf8.allSatisfy { (0x30...0x39).contains($0) } ? String(id) : nil
   }
 
-  /// Whether the purchase is the app itself.
   package var isOfApp: Bool { rawValue.hasPrefix(Self.appPrefix) }
 }
 

@@ -84,7 +84,6 @@ package struct AdvancedCommerceItem: Hashable, Codable, Sendable {
     self.revokedAt = revokedAt
   }
 
-  /// The most items that are kept.
   private static let most = 20
 
   /// The first items, with texts that are fit to be kept.

@@ -10,7 +10,6 @@
 /// So the history still has tier, status, reason and product at every moment. Repetition is removed: renewals, checks
 /// that found the same, and notes about them.
 package struct HistoryThinning {
-  /// A line of the history.
   package struct Line: Hashable, Sendable {
     package enum Content: Hashable, Sendable {
       case verdict(Standing)

@@ -75,10 +75,8 @@ package struct NonRenewingPeriods: Sendable {
     }.values.min()
   }
 
-  /// All ends.
   var dates: some Sequence<Date> { ends.values }
 
-  /// The rows, with their ends.
   func completing(
     _ readings: [SubscriptionEvidence.Reading], in environment: StoreEnvironment
   ) -> [SubscriptionEvidence.Reading] {

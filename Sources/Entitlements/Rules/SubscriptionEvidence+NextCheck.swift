@@ -3,7 +3,6 @@ package import struct FoundationEssentials.Date
 extension SubscriptionEvidence {
   /// The interval of checks during a grace period: it is short, and a payment ends it.
   package static let graceCheckInterval: Duration = .seconds(6 * 3600)
-  /// The interval of checks during billing retry.
   package static let retryCheckInterval: Duration = .seconds(86_400)
   /// When a late renewal is asked about, after the end of the paid period. Later the interval doubles, up to a day.
   static let lateChecks: [Duration] = [.seconds(60), .seconds(120), .seconds(300), .seconds(600)]

@@ -30,7 +30,6 @@ struct SubscriptionGroup {
     private let source: Source
     private let place: Int
 
-    /// The rows of an evidence.
     static func all(
       _ readings: [SubscriptionEvidence.Reading], of evidence: SubscriptionEvidence, catalog: Catalog
     ) -> [Row] {
@@ -43,7 +42,6 @@ struct SubscriptionGroup {
     var reading: SubscriptionEvidence.Reading { _read { yield source.readings[place] } }
     var product: Catalog.Product? { _read { yield source.products[place] } }
     var purchase: Purchase { _read { yield source.readings[place].purchase } }
-    /// The time of Apple's report.
     var reportedAt: Date { reading.reportedAt }
     /// Apple never reported the row itself: a renewal info names its end.
     var isByRenewalInfo: Bool { reading.isByRenewalInfo }

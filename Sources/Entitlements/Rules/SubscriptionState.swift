@@ -1,6 +1,5 @@
 import struct FoundationEssentials.Date
 
-/// The state of one subscription at a moment.
 struct SubscriptionState {
   let group: SubscriptionGroup
   /// The deciding row of the subscription.

@@ -120,7 +120,6 @@ package struct FeatureUsage: Sendable {
     return try await access(to: feature, of: user, amount: 1, count: count, in: nil, at: now)
   }
 
-  /// The tier of a user by the present verdict.
   package func tier(of user: UserID, at now: Date) async throws(LedgerError) -> Tier {
     if let known = tiers.value(for: user), known.validity.holds(at: now, ledger.generation(of: user)) {
       return known.tier

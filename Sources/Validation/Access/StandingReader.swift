@@ -8,7 +8,6 @@ package struct Standing: Sendable {
   package var entitlement: Entitlement
   /// The state of the user's row.
   package var write: ProfileWrite
-  /// Whether the ledger knows the user.
   package var isKnown: Bool
   package var validity: Validity
 

@@ -43,7 +43,6 @@ package struct SubscriptionOffers: Sendable {
   /// The reason why nothing was signed.
   package enum Refusal: Error, Sendable {
     case ledgerUnavailable(LedgerError)
-    /// No key signs offers.
     case noKey
     /// The catalog has no such offer of the product.
     case unknownOffer

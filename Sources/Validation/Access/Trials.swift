@@ -65,10 +65,8 @@ package struct Trials: Sendable {
     case appleAway
   }
 
-  /// The state of a trial.
   package enum State: String, Sendable {
     case running
-    /// Its sessions were used.
     case usedUp = "used_up"
     case over
     /// The user has bought access since.
@@ -233,7 +231,6 @@ package struct Trials: Sendable {
     }
   }
 
-  /// Whether a device is known as a user's.
   package func knows(_ device: DeviceID, of user: UserID) async throws(LedgerError) -> Bool {
     try await ledger.knows(device, of: user)
   }
@@ -270,7 +267,6 @@ package struct Trials: Sendable {
     return (found, records.count < limit ? nil : records.last?.id)
   }
 
-  /// A trial with its state now.
   package func seen(_ record: TrialRecord) async throws(LedgerError) -> TrialWithState {
     TrialWithState(record: record, state: try await hasBought(record) ? .converted : state(of: record))
   }
@@ -293,7 +289,6 @@ package struct Trials: Sendable {
     return record.sessionsRemaining == 0 ? .usedUp : .over
   }
 
-  /// Counts a session.
   package func countSession(
     of user: UserID, on device: DeviceID, idempotencyKey: String?, tokens: DeviceTokens?, requestID: String,
     logger: Logger
@@ -353,7 +348,6 @@ package struct Trials: Sendable {
   }
 }
 
-/// A trial with its state.
 package struct TrialWithState: Sendable {
   package var record: TrialRecord
   package var state: Trials.State

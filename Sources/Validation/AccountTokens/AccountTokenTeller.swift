@@ -26,7 +26,6 @@ package enum AccountTokenOutcome: String, Sendable, CaseIterable {
 ///
 /// https://developer.apple.com/documentation/appstoreserverapi/set-app-account-token
 struct AccountTokenTeller: LeasedJob {
-  /// The pauses between attempts at one purchase.
   static let retry = Backoff(base: .seconds(30), cap: .seconds(3_600))
   static let width = 8
   static let pieces = "app account tokens"
@@ -39,7 +38,6 @@ struct AccountTokenTeller: LeasedJob {
   var deadline: Duration
   var isAway: @Sendable (StoreEnvironment) -> Bool
   var pause: Duration
-  /// Called with each end.
   var onEnd: @Sendable (AccountTokenOutcome) -> Void
 
   func claim(

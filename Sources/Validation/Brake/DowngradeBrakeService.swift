@@ -6,21 +6,17 @@ import Synchronization
 
 /// The downgrade brake that the jobs share. It survives a restart, and a person can release it.
 package final class DowngradeBrakeService: Sendable {
-  /// The name of the state in the ledger.
   static let memo = "downgrade_brake"
 
   private struct State {
     var brake: DowngradeBrake
-    /// Whether the engagement was announced.
     var isAnnounced = false
   }
 
-  /// Guards the brake.
   private let state: Mutex<State>
   private let ledger: Ledger
   private let now: @Sendable () -> Date
 
-  /// Restores the state of the previous process.
   package static func restored(
     from ledger: Ledger, share: Double, now: @escaping @Sendable () -> Date
   ) async throws(LedgerError) -> DowngradeBrakeService {

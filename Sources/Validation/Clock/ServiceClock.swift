@@ -128,7 +128,6 @@ package final class ServiceClock: Sendable {
   /// The time of day at the start, by the clock as it is now.
   package var start: Date { state.withLock { $0.time(at: startedAt) }.inWholeMilliseconds }
 
-  /// The number of corrections by the store.
   var corrections: Int { state.withLock { $0.corrections } }
 
   /// Whether the store has shown by its answers that this clock is right.

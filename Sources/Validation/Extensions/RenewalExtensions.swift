@@ -36,7 +36,6 @@ package struct RenewalExtensions: Sendable {
 
   /// Whether there is a key of the App Store Server API.
   package var isAvailable: Bool { gateway.serverAPI != nil }
-  /// The apps of the service.
   package var bundleIDs: [BundleID] { gateway.apps.bundleIDs }
 
   /// The end of a claim.

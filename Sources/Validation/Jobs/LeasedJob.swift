@@ -32,7 +32,6 @@ protocol LeasedJob: Service {
   func follow(_ piece: Piece, claimedUntil lease: Date) async throws(LedgerError) -> Following
 }
 
-/// The outcome of a piece.
 enum Following: Hashable {
   case followed
   /// It could not be read or recorded. It stays claimed, so that others come before it.

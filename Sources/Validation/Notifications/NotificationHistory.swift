@@ -6,7 +6,6 @@ import Synchronization
 
 /// What was asked of Apple's history of notifications, by app and store. It survives a restart.
 package final class NotificationHistory: Sendable {
-  /// An app in a store.
   package struct Source: Hashable, Sendable {
     package var bundleID: BundleID
     package var environment: StoreEnvironment
@@ -73,7 +72,6 @@ package final class NotificationHistory: Sendable {
 
   package let sources: [Source]
   private let ledger: Ledger
-  /// Guards what is known of each source.
   private let known: Mutex<[Source: (progress: Progress, problem: String?)]> = Mutex([:])
 
   /// - Parameter sources: none, where Apple cannot be asked.

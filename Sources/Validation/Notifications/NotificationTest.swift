@@ -19,7 +19,6 @@ package struct NotificationTest: Sendable {
     case pending
   }
 
-  /// The test of one app in one store.
   package struct Result: Sendable {
     package var bundleID: BundleID
     package var environment: StoreEnvironment
@@ -42,7 +41,6 @@ package struct NotificationTest: Sendable {
     self.bundleIDs = bundleIDs
   }
 
-  /// Tests each app in each store.
   package func run(until end: ContinuousClock.Instant) async -> [Result] {
     let places = bundleIDs.flatMap { app in [StoreEnvironment.production, .sandbox].map { (app, $0) } }
     return await mapConcurrently(places, width: Self.width) { app, store in

@@ -4,7 +4,6 @@ import Synchronization
 
 /// The last known state of the profile store, for operators.
 package final class ProfileStoreHealth: Sendable {
-  /// The state of the store.
   package enum State: Hashable, Sendable {
     case unknown
     case ok
@@ -20,7 +19,6 @@ package final class ProfileStoreHealth: Sendable {
     var suspect: UserID?
   }
 
-  /// Guards the last observation.
   private let last = Mutex(Observation())
 
   package init() {}

@@ -22,7 +22,6 @@ package struct ProfileWriteBack: Sendable {
   var startedAt: @Sendable () -> Date
   var jitter: @Sendable (_ ceiling: Duration) -> Duration
   package var health: ProfileStoreHealth
-  /// One lock for each user's row.
   var rowLocks = KeyedLock<UserID>()
 
   package init(

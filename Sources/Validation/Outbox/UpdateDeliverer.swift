@@ -28,7 +28,6 @@ struct UpdateDeliverer: Service {
   static let batch = 200
   /// Rows written at the same time.
   static let width = 8
-  /// The lease of a claim.
   static let lease: Duration = .seconds(30)
 
   func run() async throws {

@@ -9,7 +9,6 @@ package final class AppStoreHealth: Sendable {
     case unknown
     case answering
     case unavailable
-    /// Apple refuses our shared secret.
     case sharedSecretRejected = "shared_secret_rejected"
     /// Apple refuses our key of the App Store Server API.
     case serverAPIKeyRejected = "server_api_key_rejected"
@@ -18,7 +17,6 @@ package final class AppStoreHealth: Sendable {
   /// The time for which a state counts. Readiness keeps callers away, and without calls no better state could follow.
   static let memory: Duration = .seconds(60)
 
-  /// Guards the last state and its time.
   private let last = Mutex<(state: State, at: ContinuousClock.Instant)?>(nil)
   private let clock: @Sendable () -> ContinuousClock.Instant
 

@@ -3,7 +3,6 @@ import Synchronization
 /// Our own check of a submission, made once, at the latest when somebody needs its result.
 package final class DeferredProof: Sendable {
   private let check: @Sendable () -> LocalProof
-  /// The result, once it is known.
   private let known: Mutex<LocalProof?>
 
   package init(_ proof: LocalProof) {

@@ -22,7 +22,6 @@ package struct PurchaseInspector: Sendable {
     var text: String
     /// The app whose public key the caller shows; `nil` for other callers.
     var app: BundleID?
-    /// The ID of the request in logs and in the history.
     var requestID: String
 
     package init(_ text: String, app: BundleID?, requestID: String) {

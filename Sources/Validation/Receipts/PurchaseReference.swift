@@ -10,7 +10,6 @@ package struct PurchaseReference: Sendable {
   private let deferredProof: DeferredProof
   /// The ID of the purchase, if it was asked for by ID.
   var id: OriginalTransactionID?
-  /// The store of the purchase, if known.
   var environment: StoreEnvironment?
   /// The app of the purchase, if known.
   var bundleID: BundleID?

@@ -5,7 +5,6 @@ package import struct FoundationEssentials.Date
 
 /// A request to validate: the proof, and the user it is for.
 package struct ReceiptSubmission: Sendable {
-  /// The proof of purchase that the user presents.
   package enum Proof: Sendable {
     /// The receipt as the app sent it, not yet decoded.
     case receipt(String)
@@ -66,7 +65,6 @@ extension ReceiptSubmission {
   }
 }
 
-/// The answer to a submission.
 package struct ValidatedEntitlement: Sendable {
   package var user: UserID
   package var entitlement: Entitlement

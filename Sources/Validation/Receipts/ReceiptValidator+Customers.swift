@@ -4,7 +4,6 @@ package import Ledger
 
 /// The use cases of SDKs' customers beside a validation.
 extension ReceiptValidator {
-  /// Joins an anonymous customer to the user who signed in.
   package func join(_ id: UserID, to user: UserID, requestID: String) async throws(LedgerError) -> JoinCustomer.Outcome
   {
     try await ledger.run(JoinCustomer(id, to: user, requestID: requestID, verdicts.evaluationContext))

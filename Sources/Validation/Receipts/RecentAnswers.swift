@@ -27,7 +27,6 @@ package final class RecentAnswers: Sendable {
 
   private let lifetime: Duration
   private let clock: @Sendable () -> ContinuousClock.Instant
-  /// Guards the answers.
   private let state = Mutex(State())
 
   /// - Parameter lifetime: how long an answer is kept; zero: not at all.
@@ -58,6 +57,5 @@ package final class RecentAnswers: Sendable {
     }
   }
 
-  /// The number of answers kept.
   var count: Int { state.withLock { $0.entries.count } }
 }

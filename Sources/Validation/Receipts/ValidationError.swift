@@ -47,7 +47,6 @@ package enum ValidationError: Error, Sendable {
     }
   }
 
-  /// The code in answers and in the log.
   var code: String {
     switch self {
     case .undecodableReceipt: "undecodable_receipt"

@@ -23,7 +23,6 @@ struct ConsumptionAnswerer: LeasedJob {
   static let told: Duration = .seconds(7 * 86_400)
   /// The pause between two looks at a request that lacks something.
   static let look: Duration = .seconds(600)
-  /// The pauses between attempts at one request.
   static let retry = Backoff(base: .seconds(30), cap: .seconds(600))
   static let width = 8
   static let pieces = "requests for consumption information"
@@ -39,7 +38,6 @@ struct ConsumptionAnswerer: LeasedJob {
   var deadline: Duration
   var isAway: @Sendable (StoreEnvironment) -> Bool
   var pause: Duration
-  /// Called with the last state of each request.
   var onClosed: @Sendable (ConsumptionRequest.State) -> Void
 
   /// The information to send, or the reason why nothing can be sent.

@@ -18,7 +18,6 @@ package final class RefundHistory: Sendable {
     case sweep, support
   }
 
-  /// A refunded transaction.
   package struct Refund: Sendable {
     package var environment: StoreEnvironment
     package var transaction: Purchase
@@ -42,7 +41,6 @@ package final class RefundHistory: Sendable {
   let validator: ReceiptValidator
   let ledger: Ledger
   let onFound: @Sendable (Finder) -> Void
-  /// Guards the end of the last sweep.
   private let sweep = Mutex<Date?>(nil)
 
   /// The most purchases of one user that Apple is asked about, those with the newest evidence. Most users have one customer's,

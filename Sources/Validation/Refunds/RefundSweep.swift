@@ -26,7 +26,6 @@ final class RefundSweep: Service {
   private let pacer: Pacer
   private let pause: Duration
 
-  /// Guards the pause after failures.
   private let rest = Mutex<(failures: Int, until: Date)>((0, .distantPast))
   /// Among replicas one asks at a time.
   private let lease: JobLease

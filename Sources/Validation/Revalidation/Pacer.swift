@@ -20,7 +20,6 @@ final class Pacer: Sendable {
     var replicas = 1
   }
 
-  /// Guards the next turn.
   private let state: Mutex<State>
 
   /// - Parameter rate: turns a second.

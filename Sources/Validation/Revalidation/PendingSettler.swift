@@ -26,16 +26,13 @@ import struct FoundationEssentials.Date
 /// refuted here as well is removed.
 struct PendingSettler: Service {
   enum Outcome: Hashable, Sendable {
-    /// No receipt is due.
     case done
     case more
     /// Apple is away, or was and has not shown that it is back.
     case away
-    /// The ledger is unavailable.
     case failed
   }
 
-  /// The state between sweeps.
   struct Course: Hashable {
     /// Apple did not answer when it last was asked. An empty sweep shows nothing of it.
     var isAppleAway = false
@@ -45,7 +42,6 @@ struct PendingSettler: Service {
     var failures = 0
   }
 
-  /// The end of an attempt.
   private enum End: Hashable {
     case settled
     /// Apple does not authenticate the receipt.

@@ -188,7 +188,6 @@ struct RevalidationRunner: Service {
 
 /// Whether Apple and the ledger were reachable, for the tasks that are about to ask.
 private final class Reachability: Sendable {
-  /// Guards the flag.
   private let clear = Mutex(true)
 
   var isClear: Bool { clear.withLock { $0 } }
@@ -197,7 +196,6 @@ private final class Reachability: Sendable {
 }
 
 extension Run {
-  /// The run as metadata of a log line.
   package var metadata: Logger.Metadata {
     [
       "run": "\(id)", "due": .stringConvertible(counts.due), "done": .stringConvertible(counts.done),

@@ -28,7 +28,6 @@ package final class RunProgress: Sendable {
   }
 
   private let clock: @Sendable () -> ContinuousClock.Instant
-  /// Guards the counts.
   private let state: Mutex<State>
 
   package init(clock: @escaping @Sendable () -> ContinuousClock.Instant = { .now }) {
@@ -52,7 +51,6 @@ package final class RunProgress: Sendable {
     }
   }
 
-  /// Sets what a run waits for.
   func set(_ obstacle: Obstacle?, of run: RunID) {
     let now = clock()
     state.withLock { state in
@@ -75,6 +73,5 @@ package final class RunProgress: Sendable {
     }
   }
 
-  /// The obstacle that a run waits for; `nil` without one.
   package func obstacle(of run: RunID) -> Obstacle? { state.withLock { $0.run == run ? $0.obstacle : nil } }
 }

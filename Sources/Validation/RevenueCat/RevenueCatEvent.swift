@@ -21,7 +21,6 @@ package struct RevenueCatEvent: Hashable, Sendable {
     init(_ sentence: String) { self.sentence = sentence }
   }
 
-  /// The effect of an event on access.
   package enum Effect: Hashable, Sendable {
     /// A purchase, by the ID of its first transaction at its store.
     /// Its user is `nobody` where none can be read.
@@ -30,7 +29,6 @@ package struct RevenueCatEvent: Hashable, Sendable {
     case temporary(originalTransactionID: String?, StoreEvent)
     /// The users from whom everything goes, and the one who gets it.
     case transfer(from: [UserID], to: UserID)
-    /// Nothing that changes access.
     case nothing
   }
 
@@ -196,7 +194,6 @@ package struct RevenueCatEvent: Hashable, Sendable {
   }
 }
 
-/// The members of an event.
 private struct Members {
   typealias Unreadable = RevenueCatEvent.Unreadable
 
@@ -286,7 +283,6 @@ private struct Members {
       + ["aliases", "transferred_from", "transferred_to"].flatMap(named)
   }
 
-  /// The users in the list of a transfer.
   func users(_ key: StaticString) throws(Unreadable) -> [UserID] {
     guard event["\(key)"]?.isArray ?? true else { throw unreadable(key) }
     return named(key)

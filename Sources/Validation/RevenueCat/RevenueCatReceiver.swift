@@ -17,7 +17,6 @@ import struct FoundationEssentials.Date
 package struct RevenueCatReceiver: Sendable {
   /// The outcome of an event. The raw values are part of the answer.
   package enum Outcome: String, Sendable, CaseIterable {
-    /// The event counts for its user.
     case recorded
     /// The event names another user than the owner of the purchase. It counts for the owner.
     case recordedForOwner = "recorded_for_owner"
@@ -29,11 +28,9 @@ package struct RevenueCatReceiver: Sendable {
     case duplicate
     /// The request does not come from RevenueCat.
     case refused
-    /// The event cannot be read.
     case unreadable
   }
 
-  /// The answer to an event.
   package struct Reception: Sendable {
     package var outcome: Outcome
     package var id: String

@@ -101,7 +101,6 @@ package struct RevenueCatSecrets: Sendable {
 
 /// The secrets that count now: they are replaced while the service runs.
 package final class RevenueCatKeyring: Sendable {
-  /// Guards the secrets.
   private let secrets: Mutex<RevenueCatSecrets>
 
   package init(_ secrets: RevenueCatSecrets) { self.secrets = Mutex(secrets) }

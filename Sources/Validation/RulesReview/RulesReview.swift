@@ -17,7 +17,6 @@ import Synchronization
 ///
 /// A usual start finds its own rules, and reads nothing.
 package final class RulesReview: Sendable {
-  /// The name of the state in the ledger.
   static let memo = "rules"
   /// The time after which a pass counts again what is withheld, in seconds: ten times as long as the last one took, as the
   /// cause may be gone and nobody has to wait for the number, within these bounds.
@@ -66,20 +65,17 @@ package final class RulesReview: Sendable {
     }
   }
 
-  /// The place at which a pass continues.
   struct Place: Hashable, Sendable {
     fileprivate var pass: Int
     var after: UserID?
     var isReleased: Bool
   }
 
-  /// Guards the progress.
   private let state: Mutex<State>
   private let ledger: Ledger
   /// Whether the rules differ from those of the last finished pass.
   package let isChanged: Bool
 
-  /// Restores the state of the previous process.
   package static func restored(from ledger: Ledger, rules: EntitlementRules) async throws(LedgerError)
     -> RulesReview
   {
@@ -103,7 +99,6 @@ package final class RulesReview: Sendable {
   /// The number of users who keep what the rules would take, until a person releases it: by the previous pass, or by
   /// the present one if that has more.
   package var withheld: Int { state.withLock { max($0.snapshot.withheld.total, $0.snapshot.counting.total) } }
-  /// The same by product.
   var withheldProducts: [String: Int] { state.withLock { $0.snapshot.withheld } }
 
   /// The place of the pass that is under way or due; `nil` without one.

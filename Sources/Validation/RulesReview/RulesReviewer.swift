@@ -23,9 +23,7 @@ struct RulesReviewer: Service {
   var now: @Sendable () -> Date
   /// The pause if there is nothing to do.
   var pause: Duration = .seconds(1)
-  /// The size of a page.
   var batch = 100
-  /// The pace of the pages.
   var pages = Pacer(rate: 20)
   /// The pace of the recorded verdicts.
   var writes = Pacer(rate: 100)

@@ -12,7 +12,6 @@ package struct AccessGrants: Sendable {
   /// The most periods of one user that are listed.
   package static let listLimit = 200
 
-  /// Gives a period from now on.
   package func give(
     _ kind: GivenPeriod.Kind, _ tier: Tier, to user: UserID, from startsAt: Date, until endsAt: Date, author: String,
     note: String?, requestID: String, idempotencyKey: String?, logger: Logger
@@ -35,7 +34,6 @@ package struct AccessGrants: Sendable {
     return outcome
   }
 
-  /// Ends a period now.
   package func end(
     _ id: GivenPeriod.ID, of user: UserID, note: Note, logger: Logger
   ) async throws(ValidationError) -> EndGiven.Outcome {

@@ -45,7 +45,6 @@ package struct SupportLookUp: Sendable {
     case orderID = "order_id"
   }
 
-  /// The outcome of asking Apple.
   package enum AppStore: String, Hashable, Sendable, CaseIterable {
     case notConfigured = "not_configured"
     case notAsked = "not_asked"
@@ -53,11 +52,8 @@ package struct SupportLookUp: Sendable {
     case unavailable
   }
 
-  /// A purchase without an owner.
   package struct UnownedPurchase: Hashable, Sendable {
-    /// The witness of the purchase.
     package enum Source: String, Hashable, Sendable, CaseIterable {
-      /// A notification named the purchase.
       case notification
       /// Apple was asked just now.
       case appStore = "app_store"
@@ -70,7 +66,6 @@ package struct SupportLookUp: Sendable {
     package var source: Source
   }
 
-  /// The result of a look-up.
   package struct Found: Sendable {
     /// The kinds of the ID, the first one to be shown first; empty if neither the ledger nor Apple knows it, or Apple
     /// was not asked.
@@ -121,7 +116,6 @@ package struct SupportLookUp: Sendable {
     return found
   }
 
-  /// The question for Apple.
   private enum Question {
     case transaction(TransactionID)
     case order(String)

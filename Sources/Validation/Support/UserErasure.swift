@@ -12,7 +12,6 @@ package struct UserErasure: Sendable {
   var verdicts: VerdictContext
   var ledger: Ledger
 
-  /// The result of an erasure.
   package struct Outcome: Sendable {
     package var report: ErasureReport
     /// The state of the app's row: `none` where there was nothing to reset.

@@ -19,7 +19,6 @@ final class WebhookClaims: Sendable {
 
   /// Polls for events between two renewals of the claims.
   static let pollsPerRenewal = 10
-  /// The duration of a claim.
   static let lease: Duration = .seconds(60)
   /// The largest difference between two replicas' clocks.
   static let skew: Duration = .seconds(10)
@@ -35,7 +34,6 @@ final class WebhookClaims: Sendable {
     return held.withLock { $0.names.contains(name) && now.advanced(by: duration) < $0.until }
   }
 
-  /// Claims what nobody has, and renews.
   func renew(at now: Date, _ logger: Logger) async {
     let until = now.advanced(by: Self.lease)
     do throws(LedgerError) {

@@ -23,7 +23,6 @@ package import struct FoundationEssentials.Date
 ///     turns in vain   1     2      3      4      5       6       7 …
 ///     rest            5 s   10 s   20 s   40 s   1.3 m   2.7 m   5 min
 package struct WebhookDeliverer: Service {
-  /// The result of an attempt, for metrics.
   package enum Attempt: String, Hashable, Sendable, CaseIterable {
     case delivered
     case failed
@@ -102,14 +101,12 @@ package struct WebhookDeliverer: Service {
     }
   }
 
-  /// The recent answers of a receiver.
   struct Pace {
     /// Turns in which nothing got through.
     var failures = 0
     var restsUntil = Date.distantPast
   }
 
-  /// One event on its way.
   private struct Sending: Sendable {
     var event: ChangeEvent
     var attempts: Int
