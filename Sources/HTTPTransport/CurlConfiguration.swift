@@ -1,7 +1,6 @@
 extension CurlTransport {
   /// All settings of the transport, with conservative defaults.
   package struct Configuration: Sendable {
-    /// The URL schemes that a transport may be allowed.
     package enum Scheme: String, Hashable, Sendable {
       case https, http
     }

@@ -95,7 +95,6 @@ final class CurlLoop {
     return code == CURLM_OK ? nil : code
   }
 
-  /// Fills free slots from the queue.
   private func start() {
     let now = clock.now
     while active.count < settings.maxInFlight, let id = queue.popFirst() {

@@ -19,7 +19,6 @@ final class EasyHandle {
   private var bodyLimit = 0
   private var readsBody = true
   private var mayBeRepeated = false
-  /// libcurl began to send the request.
   private var wasSent = false
   /// An address of the host is not of the public Internet.
   private var wasPrivate = false

@@ -24,7 +24,6 @@ struct PreparedRequest: Sendable {
     self.request = request
   }
 
-  /// Lines in the form of libcurl's header list.
   var headerLines: [String] {
     // libcurl adds these two headers by itself; a name without a value removes them.
     let hasContentType = request.headers.contains { $0.name.lowercased() == "content-type" }

@@ -54,7 +54,6 @@ package struct TransportHeader: Hashable, Sendable {
   }
 }
 
-/// A complete response with any status.
 package struct TransportResponse: Sendable {
   package var status: Int
   package var headers: [TransportHeader]
@@ -94,11 +93,9 @@ package struct TransportResponse: Sendable {
   }
 }
 
-/// Why there is no response.
 package enum TransportError: Error, Hashable, Sendable {
   /// The URL or a header cannot be sent as written.
   case invalidRequest(String)
-  /// The host name did not resolve.
   case resolve
   /// No connection: refused, unreachable.
   case connect

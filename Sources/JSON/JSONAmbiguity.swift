@@ -8,7 +8,6 @@ package enum JSONAmbiguity: Hashable {
   case escaped
   /// A leading byte order mark (RFC 8259, section 8.1).
   case mark
-  /// A comma before the end of an object or a list.
   case trailingComma
 
   private static let byteOrderMark: [UInt8] = [0xEF, 0xBB, 0xBF]

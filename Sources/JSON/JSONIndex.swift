@@ -181,7 +181,6 @@ final class JSONIndex {
     return memcmp(start, bytes + Int(name.start), key.count) == 0
   }
 
-  /// The pass over a plain text.
   private struct Pass {
     struct Level {
       var isObject: Bool

@@ -214,7 +214,6 @@ struct JSONScanner {
     return place - start
   }
 
-  /// Skips `true`, `false` or `null`.
   @inline(__always)
   private mutating func skipWord() -> JSONIndex.Kind? {
     let word = word(at: place)

@@ -42,7 +42,6 @@ package struct JSONValue {
   /// Whether an object has a key, with any value.
   package func has(_ key: String) -> Bool { index.member(key, of: place) != nil }
 
-  /// The elements of an array; empty for anything else.
   package var elements: [JSONValue] { index.elements(of: place).map { JSONValue(index: index, place: $0) } }
 
   package func unreadable(_ key: String) -> JSONError { .unreadable(path: path(of: key)) }

@@ -16,7 +16,6 @@ struct PostgRESTFailure: Error, Hashable {
 
   let kind: Kind
   let trouble: ProfileStoreTrouble
-  /// The store's `Retry-After`, if it sent one.
   let retryAfter: Duration?
 
   init(

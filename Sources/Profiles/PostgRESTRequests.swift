@@ -59,7 +59,6 @@ struct PostgRESTRequests {
       query, tier: nil, status: nil, expiresAt: nil, originalTransactionID: nil, version: nil)
   }
 
-  /// Reads any row that the key may see.
   func readAny() -> TransportRequest { get(["select=\(columnsShown)", "limit=1"]) }
 
   // MARK: - Parts

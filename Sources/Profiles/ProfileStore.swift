@@ -42,7 +42,6 @@ package protocol ProfileStore: Sendable {
 }
 
 package enum ProfileWriteOutcome: Hashable, Sendable {
-  /// The row has the update's values.
   case applied
   /// The row has a newer version than the update, and keeps it.
   case superseded(by: Int64)

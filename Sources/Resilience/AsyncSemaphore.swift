@@ -65,7 +65,6 @@ package final class AsyncSemaphore: Sendable {
     next?.continuation.resume(returning: true)
   }
 
-  /// The number of tasks that wait now.
   package var waiting: Int { state.withLock { $0.waiters.count } }
 
   package var free: Int { state.withLock { $0.free } }

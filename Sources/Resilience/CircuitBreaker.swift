@@ -59,7 +59,6 @@ package final class CircuitBreaker: Sendable {
     package func report(_ outcome: Outcome) { breaker.report(outcome, for: ticket) }
   }
 
-  /// Counts since the start, for metrics.
   package struct Counts: Hashable, Sendable {
     package var refused = 0
     /// Openings, those by a failed probe included.
@@ -75,7 +74,6 @@ package final class CircuitBreaker: Sendable {
     package var pause: Duration?
   }
 
-  /// Guards the state, and the order in which callers meet it.
   private let circuit: Mutex<Circuit>
   private let now: @Sendable () -> ContinuousClock.Instant
   private let jitter: @Sendable (Duration) -> Duration
@@ -101,7 +99,6 @@ package final class CircuitBreaker: Sendable {
 
   package var counts: Counts { circuit.withLock { $0.counts } }
 
-  /// Asks for leave to make one call.
   package func admit() -> Admission {
     let decision = change { circuit, now in circuit.admit(at: now) }
     switch decision {

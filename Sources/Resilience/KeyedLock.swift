@@ -59,7 +59,6 @@ package final class KeyedLock<Key: Hashable & Sendable>: Sendable {
 
   package func isLocked(_ key: Key) -> Bool { state.withLock { $0.waiting[key] != nil } }
 
-  /// The number of tasks that wait now.
   package func waiting(for key: Key) -> Int { state.withLock { $0.waiting[key]?.count ?? 0 } }
 
   private func wait(for key: Key, _ number: UInt64, until deadline: ContinuousClock.Instant) async -> Bool {

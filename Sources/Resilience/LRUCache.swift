@@ -55,7 +55,6 @@ package final class LRUCache<Key: Hashable & Sendable, Value: Sendable>: Sendabl
   }
 
   private let limit: Int
-  /// Guards the values, and the order in which they were used.
   private let state = Mutex(State())
 
   package init(limit: Int) { self.limit = limit }

@@ -9,7 +9,6 @@ import Synchronization
 ///
 /// A failure that a caller can provoke is repeated once without a token; otherwise one caller could spend the tokens of all.
 package final class RetryBudget: Sendable {
-  /// The size of the budget, and its refill.
   package struct Configuration: Hashable, Sendable {
     /// Tokens earned by a hundred first calls.
     package var retriesPerHundredCalls = 10
@@ -36,7 +35,6 @@ package final class RetryBudget: Sendable {
     tokens.withLock { $0.noteFirstCall(at: now()) }
   }
 
-  /// Asks for leave to repeat a call.
   package func takeRetry() -> Bool {
     tokens.withLock { $0.takeRetry(at: now()) }
   }

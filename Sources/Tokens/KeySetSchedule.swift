@@ -26,7 +26,6 @@ struct KeySetSchedule: Hashable, Sendable {
 
   func isDue(at now: Instant) -> Bool { now >= due }
 
-  /// Whether the fetched keys are still valid.
   func isUsable(at now: Instant) -> Bool { fetchedAt.map { $0.duration(to: now) < Self.lifetime } ?? false }
 
   /// Whether the last fetch succeeded: then a key ID that is not in the set is certainly unknown.

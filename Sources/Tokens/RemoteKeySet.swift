@@ -39,7 +39,6 @@ package final class RemoteKeySet: Service {
     case noKeys
   }
 
-  /// Guards the keys, and the fetch in progress.
   private let state: Mutex<State>
   private let url: String
   private let transport: any Transport
@@ -125,7 +124,6 @@ package final class RemoteKeySet: Service {
     }
   }
 
-  /// The fetch in progress, or a new one.
   private func flight(_ state: inout State) -> Task<Void, Never> {
     if let flight = state.flight { return flight }
     let flight = Task { await fetch() }
@@ -165,7 +163,6 @@ package final class RemoteKeySet: Service {
     }
   }
 
-  /// The cause of a failed fetch, for operators.
   private struct Trouble: Error {
     var cause: String
   }

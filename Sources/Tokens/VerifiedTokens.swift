@@ -23,7 +23,6 @@ package final class VerifiedTokens: Sendable {
 
   init(limit: Int = limit) { known = LRUCache(limit: limit) }
 
-  /// The number of signatures verified, and of cached tokens.
   var counts: (verifications: Int, remembered: Int) {
     (verifications.load(ordering: .relaxed), known.counts.remembered)
   }

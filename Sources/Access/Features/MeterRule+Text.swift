@@ -55,7 +55,6 @@ extension MeterRule {
     }
   }
 
-  /// The window that the words after `per` name.
   private static func window(_ words: [String]) throws(TextError) -> Window {
     switch words {
     case ["day"]: return .day

@@ -1,7 +1,6 @@
 package import Entitlements
 package import struct FoundationEssentials.Date
 
-/// A user's access to a feature, and the remaining amount.
 package struct FeatureAccess: Hashable, Sendable {
   package var isAllowed: Bool
   /// One more is allowed, whatever the amount of the attempt.

@@ -1,7 +1,6 @@
 import Entitlements
 import struct FoundationEssentials.Date
 
-/// The result of one rule for an attempt.
 struct MeterState {
   var isAllowed: Bool
   /// Whether one more is allowed, whatever the amount of the attempt.

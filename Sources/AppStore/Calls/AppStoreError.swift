@@ -55,7 +55,6 @@ package enum AppStoreError: Error, Hashable, Sendable {
     }
   }
 
-  /// The HTTP status of the Server API's answer.
   package var httpStatus: Int? {
     switch self {
     case .keyRejected: 401

@@ -44,7 +44,6 @@ protocol CallOutcome {
 /// A response of Apple's, not yet decoded.
 struct CallResponse {
   var response: TransportResponse
-  /// Our clock at the start of the call.
   var askedAt: Date
   /// Apple's clock, from the HTTP header `Date`.
   var answeredAt: Date?

@@ -65,7 +65,6 @@ struct CallDriver<Attempt: Sendable>: Sendable {
     var outcome: Outcome
     /// The time until the response was complete, without its decoding.
     var duration: Duration
-    /// The time from the start of the call to its deadline.
     var given: Duration
   }
 

@@ -4,7 +4,6 @@ import JSON
 ///
 /// https://developer.apple.com/documentation/appstoreserverapi/error-codes
 struct ServerAPIErrorCode: RawRepresentable, Hashable, Sendable {
-  /// The consequence of an error code.
   enum Meaning: Hashable, Sendable {
     case notFound
     /// Apple asks to be asked again.

@@ -12,7 +12,6 @@ extension DeviceCheck {
   }
 
   package struct Configuration: Sendable {
-    /// The invalid part, as a sentence for the operator.
     package enum Fault: Error, Hashable, Sendable, CustomStringConvertible {
       case teamID, keyID
 

@@ -8,7 +8,6 @@ package enum DeviceCheckError: Error, Hashable, Sendable {
   /// Apple refuses our key (401, or 400 about it), also with a fresh token, or it cannot sign. Apple is as good as away,
   /// and an operator has to act.
   case keyRefused
-  /// Apple cannot be asked now.
   case away(Away)
   case cancelled
 

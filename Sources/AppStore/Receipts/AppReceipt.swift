@@ -52,7 +52,6 @@ package struct AppReceipt: Hashable, Sendable {
   package var purchases: [Purchase] { transactions.map(\.purchase) }
 }
 
-/// One purchase or renewal within an app receipt.
 package struct InAppTransaction: Hashable, Sendable {
   /// Attribute 1701.
   let quantity: Int64?
@@ -95,7 +94,6 @@ package struct InAppTransaction: Hashable, Sendable {
   }
 }
 
-/// The description of a certificate that signs receipts.
 package struct ReceiptSigner: Hashable, Sendable {
   /// The name in the form of RFC 2253.
   let subject: String
@@ -118,6 +116,5 @@ package struct ReceiptSigner: Hashable, Sendable {
     self.digest = digest
   }
 
-  /// Whether this is the certificate that Xcode signs with.
   var isStoreKitTesting: Bool { commonName == "StoreKit" || commonName?.hasPrefix("StoreKit Testing") == true }
 }

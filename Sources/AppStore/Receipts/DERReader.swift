@@ -17,7 +17,6 @@ struct DERReader {
   }
 
   enum Malformed: Error, Hashable {
-    /// A length reaches past the end.
     case truncated
     case unsupportedTag, indefiniteLength
     /// A length of more than four octets.

@@ -54,7 +54,6 @@ struct FramedReceipt {
   let content: ArraySlice<UInt8>
   let signature: ArraySlice<UInt8>
 
-  /// `nil` for another form.
   init?(_ bytes: [UInt8]) {
     var cursor = Cursor(bytes)
     guard cursor.enterLast(0x30), cursor.skip(over: Self.signedData), cursor.enterLast(0xA0), cursor.enterLast(0x30)

@@ -91,7 +91,6 @@ enum ReceiptText {
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", "AEIMQUYcgkosw048", "AQgw",
   ].map { Set($0.utf8) }
 
-  /// Whether the text is base64 of something that starts like a receipt.
   static func isBase64OfReceipt(_ text: ArraySlice<UInt8>) -> Bool {
     guard let (bytes, _) = try? base64(text.filter { !isLineBreak($0) }) else { return false }
     return isBinaryDER(bytes) || PropertyList.isLikely(bytes[...])

@@ -76,7 +76,6 @@ extension TransactionReceipt {
       signatureMatchesEmbeddedCertificate: signature.matchesEmbeddedCertificate)
   }
 
-  /// The keys of one of the two property lists.
   private struct Fields {
     private let values: [String: String]
 

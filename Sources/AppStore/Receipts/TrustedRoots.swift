@@ -1,7 +1,6 @@
 import Files
 import FoundationEssentials
 
-/// The root certificates that receipts must lead to.
 package struct TrustedRoots: Sendable {
   /// Why files cannot serve as roots. `description` is a sentence for the operator that names the file.
   package enum Invalid: Error, Hashable, CustomStringConvertible {

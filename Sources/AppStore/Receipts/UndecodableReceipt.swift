@@ -1,4 +1,3 @@
-/// The reason why a submission is no receipt.
 package struct UndecodableReceipt: Error, Hashable, Sendable {
   /// The kind of the submission. The raw values are part of the output of `countersign inspect --json`.
   package enum Kind: String, Hashable, Sendable, CaseIterable {
@@ -27,7 +26,6 @@ package struct UndecodableReceipt: Error, Hashable, Sendable {
     case notReceipt = "not_a_receipt"
     case truncated
     case trailingBytes = "trailing_bytes"
-    /// A receipt that breaks its own format.
     case malformed
   }
 

@@ -11,7 +11,6 @@ package import Resilience
 ///
 /// https://developer.apple.com/documentation/appstoreserverapi
 package final class ServerAPIClient: Sendable {
-  /// The endpoints, the key and the limits.
   package struct Configuration: Sendable {
     var productionURL: String
     var sandboxURL: String

@@ -2,7 +2,6 @@ import Entitlements
 
 import struct FoundationEssentials.Date
 
-/// The verified contents of an answer.
 enum ServerAPIContents: Sendable {
   case purchases(SignedPurchases)
   case transaction(VerifiedTransaction)
@@ -27,7 +26,6 @@ enum ServerAPIContents: Sendable {
   }
 }
 
-/// A refunded transaction of Apple's refund history.
 package struct SignedRefund: Sendable {
   package var transaction: SignedTransaction
   /// The signed transaction itself.

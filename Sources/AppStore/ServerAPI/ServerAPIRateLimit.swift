@@ -56,7 +56,6 @@ final class ServerAPIRateLimit: Sendable {
     }
   }
 
-  /// The rest of a store's pause.
   func closed(_ environment: StoreEnvironment, at now: ContinuousClock.Instant) -> Duration? {
     state.withLock { $0.closedUntil[environment] }.flatMap { now < $0 ? $0 - now : nil }
   }

@@ -2,7 +2,6 @@ import Entitlements
 import HTTPTransport
 import JSON
 
-/// An endpoint of the App Store Server API.
 package enum ServerAPIEndpoint: String, Hashable, Sendable, CaseIterable {
   /// Get All Subscription Statuses: every subscription of the customer who made a transaction.
   case statuses

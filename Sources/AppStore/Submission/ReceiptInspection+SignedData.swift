@@ -126,7 +126,6 @@ extension ReceiptInspection.Report.Row {
 }
 
 extension ReceiptInspection.Report {
-  /// The facts about the next renewal of a subscription.
   struct Renewal: Encodable, Sendable {
     @Nullable var originalTransactionID: String?
     @Nullable var productID: String?

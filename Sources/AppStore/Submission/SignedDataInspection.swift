@@ -80,7 +80,6 @@ struct SignedDataInspection {
 }
 
 extension SignedDataInspection.Finding {
-  /// A finding that is authentic unless the report has a problem.
   fileprivate init(_ report: ReceiptInspection.Report) {
     self.report = report
     self.report.authentic = report.problem == nil

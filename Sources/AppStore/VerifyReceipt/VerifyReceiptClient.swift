@@ -11,7 +11,6 @@ package import Resilience
 ///
 /// https://developer.apple.com/documentation/appstorereceipts/verifyreceipt
 package final class VerifyReceiptClient: Sendable {
-  /// The endpoints, the shared secret and the limits.
   package struct Configuration: Sendable {
     var productionURL: String
     var sandboxURL: String
@@ -155,7 +154,6 @@ extension AppStoreAnswer {
 }
 
 extension JSONError {
-  /// The fault and its place, for the log.
   var summary: String {
     switch self {
     case .syntax: "not one whole JSON object"

@@ -141,7 +141,6 @@ struct VerifyReceiptRoute {
   }
 }
 
-/// The outcome of the local check of a receipt's signature.
 package enum SignatureCheck: Hashable, Sendable {
   case passed, failed
   /// The receipt has no certificate chain, or the check could not be carried out.

@@ -105,7 +105,6 @@ extension SubscriptionEvidence {
     coverage == .snapshot ? evidenceTime : purchase.reportedAt ?? evidenceTime
   }
 
-  /// When Apple reported the next renewal.
   func reportedAt(_ renewal: RenewalInfo) -> Date {
     coverage == .snapshot ? evidenceTime : renewal.reportedAt ?? evidenceTime
   }
@@ -164,7 +163,6 @@ private struct Reports {
     }
   }
 
-  /// Whether a snapshot supersedes all of this evidence.
   func isOver(with other: Reports) -> Bool {
     guard let newer = other.answer, evidenceTime <= newer.evidenceTime else { return false }
     guard let answer else { return true }

@@ -209,7 +209,6 @@ extension SubscriptionEvidence {
 }
 
 extension StoreEvent {
-  /// Whether it tells that a period was bought.
   fileprivate var isSale: Bool { change == .period || change == .single }
 
   /// The owner of a purchase: the user of its first event, or of the last transfer.

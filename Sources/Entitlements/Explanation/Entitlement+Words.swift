@@ -58,7 +58,6 @@ extension Entitlement {
   }
   private var isAtApple: Bool { storeWord == nil }
 
-  /// The name of the store that charges the customer.
   private var store: String {
     switch storeWord {
     case nil: "Apple"

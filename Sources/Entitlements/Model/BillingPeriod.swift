@@ -77,7 +77,6 @@ extension BillingPeriod {
       }
   }
 
-  /// The lengths that subscriptions of the App Store have.
   private static let apples = [
     BillingPeriod(count: 1, unit: .week), BillingPeriod(count: 1, unit: .month), BillingPeriod(count: 2, unit: .month),
     BillingPeriod(count: 3, unit: .month), BillingPeriod(count: 6, unit: .month), BillingPeriod(count: 1, unit: .year),

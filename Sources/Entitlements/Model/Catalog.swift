@@ -37,11 +37,8 @@ package struct Catalog: Hashable, Sendable {
     case noTiers
     case duplicateTier(Tier)
     case unknownTier(Tier, of: ProductID)
-    /// A tier that replaces one is not listed.
     case unknownSuccessor(Tier, of: Tier)
-    /// A non-renewing subscription without a period.
     case noPeriod(ProductID)
-    /// An original purchase gives a tier that is not listed.
     case unknownOriginalTier(Tier)
   }
 

@@ -17,7 +17,6 @@ extension Duration {
     return "\(milliseconds)ms"
   }
 
-  /// Why a text is not a duration.
   package enum TextError: Error, Hashable {
     /// Not a whole number with a unit, or `0`.
     case malformed

@@ -32,7 +32,6 @@ extension Entitlement {
     }
   }
 
-  /// The access that a verdict on purchases gives.
   private enum Phase {
     case nothing, running, grace, ended
   }

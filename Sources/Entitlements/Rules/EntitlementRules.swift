@@ -48,7 +48,6 @@ package struct EntitlementRules: Sendable {
     return Entitlement.running(accepted, at: now, catalog: catalog, policy: policy)
   }
 
-  /// Evaluates one purchase of a user by itself.
   package func evaluate(
     _ user: UserID, _ evidence: SubscriptionEvidence, among surroundings: PurchaseSurroundings, at now: Date
   ) -> Entitlement {

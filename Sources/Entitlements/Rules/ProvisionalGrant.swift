@@ -61,7 +61,6 @@ private enum PurchaseIdentity: Hashable {
   case period(StoreEnvironment, String, ProductID, Date)
   case withoutExpiry(PurchaseWithoutExpiry)
 
-  /// The purchases that proof reports as revoked or upgraded.
   static func ended(by proof: [SubscriptionEvidence]) -> Set<PurchaseIdentity> {
     var ended: Set<PurchaseIdentity> = []
     for item in proof {

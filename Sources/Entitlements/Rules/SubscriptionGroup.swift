@@ -14,7 +14,6 @@ struct SubscriptionGroup {
   ///
   /// By its place, because rows are large and kept in sorted tables: a customer may have a thousand.
   struct Row: CustomStringConvertible {
-    /// An evidence with its rows as they are read.
     private final class Source {
       let evidence: SubscriptionEvidence
       let readings: [SubscriptionEvidence.Reading]
@@ -57,7 +56,6 @@ struct SubscriptionGroup {
       return PurchaseWithoutExpiry(purchase, in: evidence.key.environment)
     }
 
-    /// Apple's report on its next renewal.
     var renewal: RenewalInfo? { evidence.renewal(of: reading) }
 
     /// When the commitment ends of which the row is a period, as far as Apple says. A row is part of the last commitment that

@@ -7,7 +7,6 @@ package import Ledger
 /// Offers of subscriptions for users: those that the catalog lets them have, signed for the App Store, and those that Apple
 /// lets them have.
 package struct SubscriptionOffers: Sendable {
-  /// The offers that a user may have now.
   package struct Overview: Sendable {
     package var promotional: [(offer: String, product: ProductID)]
     /// The products with a rule of the catalog, and whether the user gets the introductory offer.
@@ -44,7 +43,6 @@ package struct SubscriptionOffers: Sendable {
   package enum Refusal: Error, Sendable {
     case ledgerUnavailable(LedgerError)
     case noKey
-    /// The catalog has no such offer of the product.
     case unknownOffer
     /// The catalog does not let the user have it.
     case notForUser(Set<OfferAudience>)

@@ -15,7 +15,6 @@ package struct Trials: Sendable {
     package var deviceCheck: DeviceCheck?
     /// Whether nobody begins while Apple is away.
     package var requiresDeviceCheck: Bool
-    /// The time limit of a call to Apple.
     package var deadline: Duration
     /// The app that the service is for, where it is one alone.
     package var soleApp: BundleID?
@@ -59,7 +58,6 @@ package struct Trials: Sendable {
     case ledgerUnavailable(LedgerError)
     /// DeviceCheck is required, and the app sent no token.
     case tokenMissing
-    /// Apple does not take the token.
     case tokenRefused
     /// DeviceCheck is required, and Apple is away.
     case appleAway
@@ -342,7 +340,6 @@ package struct Trials: Sendable {
     _ = await verdicts.write(user, .waiting, logger: logger)
   }
 
-  /// The user whose trial was begun on a device.
   package func user(on device: DeviceID) async throws(LedgerError) -> UserID? {
     try await ledger.trial(on: device, of: nil)?.user
   }

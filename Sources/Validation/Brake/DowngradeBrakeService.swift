@@ -115,7 +115,6 @@ package final class DowngradeBrakeService: Sendable {
       ])
   }
 
-  /// Releases the brake, on a person's decision.
   package func release(_ logger: Logger) async {
     state.withLock { state in
       state.brake.release(at: .now)

@@ -56,7 +56,6 @@ package final class ServiceClock: Sendable {
   private let wall: @Sendable () -> Date
   private let uptime: @Sendable () -> Duration
   private let startedAt: Duration
-  /// Guards the time of day with its uptime.
   private let state: Mutex<State>
 
   /// - Parameters:

@@ -13,7 +13,6 @@ package final class NotificationHistory: Sendable {
     fileprivate var memo: String { "notification_history \(environment.rawValue) \(bundleID.rawValue)" }
   }
 
-  /// A stretch of time to ask about.
   struct Window: Codable, Hashable, Sendable {
     var from: Date
     var to: Date
@@ -209,7 +208,6 @@ extension NotificationHistory.Progress {
     }
   }
 
-  /// Takes down a page of the first window.
   mutating func advance(_ window: NotificationHistory.Window, next token: String?, seen: Int, taken: Int) {
     self.seen += seen
     self.taken += taken

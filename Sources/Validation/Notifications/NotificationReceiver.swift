@@ -27,7 +27,6 @@ package struct NotificationReceiver: Sendable {
     case recorded
     /// The evidence waits until somebody presents the purchase.
     case unclaimed
-    /// The notification changes nothing for anybody.
     case noted
     case duplicate
     /// Not signed by Apple, or not about our app.
@@ -71,7 +70,6 @@ package struct NotificationReceiver: Sendable {
   private var gateway: AppStoreGateway { validator.gateway }
   private var verdicts: VerdictContext { validator.verdicts }
 
-  /// Records a posted notification, or refuses it.
   package func receive(_ body: [UInt8], logger: Logger) async throws(Failure) -> Reception {
     switch PostedNotification.decode(body) {
     case .signed(let payload):

@@ -29,7 +29,6 @@ package struct NotificationTest: Sendable {
 
   private var client: ServerAPIClient
   private var bundleIDs: [BundleID]
-  /// Between two looks for the outcome.
   private static let pause: Duration = .seconds(1)
   private static let width = 4
   /// Apple's codes for an app without a URL, and for an outcome that is not known yet.

@@ -4,7 +4,6 @@ package import Profiles
 
 import struct FoundationEssentials.Date
 
-/// The part of a verdict that the app's row has.
 struct ProfileRow: Hashable, Sendable {
   var tier: Tier
   var status: SubscriptionStatus

@@ -7,7 +7,6 @@ package enum ProfileWrite: String, Hashable, Sendable, CaseIterable {
   case committed
   /// The verdict is recorded, and the row will follow: the store is slow or away, or its row is newer than the ledger.
   case queued
-  /// The store has no such row.
   case missing
   /// No store is configured.
   case none

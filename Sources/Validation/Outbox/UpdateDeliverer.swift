@@ -26,7 +26,6 @@ struct UpdateDeliverer: Service {
 
   static let longestPause: Duration = .seconds(10)
   static let batch = 200
-  /// Rows written at the same time.
   static let width = 8
   static let lease: Duration = .seconds(30)
 

@@ -16,7 +16,6 @@ package struct PurchaseInspector: Sendable {
 
   private var gateway: AppStoreGateway { validator.gateway }
 
-  /// A question about a receipt or a signed transaction.
   package struct Question: Sendable {
     /// The text as it was posted, not yet decoded.
     var text: String

@@ -11,7 +11,6 @@ package struct PurchaseReference: Sendable {
   /// The ID of the purchase, if it was asked for by ID.
   var id: OriginalTransactionID?
   var environment: StoreEnvironment?
-  /// The app of the purchase, if known.
   var bundleID: BundleID?
 
   package init(
@@ -53,7 +52,6 @@ package struct PurchaseReference: Sendable {
   /// The name for the log, which reveals nothing of the submission.
   var name: String { receipt?.fingerprint.short ?? "none" }
 
-  /// A source that can answer about a purchase.
   package enum Source: Hashable, Sendable {
     case verifyReceipt
     case serverAPI

@@ -3,7 +3,6 @@ package import Ledger
 
 package import struct FoundationEssentials.Date
 
-/// A request to validate: the proof, and the user it is for.
 package struct ReceiptSubmission: Sendable {
   package enum Proof: Sendable {
     /// The receipt as the app sent it, not yet decoded.

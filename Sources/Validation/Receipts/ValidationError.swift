@@ -26,7 +26,6 @@ package enum ValidationError: Error, Sendable {
   case clockBehind
   /// Apple could not be asked, and no known state can replace the answer.
   case appStoreUnavailable(AppStoreError)
-  /// Too many validations are in flight.
   case overloaded
   /// The ledger could not be read or written; the cause is for the log.
   case ledgerUnavailable(LedgerError)

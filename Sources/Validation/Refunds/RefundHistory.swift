@@ -25,11 +25,9 @@ package final class RefundHistory: Sendable {
     package var type: String?
     /// The user who has the purchase; `nil`: nobody has.
     package var owner: UserID?
-    /// Whether it was not known before.
     package var isNew: Bool
   }
 
-  /// The refunds of a user's customers.
   package struct Answer: Sendable {
     /// The newest first.
     package var refunds: [Refund] = []

@@ -29,7 +29,6 @@ struct RecheckScheduler: Service {
   /// Whether what was missed before the start is known: asked first, Apple would only tell how it ended.
   var mayBegin: @Sendable () -> Bool = { true }
   var pacer: Pacer
-  /// The pause after a sweep that found nothing.
   var pause: Duration = .seconds(1)
 
   static let batch = 20

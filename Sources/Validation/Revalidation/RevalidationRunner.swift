@@ -21,7 +21,6 @@ import struct FoundationEssentials.Date
 struct RevalidationRunner: Service {
   /// The reason why the work on a run rests.
   enum Pause: Hashable, Sendable {
-    /// There is no run, or it has ended.
     case idle
     /// The remaining items are not due yet.
     case later
@@ -40,7 +39,6 @@ struct RevalidationRunner: Service {
   /// Subscriptions asked about at the same time.
   var width: Int
   var progress: RunProgress
-  /// The pause when there is nothing to do.
   var pause: Duration = .seconds(1)
 
   static let longestPause: Duration = .seconds(10)

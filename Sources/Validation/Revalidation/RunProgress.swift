@@ -3,7 +3,6 @@ import Synchronization
 
 /// The progress of a run that only this process knows: its rate, and what it waits for.
 package final class RunProgress: Sendable {
-  /// The reason why a run waits.
   package enum Obstacle: String, Hashable, Sendable {
     /// Apple or the ledger is unavailable.
     case appStore = "app_store"
@@ -35,7 +34,6 @@ package final class RunProgress: Sendable {
     state = Mutex(State(begin: clock()))
   }
 
-  /// Counts a settled subscription of a run: nothing is in the way.
   func settled(of run: RunID) {
     let now = clock()
     state.withLock { state in

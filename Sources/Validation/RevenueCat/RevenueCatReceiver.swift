@@ -22,9 +22,7 @@ package struct RevenueCatReceiver: Sendable {
     case recordedForOwner = "recorded_for_owner"
     /// Apple was asked, or will be.
     case hint
-    /// The event changes nothing for anybody.
     case noted
-    /// The event was received before.
     case duplicate
     /// The request does not come from RevenueCat.
     case refused

@@ -21,7 +21,6 @@ struct RulesReviewer: Service {
   var brake: DowngradeBrakeService
   var logger: Logger
   var now: @Sendable () -> Date
-  /// The pause if there is nothing to do.
   var pause: Duration = .seconds(1)
   var batch = 100
   var pages = Pacer(rate: 20)
@@ -39,7 +38,6 @@ struct RulesReviewer: Service {
     }
   }
 
-  /// The result of a pass in this process, for the log.
   struct Tally {
     var pages = 0
     var users = 0

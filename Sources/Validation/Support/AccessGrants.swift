@@ -9,7 +9,6 @@ package struct AccessGrants: Sendable {
   var verdicts: VerdictContext
   var ledger: Ledger
 
-  /// The most periods of one user that are listed.
   package static let listLimit = 200
 
   package func give(
