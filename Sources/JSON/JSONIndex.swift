@@ -214,11 +214,6 @@ final class JSONIndex {
     var containers = 0
     var values = 1
 
-    init(scanner: JSONScanner, limits: JSONLimits) {
-      self.scanner = scanner
-      self.limits = limits
-    }
-
     /// Reads the whole text.
     ///
     /// - Returns: `false` to give up.

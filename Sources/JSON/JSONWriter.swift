@@ -55,35 +55,31 @@ package struct JSONWriter {
 
   // MARK: - Members of an object
 
-  /// - Parameter text: `nil` is written as `null`.
+  // `nil` is written as `null`, and left out where it is named `ifPresent`.
+
   package mutating func member(_ name: String, _ text: String?) {
     begin(name)
     value(text)
   }
 
-  /// - Parameter number: `nil` is written as `null`.
   package mutating func member(_ name: String, _ number: Int64?) {
     begin(name)
     value(number)
   }
 
-  /// - Parameter flag: `nil` is written as `null`.
   package mutating func member(_ name: String, _ flag: Bool?) {
     begin(name)
     value(flag)
   }
 
-  /// - Parameter text: `nil` is left out.
   package mutating func member(_ name: String, ifPresent text: String?) {
     if let text { member(name, text) }
   }
 
-  /// - Parameter number: `nil` is left out.
   package mutating func member(_ name: String, ifPresent number: Int64?) {
     if let number { member(name, number) }
   }
 
-  /// - Parameter flag: `nil` is left out.
   package mutating func member(_ name: String, ifPresent flag: Bool?) {
     if let flag { member(name, flag) }
   }

@@ -58,7 +58,7 @@ package struct VerifiedNotification: Hashable, Sendable {
 ///     r || s  64 octets, over the first two parts as they were sent
 ///
 /// The date is read from content that is not yet proven. That is no circle: the signature that is then checked covers
-/// it.
+/// it. `now` is the service's clock, to refuse signatures from the future.
 package struct SignedDataVerifier: Sendable {
   /// Xcode's name for the key that it signs with.
   static let xcodeKeyID = "Apple_Xcode_Key"
@@ -75,7 +75,6 @@ package struct SignedDataVerifier: Sendable {
     self.acceptsXcode = acceptsXcode
   }
 
-  /// - Parameter now: the service's clock, to refuse signatures from the future.
   package func transaction(_ jws: String, now: Date) throws(SignedDataError) -> VerifiedTransaction {
     let (jws, payload) = try Self.decode(jws)
     guard case .transaction(let transaction) = payload else {
@@ -84,7 +83,6 @@ package struct SignedDataVerifier: Sendable {
     return try verify(transaction, of: jws, now: now)
   }
 
-  /// - Parameter now: the service's clock, to refuse signatures from the future.
   package func appTransaction(_ jws: String, now: Date) throws(SignedDataError) -> VerifiedAppTransaction {
     let (jws, payload) = try Self.decode(jws)
     guard case .appTransaction(let transaction) = payload else {
@@ -93,7 +91,6 @@ package struct SignedDataVerifier: Sendable {
     return try verify(transaction, of: jws, now: now)
   }
 
-  /// - Parameter now: the service's clock, to refuse signatures from the future.
   package func renewalInfo(_ jws: String, now: Date) throws(SignedDataError) -> VerifiedRenewalInfo {
     let (jws, payload) = try Self.decode(jws)
     guard case .renewalInfo(let renewalInfo) = payload else {
@@ -103,8 +100,6 @@ package struct SignedDataVerifier: Sendable {
   }
 
   /// Checks the notification and its contents: each signature, and that all are of one app and one environment.
-  ///
-  /// - Parameter now: the service's clock, to refuse signatures from the future.
   package func notification(_ jws: String, now: Date) throws(SignedDataError) -> VerifiedNotification {
     let (jws, payload) = try Self.decode(jws)
     guard case .notification(let notification) = payload else {

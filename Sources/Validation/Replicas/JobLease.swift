@@ -11,11 +11,6 @@ struct JobLease: Sendable {
   let name: String
   private let holder = UUID().uuidString
 
-  init(ledger: Ledger, name: String) {
-    self.ledger = ledger
-    self.name = name
-  }
-
   /// Takes or renews it.
   ///
   /// - Returns: `false` while another replica has it, and where the ledger cannot say.
