@@ -39,9 +39,7 @@ public struct PurchaseTerms: Codable, Hashable, Sendable {
 
   enum CodingKeys: String, CodingKey {
     case transactionReason = "transaction_reason"
-    case price
-    case currency
-    case storefront
+    case price, currency, storefront
     case offerType = "offer_type"
     case offerID = "offer_id"
     case offerDiscountType = "offer_discount_type"
@@ -89,8 +87,7 @@ public struct RenewalTerms: Codable, Hashable, Sendable {
   public init() {}
 
   enum CodingKeys: String, CodingKey {
-    case price
-    case currency
+    case price, currency
     case priceIncreaseStatus = "price_increase_status"
     case offerType = "offer_type"
     case offerID = "offer_id"

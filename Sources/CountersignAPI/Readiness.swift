@@ -90,9 +90,7 @@ extension Readiness {
       case missing
     }
   }
-}
 
-extension Readiness {
   /// Apple's requests for consumption information.
   public struct ConsumptionRequests: Codable, Hashable, Sendable {
     /// Requests that wait for an answer.

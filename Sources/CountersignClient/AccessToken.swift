@@ -52,9 +52,14 @@ struct AccessToken {
   /// The user whom a bearer token names, unchecked; `nil` where it is not a JWT.
   static func subject(of bearer: String) -> String? {
     struct Claims: Decodable { var sub: String }
-    let parts = bearer.split(separator: ".", omittingEmptySubsequences: false)
+    return claims(Claims.self, of: bearer)?.sub
+  }
+
+  /// The claims of a JWT, unchecked.
+  static func claims<Claims: Decodable>(_ type: Claims.Type, of text: String) -> Claims? {
+    let parts = text.split(separator: ".", omittingEmptySubsequences: false)
     guard parts.count == 3, let payload = Data(base64URL: parts[1]) else { return nil }
-    return try? JSONDecoder().decode(Claims.self, from: payload).sub
+    return try? JSONDecoder().decode(type, from: payload)
   }
 
   private struct Header: Decodable {

@@ -67,11 +67,7 @@ extension StoreTransaction {
     var appAccountToken: String?
   }
 
-  private var claims: Claims? {
-    let parts = jwsRepresentation.split(separator: ".", omittingEmptySubsequences: false)
-    guard parts.count == 3, let payload = Data(base64URL: parts[1]) else { return nil }
-    return try? JSONDecoder().decode(Claims.self, from: payload)
-  }
+  private var claims: Claims? { AccessToken.claims(Claims.self, of: jwsRepresentation) }
 
   var productID: String? { claims?.productId }
 
