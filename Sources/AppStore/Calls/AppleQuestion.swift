@@ -35,6 +35,16 @@ extension AppleQuestion {
 
 extension StoreEnvironment {
   func select<Value>(_ production: Value, _ sandbox: Value) -> Value { self == .production ? production : sandbox }
+
+  /// The store that issues receipts of a type: `Production`, `ProductionVPP`, `ProductionSandbox`,
+  /// `ProductionVPPSandbox`; `nil` for Xcode and unknown types.
+  init?(receiptType: String?) {
+    switch receiptType {
+    case "Production", "ProductionVPP": self = .production
+    case "ProductionSandbox", "ProductionVPPSandbox": self = .sandbox
+    default: return nil
+    }
+  }
 }
 
 protocol CallOutcome {

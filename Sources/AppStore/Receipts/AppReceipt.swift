@@ -29,13 +29,7 @@ package struct AppReceipt: Hashable, Sendable {
   let claimedSigner: ReceiptSigner?
 
   /// The issuing store; `nil` for Xcode and unknown types.
-  package var environment: StoreEnvironment? {
-    switch receiptType {
-    case "Production", "ProductionVPP": .production
-    case "ProductionSandbox", "ProductionVPPSandbox": .sandbox
-    default: nil
-    }
-  }
+  package var environment: StoreEnvironment? { StoreEnvironment(receiptType: receiptType) }
 
   /// The customer's first download of the app; `nil` if the receipt does not tell of it.
   var originalPurchase: OriginalPurchase? {

@@ -112,13 +112,7 @@ struct ServerAPIResponseHead: Hashable, Sendable {
   /// Missing in the sandbox.
   var appAppleID: Int64?
 
-  var environment: StoreEnvironment? {
-    switch environmentName {
-    case "Production": .production
-    case "Sandbox": .sandbox
-    default: nil
-    }
-  }
+  var environment: StoreEnvironment? { SignedEnvironment(name: environmentName).store }
 
   init(_ body: JSONValue) throws(JSONError) {
     environmentName = try body.required("environment")

@@ -32,7 +32,7 @@ package struct VerifyReceiptResponse: Hashable, Sendable {
 
   /// The store that the answer names: its `environment`, else the receipt's type.
   var environment: StoreEnvironment? {
-    Self.environment(named: environmentName) ?? Self.environment(receiptType: receiptType)
+    Self.environment(named: environmentName) ?? StoreEnvironment(receiptType: receiptType)
   }
 
   private static let requestDateNames: AppleDateNames = "request_date"
@@ -128,15 +128,6 @@ package struct VerifyReceiptResponse: Hashable, Sendable {
     switch name?.lowercased() {
     case "production": .production
     case "sandbox": .sandbox
-    default: nil
-    }
-  }
-
-  /// The store of a receipt type: `Production`, `ProductionVPP`, `ProductionSandbox`, `ProductionVPPSandbox`.
-  private static func environment(receiptType: String?) -> StoreEnvironment? {
-    switch receiptType {
-    case "Production", "ProductionVPP": .production
-    case "ProductionSandbox", "ProductionVPPSandbox": .sandbox
     default: nil
     }
   }
