@@ -23,10 +23,9 @@ import Testing
     settings.products["com.example.app.pro.monthly"] = "{ tier: pro, offers: { first: never, again: expired } }"
     let complete = settings
     let start = Date(timeIntervalSince1970: Date().timeIntervalSince1970.rounded(.down))
-    try await SimulatedStore.run(at: start) { store in
-      try await RunningService.run(apple: store.apple(), settings: complete, now: { Date() }) { service in
-        try await body(service, store)
-      }
+    try await RunningService.besideStore(at: start, withServerAPI: true, settings: complete, now: { Date() }) {
+      service, store in
+      try await body(service, store)
     }
   }
 

@@ -23,21 +23,19 @@ import Testing
 
   @Test(arguments: ["000", "777"])
   func `the copy is its owner's alone whatever the umask, and can be started from`(umask: String) async throws {
-    try await SimulatedStore.run(at: ProcessTests.clock) { store in
-      try await RunningService.run(apple: store.apple, now: { ProcessTests.clock }) { service in
-        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
-        #expect(try await service.validate(receipt).status == 200)
-        let configuration = service.directory.appending(path: "countersign.yaml").path(percentEncoded: false)
-        let file = service.directory.appending(path: "backup.sqlite").path(percentEncoded: false)
-        let made = try await backup(["--config", configuration, file], umask: umask)
-        #expect(made.code == 0, "\(made.error)")
-        #expect(made.output.hasPrefix("\(file): ") && made.output.hasSuffix("; its structure is sound.\n"))
-        #expect(made.output.contains(", 1 user, the newest entry of 2024-06-15T12:00:00Z"), "\(made.output)")
-        #expect(try Self.mode(file) == 0o600)
-        let copy = try await Ledger.open(path: file, onFatal: { _ in })
-        #expect(try await copy.profile(of: "user-1")?.version == 1)
-        await copy.close()
-      }
+    try await RunningService.besideStore(at: ProcessTests.clock) { service, store in
+      let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
+      #expect(try await service.validate(receipt).status == 200)
+      let configuration = service.directory.appending(path: "countersign.yaml").path(percentEncoded: false)
+      let file = service.directory.appending(path: "backup.sqlite").path(percentEncoded: false)
+      let made = try await backup(["--config", configuration, file], umask: umask)
+      #expect(made.code == 0, "\(made.error)")
+      #expect(made.output.hasPrefix("\(file): ") && made.output.hasSuffix("; its structure is sound.\n"))
+      #expect(made.output.contains(", 1 user, the newest entry of 2024-06-15T12:00:00Z"), "\(made.output)")
+      #expect(try Self.mode(file) == 0o600)
+      let copy = try await Ledger.open(path: file, onFatal: { _ in })
+      #expect(try await copy.profile(of: "user-1")?.version == 1)
+      await copy.close()
     }
   }
 

@@ -60,40 +60,38 @@ import Testing
 
   @Test(.ofTheFile)
   func `losses are found beside a running service: each is 1, those that are meant are not`() async throws {
-    try await SimulatedStore.run(at: Self.start) { store in
-      let directory = try TemporaryDirectory()
-      let folder = URL(filePath: directory.path)
-      try await RunningService.run(apple: store.apple, directory: folder, now: { Self.start }) { service in
-        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
-        #expect(try await service.validate(receipt).status == 200)
-        let forever = try store.simulator.issueReceipt(.lifetime, subscriber: 2).receiptData
-        #expect(try await service.validate(forever, user: "user-2").status == 200)
-        let ledger = try #require(
-          FileManager.default.contentsOfDirectory(atPath: directory.path).first { $0.hasSuffix(".sqlite") })
-        let path = directory.path + "/" + ledger
-        let (monthly, life) = ("com.example.app.pro.monthly", "com.example.app.forever")
+    let directory = try TemporaryDirectory()
+    let folder = URL(filePath: directory.path)
+    try await RunningService.besideStore(at: Self.start, directory: folder) { service, store in
+      let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
+      #expect(try await service.validate(receipt).status == 200)
+      let forever = try store.simulator.issueReceipt(.lifetime, subscriber: 2).receiptData
+      #expect(try await service.validate(forever, user: "user-2").status == 200)
+      let ledger = try #require(
+        FileManager.default.contentsOfDirectory(atPath: directory.path).first { $0.hasSuffix(".sqlite") })
+      let path = directory.path + "/" + ledger
+      let (monthly, life) = ("com.example.app.pro.monthly", "com.example.app.forever")
 
-        func verdicts(_ products: String, more: String = "") async throws -> [Finding.Verdict] {
-          let findings = try await Self.findings(products, more: more, ledger: path)
-          return Array(findings.dropFirst().map(\.verdict))
-        }
-        let good = "\(monthly): { tier: pro }, \(life): { tier: premium, kind: lifetime }"
-        #expect(try await verdicts("{ \(good) }") == [.ok])
-        // A letter, a lower tier, a subscription for life.
-        for bad in [
-          "\(monthly)y: { tier: pro }, \(life): { tier: premium, kind: lifetime }",
-          "\(monthly): { tier: free }, \(life): { tier: premium, kind: lifetime }",
-          "\(monthly): { tier: pro }, \(life): { tier: premium }",
-        ] {
-          #expect(try await verdicts("{ \(bad) }") == [.fail], "\(bad)")
-          // Few enough for a start, and a loss nevertheless.
-          #expect(
-            try await verdicts("{ \(bad) }", more: "revalidation: { max_downgrades: 90 }") == [.fail], "\(bad)")
-        }
-        let accepted = try await verdicts(
-          "{ \(life): { tier: premium, kind: lifetime } }\n  accept_loss: [\(monthly)]")
-        #expect(accepted == [.warning])
+      func verdicts(_ products: String, more: String = "") async throws -> [Finding.Verdict] {
+        let findings = try await Self.findings(products, more: more, ledger: path)
+        return Array(findings.dropFirst().map(\.verdict))
       }
+      let good = "\(monthly): { tier: pro }, \(life): { tier: premium, kind: lifetime }"
+      #expect(try await verdicts("{ \(good) }") == [.ok])
+      // A letter, a lower tier, a subscription for life.
+      for bad in [
+        "\(monthly)y: { tier: pro }, \(life): { tier: premium, kind: lifetime }",
+        "\(monthly): { tier: free }, \(life): { tier: premium, kind: lifetime }",
+        "\(monthly): { tier: pro }, \(life): { tier: premium }",
+      ] {
+        #expect(try await verdicts("{ \(bad) }") == [.fail], "\(bad)")
+        // Few enough for a start, and a loss nevertheless.
+        #expect(
+          try await verdicts("{ \(bad) }", more: "revalidation: { max_downgrades: 90 }") == [.fail], "\(bad)")
+      }
+      let accepted = try await verdicts(
+        "{ \(life): { tier: premium, kind: lifetime } }\n  accept_loss: [\(monthly)]")
+      #expect(accepted == [.warning])
     }
   }
 }

@@ -13,31 +13,29 @@ import Testing
   private static let start = Date(timeIntervalSince1970: 1_718_452_800)
 
   @Test func `the figures of a span are shown as tables, or as they came`() async throws {
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await RunningService.run(apple: store.apple, now: { Self.start }) { service in
-        _ = try await service.validate(try store.simulator.issueReceipt(.renewing).receiptData)
-        try await eventually {
-          try await service.send(.get, "/v1/figures").text.contains(#""active":1,"#)
-        }
-        let span = ["--from", "2024-06-14", "--to", "2024-06-15", "--url", service.origin]
-        let tables = try await ChildProcess.countersign(["figures"] + span, key: RunningService.supportKey).ending()
-        #expect(tables.code == 0, "\(tables.error)")
-        let lines = tables.output.split(separator: "\n")
-        #expect(lines.first?.hasPrefix("from        to          active  trials") == true, "\(tables.output)")
-        #expect(lines.dropFirst(2).first?.hasPrefix("2024-06-15  2024-06-15       1       0") == true)
-        #expect(lines.contains { $0.hasPrefix("churn ") })
-
-        let json = try await ChildProcess.countersign(
-          ["figures", "--json", "--interval", "month", "--product", "an other&product"] + span
-        ).ending()
-        #expect(json.code == 0, "\(json.error)")
-        let figures = try JSONDecoder().decode(FiguresResponse.self, from: Data(json.output.utf8))
-        #expect(figures.periods.map(\.active) == [0])
-
-        let wrong = try await ChildProcess.countersign(["figures", "--from", "never", "--url", service.origin]).ending()
-        #expect(wrong.code == 64 && wrong.error.contains("'from' has to be a day"), "\(wrong.error)")
-        #expect(try await ChildProcess.countersign(["figures"] + span, key: "a-wrong-key").ending().code == 77)
+    try await RunningService.besideStore(at: Self.start) { service, store in
+      _ = try await service.validate(try store.simulator.issueReceipt(.renewing).receiptData)
+      try await eventually {
+        try await service.send(.get, "/v1/figures").text.contains(#""active":1,"#)
       }
+      let span = ["--from", "2024-06-14", "--to", "2024-06-15", "--url", service.origin]
+      let tables = try await ChildProcess.countersign(["figures"] + span, key: RunningService.supportKey).ending()
+      #expect(tables.code == 0, "\(tables.error)")
+      let lines = tables.output.split(separator: "\n")
+      #expect(lines.first?.hasPrefix("from        to          active  trials") == true, "\(tables.output)")
+      #expect(lines.dropFirst(2).first?.hasPrefix("2024-06-15  2024-06-15       1       0") == true)
+      #expect(lines.contains { $0.hasPrefix("churn ") })
+
+      let json = try await ChildProcess.countersign(
+        ["figures", "--json", "--interval", "month", "--product", "an other&product"] + span
+      ).ending()
+      #expect(json.code == 0, "\(json.error)")
+      let figures = try JSONDecoder().decode(FiguresResponse.self, from: Data(json.output.utf8))
+      #expect(figures.periods.map(\.active) == [0])
+
+      let wrong = try await ChildProcess.countersign(["figures", "--from", "never", "--url", service.origin]).ending()
+      #expect(wrong.code == 64 && wrong.error.contains("'from' has to be a day"), "\(wrong.error)")
+      #expect(try await ChildProcess.countersign(["figures"] + span, key: "a-wrong-key").ending().code == 77)
     }
   }
 

@@ -96,104 +96,96 @@ import Testing
   // MARK: Imports
 
   @Test func `equal verdicts of both services are counted, and differences are printed`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple(), now: { Self.clock }) { service in
-        func receipt(_ scenario: Scenario, _ number: Int64) throws -> String {
-          try store.simulator.issueReceipt(scenario, subscriber: number).receiptData
-        }
-        let known = try store.simulator.issueTransaction(.renewing, subscriber: 9).originalTransactionID
-        let lines = [
-          #"{"user_id":"same","receipt_data":"\#(try receipt(.grace, 1))","tier":"pro"}"#,
-          #"{"user_id":"lapsed","receipt_data":"\#(try receipt(.expiredVoluntary, 2))","tier":"pro"}"#,
-          #"{"user_id":"unsaid","receipt_data":"\#(try receipt(.lifetime, 3))"}"#,
-          #"{"user_id":"forged","receipt_data":"bm90IGEgcmVjZWlwdA==","tier":"pro"}"#,
-          "not JSON",
-          #"{"app_user_id":"by-id","subscriber":{"original_app_user_id":"x","entitlements":{"gold":{"expires_date":null}},"#
-            + #""subscriptions":{"p":{"store":"app_store","store_transaction_id":"\#(known)"}}}}"#,
-          #"{"subscriber":{"original_app_user_id":"nothing","entitlements":{},"subscriptions":{}}}"#,
-        ]
-        let (end, output) = try await importing(lines.joined(separator: "\n"), service)
-        #expect(end.failure == nil)
-        #expect(
-          end.report
-            == ImportReport(lines: 7, same: 3, different: 2, refused: 1, unreadable: 1, skipped: 0), "\(output)")
-        #expect(output.count == 4)
-        #expect(output[0] == "2 lapsed: pro there, free here (voluntary)")
-        #expect(output[1].hasPrefix("4 forged: refused: "))
-        #expect(output[2].hasPrefix("5: cannot be read: "))
-        #expect(output[3] == "6 by-id: gold there, pro here (renewing); the catalog has no tier gold")
-        #expect(try await service.profile("by-id").verdict == "pro active renewing")
-        #expect(try await service.profile("unsaid").verdict == "premium active lifetime")
+    try await RunningService.besideStore(at: Self.clock, withServerAPI: true) { service, store in
+      func receipt(_ scenario: Scenario, _ number: Int64) throws -> String {
+        try store.simulator.issueReceipt(scenario, subscriber: number).receiptData
       }
+      let known = try store.simulator.issueTransaction(.renewing, subscriber: 9).originalTransactionID
+      let lines = [
+        #"{"user_id":"same","receipt_data":"\#(try receipt(.grace, 1))","tier":"pro"}"#,
+        #"{"user_id":"lapsed","receipt_data":"\#(try receipt(.expiredVoluntary, 2))","tier":"pro"}"#,
+        #"{"user_id":"unsaid","receipt_data":"\#(try receipt(.lifetime, 3))"}"#,
+        #"{"user_id":"forged","receipt_data":"bm90IGEgcmVjZWlwdA==","tier":"pro"}"#,
+        "not JSON",
+        #"{"app_user_id":"by-id","subscriber":{"original_app_user_id":"x","entitlements":{"gold":{"expires_date":null}},"#
+          + #""subscriptions":{"p":{"store":"app_store","store_transaction_id":"\#(known)"}}}}"#,
+        #"{"subscriber":{"original_app_user_id":"nothing","entitlements":{},"subscriptions":{}}}"#,
+      ]
+      let (end, output) = try await importing(lines.joined(separator: "\n"), service)
+      #expect(end.failure == nil)
+      #expect(
+        end.report
+          == ImportReport(lines: 7, same: 3, different: 2, refused: 1, unreadable: 1, skipped: 0), "\(output)")
+      #expect(output.count == 4)
+      #expect(output[0] == "2 lapsed: pro there, free here (voluntary)")
+      #expect(output[1].hasPrefix("4 forged: refused: "))
+      #expect(output[2].hasPrefix("5: cannot be read: "))
+      #expect(output[3] == "6 by-id: gold there, pro here (renewing); the catalog has no tier gold")
+      #expect(try await service.profile("by-id").verdict == "pro active renewing")
+      #expect(try await service.profile("unsaid").verdict == "premium active lifetime")
     }
   }
 
   @Test func `a dry run posts nothing, and compares with what is known`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
-        let receipt = try store.simulator.issueReceipt(.renewing).receiptData
-        let (end, output) = try await importing(
-          #"{"user_id":"u1","receipt_data":"\#(receipt)","tier":"pro"}"#, service, isDryRun: true)
-        #expect(end.report.different == 1 && output == ["1 u1: pro there, free here (no_purchases)"])
-        #expect(store.simulator.calls.total == 0)
-      }
+    try await RunningService.besideStore(at: Self.clock) { service, store in
+      let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+      let (end, output) = try await importing(
+        #"{"user_id":"u1","receipt_data":"\#(receipt)","tier":"pro"}"#, service, isDryRun: true)
+      #expect(end.report.different == 1 && output == ["1 u1: pro there, free here (no_purchases)"])
+      #expect(store.simulator.calls.total == 0)
     }
   }
 
   @Test func `an import that was cut off goes on where it ended, and at its pace`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
-        let lines = try (1...20).map { number in
-          let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number)).receiptData
-          return #"{"user_id":"u\#(number)","receipt_data":"\#(receipt)","tier":"pro"}"#
-        }.joined(separator: "\n")
-        let directory = try TemporaryDirectory()
-        let progress = directory.path + "/customers.jsonl.progress"
-        // Somebody ends it in the pause after the first lines.
-        let (end, _) = try await importing(lines, service, progress: progress, rate: 1, isCutOff: true)
-        #expect(end.failure == .cancelled && end.report.lines == 8 && end.report.same == 8)
-        #expect(ImportProgress(path: progress).read() == ImportProgress.Settled(through: 8))
-        let pauses = Output()
-        let (rest, output) = try await importing(lines, service, progress: progress, rate: 1, pauses: pauses)
-        #expect(rest.failure == nil && rest.report.skipped == 8 && rest.report.same == 12 && output.isEmpty)
-        #expect(pauses.lines == ["true", "true"])
-        #expect(ImportProgress(path: progress).read() == ImportProgress.Settled(through: 20))
-      }
+    try await RunningService.besideStore(at: Self.clock) { service, store in
+      let lines = try (1...20).map { number in
+        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number)).receiptData
+        return #"{"user_id":"u\#(number)","receipt_data":"\#(receipt)","tier":"pro"}"#
+      }.joined(separator: "\n")
+      let directory = try TemporaryDirectory()
+      let progress = directory.path + "/customers.jsonl.progress"
+      // Somebody ends it in the pause after the first lines.
+      let (end, _) = try await importing(lines, service, progress: progress, rate: 1, isCutOff: true)
+      #expect(end.failure == .cancelled && end.report.lines == 8 && end.report.same == 8)
+      #expect(ImportProgress(path: progress).read() == ImportProgress.Settled(through: 8))
+      let pauses = Output()
+      let (rest, output) = try await importing(lines, service, progress: progress, rate: 1, pauses: pauses)
+      #expect(rest.failure == nil && rest.report.skipped == 8 && rest.report.same == 12 && output.isEmpty)
+      #expect(pauses.lines == ["true", "true"])
+      #expect(ImportProgress(path: progress).read() == ImportProgress.Settled(through: 20))
     }
   }
 
   @Test func `a line that is refused is taken again with the next call, one that differs when that is asked for`()
     async throws
   {
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
-        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
-        let lapsed = try store.simulator.issueReceipt(.expiredVoluntary, subscriber: 2).receiptData
-        func lines(_ third: String) -> String {
-          [("same", receipt), ("lapsed", lapsed), ("refused", third)].map { user, receipt in
-            #"{"user_id":"\#(user)","receipt_data":"\#(receipt)","tier":"pro"}"#
-          }.joined(separator: "\n")
-        }
-        let directory = try TemporaryDirectory()
-        let progress = directory.path + "/customers.jsonl.progress"
-        let forged = lines("bm90IGEgcmVjZWlwdA==")
-        let first = try await importing(forged, service, progress: progress).end.report
-        #expect(first == ImportReport(lines: 3, same: 1, different: 1, refused: 1) && !first.isEqual)
-        #expect(ImportProgress(path: progress).read() == .init(through: 3, unequal: [2: .differs, 3: .refused]))
-        let (second, output) = try await importing(forged, service, progress: progress)
-        #expect(second.report == ImportReport(lines: 1, refused: 1, skipped: 2, skippedDifferent: 1))
-        #expect(!second.report.isEqual)
-        #expect(output.count == 1 && output.first?.hasPrefix("3 refused: refused: ") == true)
-
-        let mended = lines(try store.simulator.issueReceipt(.renewing, subscriber: 3).receiptData)
-        let third = try await importing(mended, service, progress: progress).end.report
-        #expect(third == ImportReport(lines: 1, same: 1, skipped: 2, skippedDifferent: 1) && !third.isEqual)
-        #expect(third.summary.hasSuffix("2 were settled before, 1 of them differ (--again takes those again)."))
-        _ = try await service.send(.post, "/v1/profiles/lapsed/grants", body: #"{"tier":"pro","for":"1d"}"#)
-        let fourth = try await importing(mended, service, progress: progress, again: true).end.report
-        #expect(fourth == ImportReport(lines: 1, same: 1, skipped: 2) && fourth.isEqual)
-        #expect(ImportProgress(path: progress).read() == .init(through: 3))
+    try await RunningService.besideStore(at: Self.clock) { service, store in
+      let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
+      let lapsed = try store.simulator.issueReceipt(.expiredVoluntary, subscriber: 2).receiptData
+      func lines(_ third: String) -> String {
+        [("same", receipt), ("lapsed", lapsed), ("refused", third)].map { user, receipt in
+          #"{"user_id":"\#(user)","receipt_data":"\#(receipt)","tier":"pro"}"#
+        }.joined(separator: "\n")
       }
+      let directory = try TemporaryDirectory()
+      let progress = directory.path + "/customers.jsonl.progress"
+      let forged = lines("bm90IGEgcmVjZWlwdA==")
+      let first = try await importing(forged, service, progress: progress).end.report
+      #expect(first == ImportReport(lines: 3, same: 1, different: 1, refused: 1) && !first.isEqual)
+      #expect(ImportProgress(path: progress).read() == .init(through: 3, unequal: [2: .differs, 3: .refused]))
+      let (second, output) = try await importing(forged, service, progress: progress)
+      #expect(second.report == ImportReport(lines: 1, refused: 1, skipped: 2, skippedDifferent: 1))
+      #expect(!second.report.isEqual)
+      #expect(output.count == 1 && output.first?.hasPrefix("3 refused: refused: ") == true)
+
+      let mended = lines(try store.simulator.issueReceipt(.renewing, subscriber: 3).receiptData)
+      let third = try await importing(mended, service, progress: progress).end.report
+      #expect(third == ImportReport(lines: 1, same: 1, skipped: 2, skippedDifferent: 1) && !third.isEqual)
+      #expect(third.summary.hasSuffix("2 were settled before, 1 of them differ (--again takes those again)."))
+      _ = try await service.send(.post, "/v1/profiles/lapsed/grants", body: #"{"tier":"pro","for":"1d"}"#)
+      let fourth = try await importing(mended, service, progress: progress, again: true).end.report
+      #expect(fourth == ImportReport(lines: 1, same: 1, skipped: 2) && fourth.isEqual)
+      #expect(ImportProgress(path: progress).read() == .init(through: 3))
     }
   }
 
@@ -220,19 +212,17 @@ import Testing
   }
 
   @Test func `while Apple is away it waits, and gives up without a verdict of its own`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
-        let receipt = try store.simulator.issueReceipt(.renewing).receiptData
-        store.simulator.setTrouble(.http503, count: nil, environment: nil)
-        let pauses = Output()
-        let (end, output) = try await importing(
-          #"{"user_id":"u1","receipt_data":"\#(receipt)","tier":"pro"}"#, service, pauses: pauses)
-        guard case .away = end.failure else {
-          Issue.record("it did not give up: \(String(describing: end.failure))")
-          return
-        }
-        #expect(end.report == ImportReport() && output.isEmpty && pauses.lines.count > 5)
+    try await RunningService.besideStore(at: Self.clock) { service, store in
+      let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+      store.simulator.setTrouble(.http503, count: nil, environment: nil)
+      let pauses = Output()
+      let (end, output) = try await importing(
+        #"{"user_id":"u1","receipt_data":"\#(receipt)","tier":"pro"}"#, service, pauses: pauses)
+      guard case .away = end.failure else {
+        Issue.record("it did not give up: \(String(describing: end.failure))")
+        return
       }
+      #expect(end.report == ImportReport() && output.isEmpty && pauses.lines.count > 5)
     }
   }
 

@@ -14,11 +14,9 @@ import Testing
   private static let user = "user+1|$"
 
   private func run(body: @Sendable (RunningService) async throws -> Void) async throws {
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await RunningService.run(apple: store.apple, now: { Self.start }) { service in
-        _ = try await service.validate(try store.simulator.issueReceipt(.renewing).receiptData, user: Self.user)
-        try await body(service)
-      }
+    try await RunningService.besideStore(at: Self.start) { service, store in
+      _ = try await service.validate(try store.simulator.issueReceipt(.renewing).receiptData, user: Self.user)
+      try await body(service)
     }
   }
 

@@ -23,15 +23,13 @@ import Testing
     body: @Sendable (RunningService, SimulatedStore) async throws -> Void
   ) async throws {
     let clock = clock ?? MovingClock(Self.start)
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await RunningService.run(apple: store.apple, settings: settings, jobPause: jobPause, now: { clock.date }) {
-        service in
-        for number in 0..<users {
-          let receipt = try store.simulator.issueReceipt(scenario, subscriber: Int64(number + 1)).receiptData
-          #expect(try await service.validate(receipt, user: "user-\(number)").status == 200)
-        }
-        try await body(service, store)
+    try await RunningService.besideStore(at: Self.start, settings: settings, jobPause: jobPause, now: { clock.date }) {
+      service, store in
+      for number in 0..<users {
+        let receipt = try store.simulator.issueReceipt(scenario, subscriber: Int64(number + 1)).receiptData
+        #expect(try await service.validate(receipt, user: "user-\(number)").status == 200)
       }
+      try await body(service, store)
     }
   }
 

@@ -19,12 +19,10 @@ import TestSupport
     _ body: @Sendable (RunningService, SimulatedStore, _ user: String, MovingClock) async throws -> Void
   ) async throws {
     let clock = MovingClock(DialectBench.clock)
-    try await SimulatedStore.run(at: clock.date) { store in
-      var settings = DialectBench.settings(server: ["user_rate_limit": "0"])
-      settings.dialects.append("subscriptions_api")
-      try await RunningService.run(apple: store.apple(), settings: settings, now: { clock.date }) { service in
-        try await body(service, store, DialectBench.user, clock)
-      }
+    var settings = DialectBench.settings(server: ["user_rate_limit": "0"])
+    settings.dialects.append("subscriptions_api")
+    try await RunningService.besideStore(at: clock.date, withServerAPI: true, settings: settings) { service, store in
+      try await body(service, store, DialectBench.user, clock)
     }
   }
 

@@ -98,30 +98,28 @@ import Testing
 
   @Test func `too many bytes at once are trouble to retry`() async throws {
     let settings = DialectBench.settings(server: ["max_body": "1MiB", "max_bytes_in_flight": "1MiB"])
-    try await SimulatedStore.run(at: DialectBench.clock) { store in
-      try await RunningService.run(
-        apple: store.apple(), settings: settings, now: { DialectBench.clock }, bodyPatience: .minutes(10)
-      ) { service in
-        // Strangers, two bodies but for a byte each.
-        let holders = [try await HeldConnection(port: service.port), try await HeldConnection(port: service.port)]
-        for holder in holders {
-          try await holder.send(
-            "POST /verifyReceipt HTTP/1.1\r\nHost: a\r\nContent-Length: 1048576\r\n\r\n"
-              + String(repeating: "a", count: 1_048_575))
-        }
-        try await eventually { try await service.gauge("countersign_http_body_bytes") == 2 * 1_048_575 }
-        for dialect in Dialect.allCases {
-          let answer = try await dialect.ask(service, try dialect.body(store, key: RunningService.publicKey))
-          #expect(dialect.isTrouble(answer), "\(dialect): \(answer.status) \(answer.text)")
-        }
-        // They keep out neither users nor servers.
-        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
-        for key in [try DialectBench.token(), RunningService.serviceKey] {
-          let posted = try await service.post(["user_id": DialectBench.user, "receipt_data": receipt], key: key)
-          #expect(posted.status == 200, "\(posted.text)")
-        }
-        for holder in holders { await holder.close() }
+    try await RunningService.besideStore(
+      at: DialectBench.clock, withServerAPI: true, settings: settings, bodyPatience: .minutes(10)
+    ) { service, store in
+      // Strangers, two bodies but for a byte each.
+      let holders = [try await HeldConnection(port: service.port), try await HeldConnection(port: service.port)]
+      for holder in holders {
+        try await holder.send(
+          "POST /verifyReceipt HTTP/1.1\r\nHost: a\r\nContent-Length: 1048576\r\n\r\n"
+            + String(repeating: "a", count: 1_048_575))
       }
+      try await eventually { try await service.gauge("countersign_http_body_bytes") == 2 * 1_048_575 }
+      for dialect in Dialect.allCases {
+        let answer = try await dialect.ask(service, try dialect.body(store, key: RunningService.publicKey))
+        #expect(dialect.isTrouble(answer), "\(dialect): \(answer.status) \(answer.text)")
+      }
+      // They keep out neither users nor servers.
+      let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
+      for key in [try DialectBench.token(), RunningService.serviceKey] {
+        let posted = try await service.post(["user_id": DialectBench.user, "receipt_data": receipt], key: key)
+        #expect(posted.status == 200, "\(posted.text)")
+      }
+      for holder in holders { await holder.close() }
     }
   }
 

@@ -20,23 +20,17 @@ struct RevenueCatApp: Sendable {
     at start: Date = start,
     body: @Sendable (RevenueCatApp, SimulatedStore, ProfileStoreDouble, MovingClock) async throws -> Void
   ) async throws {
-    let clock = MovingClock(start)
-    try await SimulatedStore.run(at: start) { store in
-      try await ProfileStoreDouble.running { profiles in
-        var settings = Settings(
-          server: ["user_rate_limit": "0"].merging(server) { $1 },
-          appStore: ["deadline": deadline], policy: policy, jwt: ["secret": TokenMint.secret],
-          profileStore: .store(profiles.url, deadline: "1m"))
-        settings.dialects = dialects
-        settings.ledger = ledger
-        settings.products.merge(products) { $1 }
-        settings.catalog["entitlements"] = entitlements
-        try await RunningService.run(
-          apple: serverAPI ? store.apple() : store.apple, settings: settings, now: { clock.date }
-        ) { service in
-          try await body(RevenueCatApp(service: service), store, profiles, clock)
-        }
-      }
+    var settings = Settings(
+      server: ["user_rate_limit": "0"].merging(server) { $1 }, appStore: ["deadline": deadline], policy: policy,
+      jwt: ["secret": TokenMint.secret])
+    settings.dialects = dialects
+    settings.ledger = ledger
+    settings.products.merge(products) { $1 }
+    settings.catalog["entitlements"] = entitlements
+    try await RunningService.besideStores(
+      at: start, withServerAPI: serverAPI, settings: settings, deadline: "1m"
+    ) { service, store, profiles, clock in
+      try await body(RevenueCatApp(service: service), store, profiles, clock)
     }
   }
 

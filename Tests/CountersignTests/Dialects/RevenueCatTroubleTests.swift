@@ -116,20 +116,19 @@ import Testing
 
   @Test func `calls about one user are limited, and a purchase is kept`() async throws {
     let clock = MovingClock(RevenueCatApp.start)
-    try await SimulatedStore.run(at: RevenueCatApp.start) { store in
-      var settings = Settings(server: ["user_rate_limit": "1"])
-      settings.dialects = ["revenuecat"]
-      try await RunningService.run(apple: store.apple, settings: settings, now: { clock.date }) { service in
-        let app = RevenueCatApp(service: service)
-        var statuses: [Int] = []
-        for _ in 0..<6 { statuses.append(try await app.send(.get, "/v1/subscribers/u1").status) }
-        #expect(statuses.contains(429))
-        let receipt = try store.simulator.issueReceipt(.renewing).receiptData
-        for _ in 0..<6 {
-          let answer = try await app.post(receipt)
-          #expect([200, 503].contains(answer.status))
-          if answer.status == 503 { #expect(answer.header("Retry-After") != nil) }
-        }
+    var settings = Settings(server: ["user_rate_limit": "1"])
+    settings.dialects = ["revenuecat"]
+    try await RunningService.besideStore(at: RevenueCatApp.start, settings: settings, now: { clock.date }) {
+      service, store in
+      let app = RevenueCatApp(service: service)
+      var statuses: [Int] = []
+      for _ in 0..<6 { statuses.append(try await app.send(.get, "/v1/subscribers/u1").status) }
+      #expect(statuses.contains(429))
+      let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+      for _ in 0..<6 {
+        let answer = try await app.post(receipt)
+        #expect([200, 503].contains(answer.status))
+        if answer.status == 503 { #expect(answer.header("Retry-After") != nil) }
       }
     }
   }

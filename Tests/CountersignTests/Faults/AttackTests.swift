@@ -209,47 +209,45 @@ extension FaultTests {
     }
 
     @Test func `notifications of a million values hold up no validation`() async throws {
-      try await SimulatedStore.run(at: Self.clock) { store in
-        try await RunningService.run(apple: store.apple, settings: Self.settings, now: { Self.clock }) { service in
-          let receipts = try (0..<FaultSize.choose(short: 4, full: 200)).map {
-            try store.simulator.issueReceipt(.renewing, subscriber: Int64($0 + 1)).receiptData
-          }
-          func post(_ number: Int) async throws -> Answer {
-            try await service.validate(receipts[number % receipts.count], user: "user-\(number % receipts.count)")
-          }
-          // What is still read of it, and what is not.
-          let bodies = [250_000, 850_000].map {
-            #"{"notification_type":"X","z":["# + Array(repeating: "1", count: $0).joined(separator: ",") + "]}"
-          }
-          let tally = AttackTally()
-          var before = Honest()
-          for number in receipts.indices { try await before.ask { try await post(number) } }
-          let after = try await withThrowingTaskGroup(of: Void.self) { group in
-            for attacker in 0..<4 {
-              group.addTask {
-                repeat {
-                  let answer = try await service.notify(bodies[attacker % 2])
-                  tally.note(answer.status)
-                } while !tally.isOver
-              }
-            }
-            var honest = Honest()
-            let end = ContinuousClock.now.advanced(by: Self.length)
-            repeat {
-              for number in receipts.indices { try await honest.ask { try await post(number) } }
-            } while ContinuousClock.now < end
-            tally.end()
-            try await group.waitForAll()
-            return honest
-          }
-          let seen = tally.statuses
-          FaultReport.say(
-            "large notifications", "\(seen.values.reduce(0, +)) of them", "\(after.count) posts meanwhile",
-            "\(after.refused.count) refused", "longest \(before.longest.brief) before, \(after.longest.brief) during")
-          // None was parsed: then it would be 401, for want of our password.
-          #expect(Set(seen.keys).isSubset(of: [200, 413, 429]), "\(seen)")
-          #expect(after.refused == [])
+      try await RunningService.besideStore(at: Self.clock, settings: Self.settings) { service, store in
+        let receipts = try (0..<FaultSize.choose(short: 4, full: 200)).map {
+          try store.simulator.issueReceipt(.renewing, subscriber: Int64($0 + 1)).receiptData
         }
+        func post(_ number: Int) async throws -> Answer {
+          try await service.validate(receipts[number % receipts.count], user: "user-\(number % receipts.count)")
+        }
+        // What is still read of it, and what is not.
+        let bodies = [250_000, 850_000].map {
+          #"{"notification_type":"X","z":["# + Array(repeating: "1", count: $0).joined(separator: ",") + "]}"
+        }
+        let tally = AttackTally()
+        var before = Honest()
+        for number in receipts.indices { try await before.ask { try await post(number) } }
+        let after = try await withThrowingTaskGroup(of: Void.self) { group in
+          for attacker in 0..<4 {
+            group.addTask {
+              repeat {
+                let answer = try await service.notify(bodies[attacker % 2])
+                tally.note(answer.status)
+              } while !tally.isOver
+            }
+          }
+          var honest = Honest()
+          let end = ContinuousClock.now.advanced(by: Self.length)
+          repeat {
+            for number in receipts.indices { try await honest.ask { try await post(number) } }
+          } while ContinuousClock.now < end
+          tally.end()
+          try await group.waitForAll()
+          return honest
+        }
+        let seen = tally.statuses
+        FaultReport.say(
+          "large notifications", "\(seen.values.reduce(0, +)) of them", "\(after.count) posts meanwhile",
+          "\(after.refused.count) refused", "longest \(before.longest.brief) before, \(after.longest.brief) during")
+        // None was parsed: then it would be 401, for want of our password.
+        #expect(Set(seen.keys).isSubset(of: [200, 413, 429]), "\(seen)")
+        #expect(after.refused == [])
       }
     }
 

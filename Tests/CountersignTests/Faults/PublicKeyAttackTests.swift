@@ -69,96 +69,91 @@ extension FaultTests {
     {
       let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
       defer { try? FileManager.default.removeItem(at: directory) }
-      try await SimulatedStore.run(at: Self.clock) { store in
-        try await RunningService.run(
-          apple: store.apple, settings: Self.settings, directory: directory, now: { Self.clock }
-        ) { service in
-          let receipts = try (1...FaultSize.choose(short: 8, full: 400)).map {
-            try store.simulator.issueReceipt(.renewing, subscriber: Int64($0)).receiptData
-          }
-          @Sendable func buy(_ number: Int) async throws {
-            let place = number % receipts.count
-            #expect(try await service.validate(receipts[place], user: "user-\(place)").status == 200)
-          }
-          let character = String(repeating: "\u{301}", count: 90_000)
-          let hundred = (0..<100).map {
-            #""a\#($0)":{"value":"\#(String(repeating: "x", count: 500))","updated_at_ms":1}"#
-          }
-          .joined(separator: ",")
-          @Sendable func send(_ path: String, _ body: String) async throws -> Answer {
-            try await service.send(
-              .post, path, key: RunningService.publicKey, body: body, headers: Self.from("203.0.113.7"))
-          }
-          let attacks: [@Sendable (Int) async throws -> Answer] = [
-            { number in
-              try await send(
-                "/v1/receipts",
-                #"{"app_user_id":"fat","fetch_token":"bm90IGEgcmVjZWlwdA==","attributes":{"#
-                  + #""a\#(number)":{"value":"e\#(character)","updated_at_ms":\#(number)}}}"#)
-            },
-            { number in
-              try await send(
-                "/v1/subscribers/fat/attributes",
-                #"{"attributes":{"a\#(number)":{"value":"e\#(character)","updated_at_ms":\#(number)},\#(hundred)}}"#)
-            },
-            { number in
-              try await send(
-                "/v1/subscribers/fat/attributes",
-                #"{"attributes":{"z":{"value":"\#(number)","updated_at_ms":\#(number)}}}"#)
-            },
-            { number in
-              try await send("/v1/subscribers/invented-\(number)/attributes", #"{"attributes":{\#(hundred)}}"#)
-            },
-          ]
-          let before = try await Self.durations(buy)
-          // One attacker who sends one thing after the other, and then four at once, with whom the honest share processors.
-          let single = try await Self.during([{ try await attacks[$0 % attacks.count]($0) }], honest: buy).durations
-          let (statuses, during) = try await Self.during(attacks, honest: buy)
-          let ledger = try FileManager.default.contentsOfDirectory(
-            at: directory, includingPropertiesForKeys: [.fileSizeKey]
-          )
-          .filter { $0.lastPathComponent.hasPrefix("ledger") }
-          .reduce(0) { $0 + (try $1.resourceValues(forKeys: [.fileSizeKey]).fileSize ?? 0) }
-          FaultReport.say(
-            "attributes with the public key",
-            "\(statuses.values.reduce(0, +)) posts \(statuses.sorted { $0.key < $1.key })",
-            "\(single.count + during.count) honest posts meanwhile, 0 refused",
-            "p99 \(Self.p99(before).brief) before, \(Self.p99(single).brief) beside one attacker, "
-              + "\(Self.p99(during).brief) beside four", "ledger \(ledger >> 20) MiB")
-          let fat = try await service.ledger.attributes(of: "fat")
-          #expect(fat.reduce(0) { $0 + $1.key.utf8.count + ($1.value.value?.utf8.count ?? 0) } <= 64 << 10)
-          #expect(fat.values.allSatisfy { ($0.value?.utf8.count ?? 0) <= 2_000 })
-          #expect(ledger < 200 << 20)
-          if FaultSize.isFull { #expect(Self.p99(single) <= Self.p99(before) * 2) }
+      try await RunningService.besideStore(at: Self.clock, settings: Self.settings, directory: directory) {
+        service, store in
+        let receipts = try (1...FaultSize.choose(short: 8, full: 400)).map {
+          try store.simulator.issueReceipt(.renewing, subscriber: Int64($0)).receiptData
         }
+        @Sendable func buy(_ number: Int) async throws {
+          let place = number % receipts.count
+          #expect(try await service.validate(receipts[place], user: "user-\(place)").status == 200)
+        }
+        let character = String(repeating: "\u{301}", count: 90_000)
+        let hundred = (0..<100).map {
+          #""a\#($0)":{"value":"\#(String(repeating: "x", count: 500))","updated_at_ms":1}"#
+        }
+        .joined(separator: ",")
+        @Sendable func send(_ path: String, _ body: String) async throws -> Answer {
+          try await service.send(
+            .post, path, key: RunningService.publicKey, body: body, headers: Self.from("203.0.113.7"))
+        }
+        let attacks: [@Sendable (Int) async throws -> Answer] = [
+          { number in
+            try await send(
+              "/v1/receipts",
+              #"{"app_user_id":"fat","fetch_token":"bm90IGEgcmVjZWlwdA==","attributes":{"#
+                + #""a\#(number)":{"value":"e\#(character)","updated_at_ms":\#(number)}}}"#)
+          },
+          { number in
+            try await send(
+              "/v1/subscribers/fat/attributes",
+              #"{"attributes":{"a\#(number)":{"value":"e\#(character)","updated_at_ms":\#(number)},\#(hundred)}}"#)
+          },
+          { number in
+            try await send(
+              "/v1/subscribers/fat/attributes",
+              #"{"attributes":{"z":{"value":"\#(number)","updated_at_ms":\#(number)}}}"#)
+          },
+          { number in
+            try await send("/v1/subscribers/invented-\(number)/attributes", #"{"attributes":{\#(hundred)}}"#)
+          },
+        ]
+        let before = try await Self.durations(buy)
+        // One attacker who sends one thing after the other, and then four at once, with whom the honest share processors.
+        let single = try await Self.during([{ try await attacks[$0 % attacks.count]($0) }], honest: buy).durations
+        let (statuses, during) = try await Self.during(attacks, honest: buy)
+        let ledger = try FileManager.default.contentsOfDirectory(
+          at: directory, includingPropertiesForKeys: [.fileSizeKey]
+        )
+        .filter { $0.lastPathComponent.hasPrefix("ledger") }
+        .reduce(0) { $0 + (try $1.resourceValues(forKeys: [.fileSizeKey]).fileSize ?? 0) }
+        FaultReport.say(
+          "attributes with the public key",
+          "\(statuses.values.reduce(0, +)) posts \(statuses.sorted { $0.key < $1.key })",
+          "\(single.count + during.count) honest posts meanwhile, 0 refused",
+          "p99 \(Self.p99(before).brief) before, \(Self.p99(single).brief) beside one attacker, "
+            + "\(Self.p99(during).brief) beside four", "ledger \(ledger >> 20) MiB")
+        let fat = try await service.ledger.attributes(of: "fat")
+        #expect(fat.reduce(0) { $0 + $1.key.utf8.count + ($1.value.value?.utf8.count ?? 0) } <= 64 << 10)
+        #expect(fat.values.allSatisfy { ($0.value?.utf8.count ?? 0) <= 2_000 })
+        #expect(ledger < 200 << 20)
+        if FaultSize.isFull { #expect(Self.p99(single) <= Self.p99(before) * 2) }
       }
     }
 
     @Test func `an attacker who names another customer over and over keeps nobody out`() async throws {
-      try await SimulatedStore.run(at: Self.clock) { store in
-        try await RunningService.run(apple: store.apple, settings: Self.settings, now: { Self.clock }) { service in
-          let app = RevenueCatApp(service: service)
-          let receipt = try store.simulator.issueReceipt(.renewing).receiptData
-          #expect(try await app.post(receipt, of: "victim", headers: Self.from("198.51.100.1")).status == 200)
-          let attack: @Sendable (Int) async throws -> Answer = { _ in
-            try await service.send(
-              .get, "/v1/subscribers/victim", key: RunningService.publicKey, headers: Self.from("203.0.113.7"))
-          }
-          // Far more than one user may ask.
-          for _ in 0..<60 { _ = try await attack(0) }
-          let (statuses, honest) = try await Self.during([attack, attack]) { number in
-            // At a customer's pace: an address each, as the machine may be quick.
-            let answer = try await service.send(
-              .get, "/v1/subscribers/victim", key: RunningService.publicKey,
-              headers: Self.from("198.51.100.\(number % 200 + 2)"))
-            #expect(answer.status == 200)
-          }
-          #expect(try await app.post(receipt, of: "victim", headers: Self.from("198.51.100.1")).status == 200)
-          FaultReport.say(
-            "a customer named by others",
-            "\(statuses.values.reduce(0, +)) reads \(statuses.sorted { $0.key < $1.key })",
-            "\(honest.count) reads of the customer's own, 0 refused")
+      try await RunningService.besideStore(at: Self.clock, settings: Self.settings) { service, store in
+        let app = RevenueCatApp(service: service)
+        let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+        #expect(try await app.post(receipt, of: "victim", headers: Self.from("198.51.100.1")).status == 200)
+        let attack: @Sendable (Int) async throws -> Answer = { _ in
+          try await service.send(
+            .get, "/v1/subscribers/victim", key: RunningService.publicKey, headers: Self.from("203.0.113.7"))
         }
+        // Far more than one user may ask.
+        for _ in 0..<60 { _ = try await attack(0) }
+        let (statuses, honest) = try await Self.during([attack, attack]) { number in
+          // At a customer's pace: an address each, as the machine may be quick.
+          let answer = try await service.send(
+            .get, "/v1/subscribers/victim", key: RunningService.publicKey,
+            headers: Self.from("198.51.100.\(number % 200 + 2)"))
+          #expect(answer.status == 200)
+        }
+        #expect(try await app.post(receipt, of: "victim", headers: Self.from("198.51.100.1")).status == 200)
+        FaultReport.say(
+          "a customer named by others",
+          "\(statuses.values.reduce(0, +)) reads \(statuses.sorted { $0.key < $1.key })",
+          "\(honest.count) reads of the customer's own, 0 refused")
       }
     }
   }

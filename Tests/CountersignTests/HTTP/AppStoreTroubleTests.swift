@@ -53,41 +53,38 @@ import Testing
     trouble: Trouble, status: Int, calls: ClosedRange<Int>
   ) async throws {
     let settings = Settings(appStore: ["deadline": "2s"])
-    try await SimulatedStore.run(at: Self.clock) { store in
-      // Nothing is settled meanwhile: that would be counted among the calls.
-      try await RunningService.run(
-        apple: store.apple, settings: settings, jobPause: .seconds(3600), now: { Self.clock }
-      ) { service in
-        // A refund is in it, so that the unreadable cancellation date has a place to be.
-        let known = try store.simulator.issueReceipt(.refundedThenRebought, subscriber: 1)
-        #expect(try await service.validate(known.receiptData, user: "known").verdict == "premium active renewing")
-        store.simulator.setTrouble(trouble, count: nil, environment: nil)
-        store.simulator.resetCalls()
-        let fresh = try store.simulator.issueReceipt(.refundedThenRebought, subscriber: 2)
-        let answer = try await service.validate(fresh.receiptData, user: "fresh")
-        #expect(answer.status == status)
-        if status == 422 {
-          #expect(answer["code"] == "not_authentic")
-          #expect(answer["apple_status"] == "21003")
-        } else {
-          #expect(answer.verdict == "free active no_purchases")
-          #expect(answer["stale"] == "true")
-        }
-        #expect(calls.contains(store.simulator.calls.total))
-        #expect(store.simulator.calls.redirectsFollowed == 0)
-        #expect(try await service.profile("fresh").verdict == "free active no_purchases")
-
-        let again = try await service.validate(known.receiptData, user: "known")
-        if status == 202 {
-          #expect(again.status == 200)
-          #expect(again.verdict == "premium active renewing")
-          #expect(again["stale"] == "true")
-          #expect(again["source"] == "ledger")
-        } else {
-          #expect(again.status == 422)
-        }
-        #expect(try await service.profile("known").verdict == "premium active renewing")
+    // Nothing is settled meanwhile: that would be counted among the calls.
+    try await RunningService.besideStore(at: Self.clock, settings: settings, jobPause: .seconds(3600)) {
+      service, store in
+      // A refund is in it, so that the unreadable cancellation date has a place to be.
+      let known = try store.simulator.issueReceipt(.refundedThenRebought, subscriber: 1)
+      #expect(try await service.validate(known.receiptData, user: "known").verdict == "premium active renewing")
+      store.simulator.setTrouble(trouble, count: nil, environment: nil)
+      store.simulator.resetCalls()
+      let fresh = try store.simulator.issueReceipt(.refundedThenRebought, subscriber: 2)
+      let answer = try await service.validate(fresh.receiptData, user: "fresh")
+      #expect(answer.status == status)
+      if status == 422 {
+        #expect(answer["code"] == "not_authentic")
+        #expect(answer["apple_status"] == "21003")
+      } else {
+        #expect(answer.verdict == "free active no_purchases")
+        #expect(answer["stale"] == "true")
       }
+      #expect(calls.contains(store.simulator.calls.total))
+      #expect(store.simulator.calls.redirectsFollowed == 0)
+      #expect(try await service.profile("fresh").verdict == "free active no_purchases")
+
+      let again = try await service.validate(known.receiptData, user: "known")
+      if status == 202 {
+        #expect(again.status == 200)
+        #expect(again.verdict == "premium active renewing")
+        #expect(again["stale"] == "true")
+        #expect(again["source"] == "ledger")
+      } else {
+        #expect(again.status == 422)
+      }
+      #expect(try await service.profile("known").verdict == "premium active renewing")
     }
   }
 

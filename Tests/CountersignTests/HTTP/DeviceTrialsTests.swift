@@ -37,19 +37,13 @@ import Testing
     sessions: Int? = nil, server: [String: String] = ["user_rate_limit": "0", "rate_limit": "0"],
     _ body: @Sendable (Bench) async throws -> Void
   ) async throws {
-    let clock = MovingClock(Self.start)
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await ProfileStoreDouble.running { profiles in
-        var settings = Settings(
-          server: server, jwt: ["secret": TokenMint.secret],
-          profileStore: .store(profiles.url, deadline: "1m"))
-        settings.dialects = ["revenuecat", "cordova", "openiap"]
-        let number = sessions.map { ", sessions: \($0)" } ?? ""
-        settings.trials = ["week": "{ tier: pro, length: 7d\(number) }"]
-        try await RunningService.run(apple: store.apple, settings: settings, now: { clock.date }) { service in
-          try await body(Bench(service: service, store: store, profiles: profiles, clock: clock))
-        }
-      }
+    var settings = Settings(server: server, jwt: ["secret": TokenMint.secret])
+    settings.dialects = ["revenuecat", "cordova", "openiap"]
+    let number = sessions.map { ", sessions: \($0)" } ?? ""
+    settings.trials = ["week": "{ tier: pro, length: 7d\(number) }"]
+    try await RunningService.besideStores(at: Self.start, settings: settings, deadline: "1m") {
+      service, store, profiles, clock in
+      try await body(Bench(service: service, store: store, profiles: profiles, clock: clock))
     }
   }
 

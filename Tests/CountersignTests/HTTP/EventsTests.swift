@@ -51,10 +51,8 @@ import TestSupport
     body: @Sendable (RunningService, SimulatedStore, MovingClock) async throws -> Void
   ) async throws {
     let clock = MovingClock(Self.start)
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await RunningService.run(apple: store.apple, settings: settings, now: { clock.date }) { service in
-        try await body(service, store, clock)
-      }
+    try await RunningService.besideStore(at: Self.start, settings: settings, now: { clock.date }) { service, store in
+      try await body(service, store, clock)
     }
   }
 

@@ -69,42 +69,40 @@ import Testing
 
   @Test func `a purchase counts once the job has seen it`() async throws {
     let catalog = Settings(server: ["user_rate_limit": "0"])
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await RunningService.run(apple: store.apple, settings: catalog, now: { Self.start }) { service in
-        #expect(try Figures(try await service.send(.get, "/v1/figures")).number("active") == 0)
-        _ = try await service.validate(try store.simulator.issueReceipt(.renewing).receiptData, user: "anna")
-        _ = try await service.validate(try store.simulator.issueReceipt(.trial, subscriber: 2).receiptData, user: "ben")
-        try await eventually {
-          let figures = try Figures(try await service.send(.get, "/v1/figures"))
-          return figures.number("active") == 1 && figures.number("trials") == 1
-        }
+    try await RunningService.besideStore(at: Self.start, settings: catalog) { service, store in
+      #expect(try Figures(try await service.send(.get, "/v1/figures")).number("active") == 0)
+      _ = try await service.validate(try store.simulator.issueReceipt(.renewing).receiptData, user: "anna")
+      _ = try await service.validate(try store.simulator.issueReceipt(.trial, subscriber: 2).receiptData, user: "ben")
+      try await eventually {
         let figures = try Figures(try await service.send(.get, "/v1/figures"))
-        #expect(figures.number("active") == 1)
-        #expect(figures.number("trials") == 1)
-        #expect(figures.body["pending"] as? Int == 0)
-        #expect(figures.periods.count == 30)
-        #expect(figures.periods.last?["to"] as? String == "2024-06-15")
-        let subscribers = figures.body["subscribers"] as? [[String: Any]] ?? []
-        #expect(subscribers.map { $0["users"] as? Int } == [2])
-        #expect(subscribers.first?["tier"] as? String == "pro" && subscribers.first?["status"] as? String == "active")
-        let cycles = figures.body["cycles"] as? [[String: Any]] ?? []
-        #expect(cycles.map { $0["period"] as? String } == ["P1M"])
-        let products = figures.body["products"] as? [[String: Any]] ?? []
-        #expect(products.map { $0["product_id"] as? String } == ["com.example.app.pro.monthly"])
-        let metrics = try Exposition(try await service.send(.get, "/metrics", key: nil).text)
-        #expect(metrics["countersign_subscribers", ["tier": "pro", "status": "active"]] == 2)
-
-        let months = try Figures(
-          try await service.send(.get, "/v1/figures?from=2024-04-20&to=2024-06-15&interval=month"))
-        #expect(months.periods.map { $0["from"] as? String } == ["2024-04-20", "2024-05-01", "2024-06-01"])
-        #expect(months.periods.map { $0["to"] as? String } == ["2024-04-30", "2024-05-31", "2024-06-15"])
-        #expect(months.number("active") == 1)
-        // Apple tells of the period that began in June; nobody paid before.
-        #expect(months.periods.allSatisfy { $0["churn"] is NSNull })
-        #expect(figures.periods.last?["churn"] as? Double == 0)
-        let other = try Figures(try await service.send(.get, "/v1/figures?product_id=other"))
-        #expect(other.number("active") == 0)
+        return figures.number("active") == 1 && figures.number("trials") == 1
       }
+      let figures = try Figures(try await service.send(.get, "/v1/figures"))
+      #expect(figures.number("active") == 1)
+      #expect(figures.number("trials") == 1)
+      #expect(figures.body["pending"] as? Int == 0)
+      #expect(figures.periods.count == 30)
+      #expect(figures.periods.last?["to"] as? String == "2024-06-15")
+      let subscribers = figures.body["subscribers"] as? [[String: Any]] ?? []
+      #expect(subscribers.map { $0["users"] as? Int } == [2])
+      #expect(subscribers.first?["tier"] as? String == "pro" && subscribers.first?["status"] as? String == "active")
+      let cycles = figures.body["cycles"] as? [[String: Any]] ?? []
+      #expect(cycles.map { $0["period"] as? String } == ["P1M"])
+      let products = figures.body["products"] as? [[String: Any]] ?? []
+      #expect(products.map { $0["product_id"] as? String } == ["com.example.app.pro.monthly"])
+      let metrics = try Exposition(try await service.send(.get, "/metrics", key: nil).text)
+      #expect(metrics["countersign_subscribers", ["tier": "pro", "status": "active"]] == 2)
+
+      let months = try Figures(
+        try await service.send(.get, "/v1/figures?from=2024-04-20&to=2024-06-15&interval=month"))
+      #expect(months.periods.map { $0["from"] as? String } == ["2024-04-20", "2024-05-01", "2024-06-01"])
+      #expect(months.periods.map { $0["to"] as? String } == ["2024-04-30", "2024-05-31", "2024-06-15"])
+      #expect(months.number("active") == 1)
+      // Apple tells of the period that began in June; nobody paid before.
+      #expect(months.periods.allSatisfy { $0["churn"] is NSNull })
+      #expect(figures.periods.last?["churn"] as? Double == 0)
+      let other = try Figures(try await service.send(.get, "/v1/figures?product_id=other"))
+      #expect(other.number("active") == 0)
     }
   }
 

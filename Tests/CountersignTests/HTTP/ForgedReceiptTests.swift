@@ -17,10 +17,8 @@ import Testing
     body: @Sendable (RunningService, RunningSimulator) async throws -> Void
   ) async throws {
     let settings = Settings(policy: ["provisional": "24h"])
-    try await SimulatedStore.run(at: clock.date) { store in
-      try await RunningService.run(
-        apple: store.apple, settings: settings, jobPause: jobPause, now: { clock.date }
-      ) { service in try await body(service, store.simulator) }
+    try await RunningService.besideStore(at: clock.date, settings: settings, jobPause: jobPause) { service, store in
+      try await body(service, store.simulator)
     }
   }
 
@@ -122,21 +120,19 @@ import Testing
     async throws
   {
     let settings = Settings(jwt: ["secret": TokenMint.secret, "audience": "authenticated"])
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple(), settings: settings, now: { Self.clock }) { service in
-        store.simulator.setTrouble(.stall)
-        func lookUp(_ id: String, of user: String) async throws -> Answer {
-          try await service.post(["original_transaction_id": id], key: try TokenMint.user(user, at: Self.clock))
-        }
-        async let first = lookUp("480000099990000", of: "mallory")
-        try await eventually { store.simulator.calls.inFlight > 0 }
-        for number in 1...4 {
-          #expect(try await lookUp("48000009999000\(number)", of: "mallory")["code"] == "overloaded")
-        }
-        store.simulator.setTrouble(nil)
-        #expect(try await lookUp("480000099990009", of: "anna")["code"] == "unknown_transaction")
-        #expect(try await first["code"] == "app_store_unavailable")
+    try await RunningService.besideStore(at: Self.clock, withServerAPI: true, settings: settings) { service, store in
+      store.simulator.setTrouble(.stall)
+      func lookUp(_ id: String, of user: String) async throws -> Answer {
+        try await service.post(["original_transaction_id": id], key: try TokenMint.user(user, at: Self.clock))
       }
+      async let first = lookUp("480000099990000", of: "mallory")
+      try await eventually { store.simulator.calls.inFlight > 0 }
+      for number in 1...4 {
+        #expect(try await lookUp("48000009999000\(number)", of: "mallory")["code"] == "overloaded")
+      }
+      store.simulator.setTrouble(nil)
+      #expect(try await lookUp("480000099990009", of: "anna")["code"] == "unknown_transaction")
+      #expect(try await first["code"] == "app_store_unavailable")
     }
   }
 }

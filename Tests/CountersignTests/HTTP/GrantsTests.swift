@@ -13,16 +13,8 @@ import Testing
   private func run(
     body: @Sendable (RunningService, SimulatedStore, ProfileStoreDouble, MovingClock) async throws -> Void
   ) async throws {
-    let clock = MovingClock(Self.start)
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await ProfileStoreDouble.running { profiles in
-        let settings = Settings(
-          appStore: ["deadline": "4s"], profileStore: .store(profiles.url, deadline: "5s"))
-        try await RunningService.run(apple: store.apple, settings: settings, now: { clock.date }) { service in
-          try await body(service, store, profiles, clock)
-        }
-      }
-    }
+    try await RunningService.besideStores(
+      at: Self.start, settings: Settings(appStore: ["deadline": "4s"]), deadline: "5s", body: body)
   }
 
   private func give(

@@ -158,33 +158,31 @@ import TestSupport
   @Test func `each operation takes the credentials that are documented, and no others`() async throws {
     let token = try TokenMint.user(Self.user, at: Self.clock)
     let contract = try Contract.shared.get()
-    try await SimulatedStore.run(at: Self.clock) { store in
-      // More than ten requests of a user within a second, where the machine is quick.
-      var settings = Settings(server: ["user_rate_limit": "0"], jwt: ["secret": TokenMint.secret])
-      settings.revenueCat = Self.revenueCat
-      try await RunningService.run(apple: store.apple, settings: settings, now: { Self.clock }) { service in
-        var asked: Set<Contract.Operation> = []
-        for ask in Self.asks("none", id: "1", token: token) {
-          let operation = try #require(contract.operation(ask.method.rawValue, ask.path))
-          asked.insert(operation)
-          let documented = contract.credentials(of: operation)
-          let bare = try await service.send(ask.method, ask.path, key: nil, body: ask.body, headers: ask.headers)
-          let users = try await service.send(ask.method, ask.path, key: token, body: ask.body)
-          guard !documented.isEmpty else {
-            // A file of the support page that is not there is a 404, to anybody.
-            #expect(bare.status < 400 || bare.status == 404, "\(operation)")
-            continue
-          }
-          #expect(bare.status == 401, "\(operation)")
-          // What is another's is refused as well.
-          let isOwn = ![
-            "/v1/profiles/u", "/access", "/u/offers", "/features/children?count=1", "/questions", "/questions/one",
-          ]
-          .contains { ask.path.hasSuffix($0) }
-          #expect((users.status == 403) != (documented.contains("user") && isOwn), "\(operation): \(users.status)")
+    var settings = Settings(server: ["user_rate_limit": "0"], jwt: ["secret": TokenMint.secret])
+    settings.revenueCat = Self.revenueCat
+    // More than ten requests of a user within a second, where the machine is quick.
+    try await RunningService.besideStore(at: Self.clock, settings: settings) { service, _ in
+      var asked: Set<Contract.Operation> = []
+      for ask in Self.asks("none", id: "1", token: token) {
+        let operation = try #require(contract.operation(ask.method.rawValue, ask.path))
+        asked.insert(operation)
+        let documented = contract.credentials(of: operation)
+        let bare = try await service.send(ask.method, ask.path, key: nil, body: ask.body, headers: ask.headers)
+        let users = try await service.send(ask.method, ask.path, key: token, body: ask.body)
+        guard !documented.isEmpty else {
+          // A file of the support page that is not there is a 404, to anybody.
+          #expect(bare.status < 400 || bare.status == 404, "\(operation)")
+          continue
         }
-        #expect(asked == contract.operations)
+        #expect(bare.status == 401, "\(operation)")
+        // What is another's is refused as well.
+        let isOwn = ![
+          "/v1/profiles/u", "/access", "/u/offers", "/features/children?count=1", "/questions", "/questions/one",
+        ]
+        .contains { ask.path.hasSuffix($0) }
+        #expect((users.status == 403) != (documented.contains("user") && isOwn), "\(operation): \(users.status)")
       }
+      #expect(asked == contract.operations)
     }
   }
 

@@ -23,10 +23,8 @@ import Testing
   private static func run(
     _ settings: Settings = settings(), body: @Sendable (RunningService, SimulatedStore) async throws -> Void
   ) async throws {
-    try await SimulatedStore.run(at: clock) { store in
-      try await RunningService.run(apple: store.apple, settings: settings, now: { clock }) { service in
-        try await body(service, store)
-      }
+    try await RunningService.besideStore(at: clock, settings: settings) { service, store in
+      try await body(service, store)
     }
   }
 
@@ -131,18 +129,15 @@ import Testing
   }
 
   @Test func `without a secret the receipt's signature proves it`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(
-        apple: store.apple(withSecret: false), settings: Self.settings(before: "before: 2024-06-15"),
-        now: { Self.clock }
-      ) { service in
-        let receipt = try store.simulator.issueReceipt(.lifetime).receiptData
-        let answer = try await service.validate(receipt, user: "anna")
-        #expect(answer.verdict == "premium active lifetime", "\(answer.text)")
-        #expect(try await service.ledger.profile(of: "anna")?.evidence.count == 2)
-        let empty = try store.simulator.issueReceipt(.empty, subscriber: 2).receiptData
-        #expect(try await service.validate(empty, user: "bert").verdict == "pro active original_purchase")
-      }
+    try await RunningService.besideStore(
+      at: Self.clock, withServerAPI: true, withSecret: false, settings: Self.settings(before: "before: 2024-06-15")
+    ) { service, store in
+      let receipt = try store.simulator.issueReceipt(.lifetime).receiptData
+      let answer = try await service.validate(receipt, user: "anna")
+      #expect(answer.verdict == "premium active lifetime", "\(answer.text)")
+      #expect(try await service.ledger.profile(of: "anna")?.evidence.count == 2)
+      let empty = try store.simulator.issueReceipt(.empty, subscriber: 2).receiptData
+      #expect(try await service.validate(empty, user: "bert").verdict == "pro active original_purchase")
     }
   }
 

@@ -27,10 +27,8 @@ import Testing
   private func run(
     _ settings: Settings = Settings(), body: @Sendable (RunningService, SimulatedStore) async throws -> Void
   ) async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple, settings: settings, now: { Self.clock }) { service in
-        try await body(service, store)
-      }
+    try await RunningService.besideStore(at: Self.clock, settings: settings) { service, store in
+      try await body(service, store)
     }
   }
 
@@ -260,19 +258,17 @@ import Testing
 
   @Test func `a ledger that is closed answers 503, for writing and for reading`() async throws {
     // Closing is the one failure of a disk that a test can bring about at will; the ledger's own tests show the others.
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
-        await service.ledger.close()
-        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
-        let written = try await service.validate(receipt)
-        expect(written, 503, "ledger_unavailable")
-        #expect(written.header("Retry-After") == "5")
-        expect(try await service.profile(), 503, "ledger_unavailable")
-        #expect(service.log.lines.count { $0.contains("the ledger is unavailable") && $0.contains("closed") } == 2)
-        let ready = try await service.send(.get, "/readyz", key: nil)
-        #expect(ready.status == 503)
-        #expect(ready["ledger"] == "closed")
-      }
+    try await RunningService.besideStore(at: Self.clock) { service, store in
+      await service.ledger.close()
+      let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
+      let written = try await service.validate(receipt)
+      expect(written, 503, "ledger_unavailable")
+      #expect(written.header("Retry-After") == "5")
+      expect(try await service.profile(), 503, "ledger_unavailable")
+      #expect(service.log.lines.count { $0.contains("the ledger is unavailable") && $0.contains("closed") } == 2)
+      let ready = try await service.send(.get, "/readyz", key: nil)
+      #expect(ready.status == 503)
+      #expect(ready["ledger"] == "closed")
     }
   }
 }

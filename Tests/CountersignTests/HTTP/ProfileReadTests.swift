@@ -10,28 +10,26 @@ import Testing
   static let clock = Date(timeIntervalSince1970: 1_718_452_800)
 
   @Test func `a read has an entity tag and spares the body that is known already`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
-        let before = try await service.profile()
-        #expect(before.status == 200)
-        #expect(before.verdict == "free active no_purchases")
-        let tag = try #require(before.header("ETag"))
-        #expect(before.text.hasSuffix("}\n"))
-        #expect(before.header("Content-Length") == "\(before.body.count)")
-        for known in [tag, "W/\(tag)", "\"other\", \(tag)", "*"] {
-          let again = try await service.profile(headers: [TransportHeader("If-None-Match", known)])
-          #expect(again.status == 304)
-          #expect(again.body.isEmpty)
-          #expect(again.header("ETag") == tag)
-        }
-        _ = try await service.validate(try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData)
-        let calls = store.simulator.calls.total
-        let after = try await service.profile(headers: [TransportHeader("If-None-Match", tag)])
-        #expect(after.status == 200)
-        #expect(after.verdict == "pro active renewing")
-        #expect(after["source"] == "ledger")
-        #expect(store.simulator.calls.total == calls)
+    try await RunningService.besideStore(at: Self.clock) { service, store in
+      let before = try await service.profile()
+      #expect(before.status == 200)
+      #expect(before.verdict == "free active no_purchases")
+      let tag = try #require(before.header("ETag"))
+      #expect(before.text.hasSuffix("}\n"))
+      #expect(before.header("Content-Length") == "\(before.body.count)")
+      for known in [tag, "W/\(tag)", "\"other\", \(tag)", "*"] {
+        let again = try await service.profile(headers: [TransportHeader("If-None-Match", known)])
+        #expect(again.status == 304)
+        #expect(again.body.isEmpty)
+        #expect(again.header("ETag") == tag)
       }
+      _ = try await service.validate(try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData)
+      let calls = store.simulator.calls.total
+      let after = try await service.profile(headers: [TransportHeader("If-None-Match", tag)])
+      #expect(after.status == 200)
+      #expect(after.verdict == "pro active renewing")
+      #expect(after["source"] == "ledger")
+      #expect(store.simulator.calls.total == calls)
     }
   }
 

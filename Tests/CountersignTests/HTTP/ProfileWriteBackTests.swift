@@ -17,17 +17,8 @@ import Testing
     jobPause: Duration = .milliseconds(20),
     body: @Sendable (RunningService, SimulatedStore, ProfileStoreDouble, MovingClock) async throws -> Void
   ) async throws {
-    let clock = MovingClock(Self.start)
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await ProfileStoreDouble.running { profiles in
-        let settings = Settings(policy: policy, profileStore: .store(profiles.url, deadline: deadline))
-        try await RunningService.run(
-          apple: store.apple, settings: settings, jobPause: jobPause, now: { clock.date }
-        ) { service in
-          try await body(service, store, profiles, clock)
-        }
-      }
-    }
+    try await RunningService.besideStores(
+      at: Self.start, settings: Settings(policy: policy), deadline: deadline, jobPause: jobPause, body: body)
   }
 
   // MARK: What the row says

@@ -15,16 +15,8 @@ import Testing
     _ policy: [String: String] = ["provisional": "24h"],
     body: @Sendable (RunningService, SimulatedStore, ProfileStoreDouble, MovingClock) async throws -> Void
   ) async throws {
-    let clock = MovingClock(Self.start)
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await ProfileStoreDouble.running { profiles in
-        let settings = Settings(
-          appStore: ["deadline": "4s"], policy: policy, profileStore: .store(profiles.url, deadline: "5s"))
-        try await RunningService.run(apple: store.apple, settings: settings, now: { clock.date }) { service in
-          try await body(service, store, profiles, clock)
-        }
-      }
-    }
+    try await RunningService.besideStores(
+      at: Self.start, settings: Settings(appStore: ["deadline": "4s"], policy: policy), deadline: "5s", body: body)
   }
 
   private static func beAway(_ store: SimulatedStore) {

@@ -18,10 +18,9 @@ import Testing
     body: @Sendable (RunningService, SimulatedStore, MovingClock) async throws -> Void
   ) async throws {
     let clock = MovingClock(Self.start + 0.000_250_113)
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await RunningService.run(
-        apple: store.apple, settings: settings, jobPause: jobPause, now: { clock.date }
-      ) { service in try await body(service, store, clock) }
+    try await RunningService.besideStore(at: Self.start, settings: settings, jobPause: jobPause, now: { clock.date }) {
+      service, store in
+      try await body(service, store, clock)
     }
   }
 

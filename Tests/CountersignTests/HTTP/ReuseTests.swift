@@ -15,15 +15,10 @@ import Testing
     body: @Sendable (RunningService, SimulatedStore, MovingClock) async throws -> Void
   ) async throws {
     let clock = MovingClock(Self.start)
-    try await SimulatedStore.run(at: Self.start) { store in
-      let settings = Settings(
-        appStore: ["deadline": "4s"], policy: policy.merging(["reuse": reuse]) { $1 })
-      try await RunningService.run(
-        apple: store.apple, settings: settings, jobPause: .seconds(3600), now: { clock.date }
-      ) { service in
-        try await body(service, store, clock)
-      }
-    }
+    let settings = Settings(appStore: ["deadline": "4s"], policy: policy.merging(["reuse": reuse]) { $1 })
+    try await RunningService.besideStore(
+      at: Self.start, settings: settings, jobPause: .seconds(3600), now: { clock.date }
+    ) { service, store in try await body(service, store, clock) }
   }
 
   @Test func `the same receipt again is answered from the ledger, without a call`() async throws {

@@ -317,27 +317,26 @@ import Testing
 
   @Test func `temporary access to a purchase at Apple's counts until Apple has answered`() async throws {
     let clock = MovingClock(Self.clock)
-    try await SimulatedStore.run(at: Self.clock) { store in
-      var patient = Self.settings(policy: ["provisional": "24h"])
-      patient.appStore["deadline"] = "20s"
-      let settings = patient
-      try await RunningService.run(apple: store.apple(), settings: settings, now: { clock.date }) { service in
-        func grant(_ id: String, user: String = "anna") -> String {
-          Self.event(
-            "TEMPORARY_ENTITLEMENT_GRANT", user: user, store: "APP_STORE", transaction: id,
-            product: "com.example.app.pro.monthly", until: 23.0 / 24, ["original_transaction_id": Absent()])
-        }
-        let bought = try store.simulator.issueTransaction(.renewing, subscriber: 1)
-        store.simulator.setTrouble(.http503)
-        #expect(try await Self.take(grant(bought.originalTransactionID), service) == "hint")
-        #expect(try await Self.state(service) == "pro active renewing until 2024-06-16 provisional")
-        store.simulator.setTrouble(nil)
-        try await eventually(clock) { try await service.profile("anna")["provisional"] == "false" }
-        #expect(try await Self.state(service).hasPrefix("pro active renewing"))
-        // RevenueCat could not reach Apple: that Apple does not know the ID says nothing.
-        #expect(try await Self.take(grant("7777", user: "carl"), service) == "hint")
-        #expect(try await Self.state(of: "carl", service) == "pro active renewing until 2024-06-16 provisional")
+    var settings = Self.settings(policy: ["provisional": "24h"])
+    settings.appStore["deadline"] = "20s"
+    try await RunningService.besideStore(
+      at: Self.clock, withServerAPI: true, settings: settings, now: { clock.date }
+    ) { service, store in
+      func grant(_ id: String, user: String = "anna") -> String {
+        Self.event(
+          "TEMPORARY_ENTITLEMENT_GRANT", user: user, store: "APP_STORE", transaction: id,
+          product: "com.example.app.pro.monthly", until: 23.0 / 24, ["original_transaction_id": Absent()])
       }
+      let bought = try store.simulator.issueTransaction(.renewing, subscriber: 1)
+      store.simulator.setTrouble(.http503)
+      #expect(try await Self.take(grant(bought.originalTransactionID), service) == "hint")
+      #expect(try await Self.state(service) == "pro active renewing until 2024-06-16 provisional")
+      store.simulator.setTrouble(nil)
+      try await eventually(clock) { try await service.profile("anna")["provisional"] == "false" }
+      #expect(try await Self.state(service).hasPrefix("pro active renewing"))
+      // RevenueCat could not reach Apple: that Apple does not know the ID says nothing.
+      #expect(try await Self.take(grant("7777", user: "carl"), service) == "hint")
+      #expect(try await Self.state(of: "carl", service) == "pro active renewing until 2024-06-16 provisional")
     }
   }
 
@@ -375,59 +374,56 @@ import Testing
   // MARK: Apple's
 
   @Test func `an event of the App Store has Apple asked, whose answer counts`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
-      let settings = Self.settings(policy: ["provisional": "24h"])
-      try await RunningService.run(apple: store.apple(), settings: settings, now: { Self.clock }) { service in
-        let issued = try store.simulator.issueTransaction(.renewalOff)
-        let id = issued.originalTransactionID
-        // RevenueCat calls it premium and renewing; Apple knows better.
-        let event = Self.event(
-          "INITIAL_PURCHASE", store: "APP_STORE", original: id, product: "com.example.app.premium.monthly")
-        #expect(try await Self.take(event, service) == "hint")
-        #expect(try await Self.state(service).hasPrefix("pro cancelled renewal_off"))
-        #expect(try await service.profile("anna")["source"] == "ledger")
-        // An end that Apple does not know of ends nothing; neither does it for somebody else.
-        let end = Self.event("EXPIRATION", at: 0.1, user: "bert", store: "APP_STORE", original: id)
-        #expect(try await Self.take(end, service) == "hint")
-        #expect(try await Self.state(service).hasPrefix("pro cancelled renewal_off"))
-        #expect(try await Self.state(of: "bert", service) == "free active no_purchases")
-        #expect(store.simulator.calls.serverAPI.total > 1)
-        // What Apple does not know is nobody's.
-        let unknown = Self.event("INITIAL_PURCHASE", user: "carl", store: "APP_STORE", original: "7777")
-        #expect(try await Self.take(unknown, service) == "hint")
-        #expect(try await Self.state(of: "carl", service) == "free active no_purchases")
-      }
+    let settings = Self.settings(policy: ["provisional": "24h"])
+    try await RunningService.besideStore(at: Self.clock, withServerAPI: true, settings: settings) { service, store in
+      let issued = try store.simulator.issueTransaction(.renewalOff)
+      let id = issued.originalTransactionID
+      // RevenueCat calls it premium and renewing; Apple knows better.
+      let event = Self.event(
+        "INITIAL_PURCHASE", store: "APP_STORE", original: id, product: "com.example.app.premium.monthly")
+      #expect(try await Self.take(event, service) == "hint")
+      #expect(try await Self.state(service).hasPrefix("pro cancelled renewal_off"))
+      #expect(try await service.profile("anna")["source"] == "ledger")
+      // An end that Apple does not know of ends nothing; neither does it for somebody else.
+      let end = Self.event("EXPIRATION", at: 0.1, user: "bert", store: "APP_STORE", original: id)
+      #expect(try await Self.take(end, service) == "hint")
+      #expect(try await Self.state(service).hasPrefix("pro cancelled renewal_off"))
+      #expect(try await Self.state(of: "bert", service) == "free active no_purchases")
+      #expect(store.simulator.calls.serverAPI.total > 1)
+      // What Apple does not know is nobody's.
+      let unknown = Self.event("INITIAL_PURCHASE", user: "carl", store: "APP_STORE", original: "7777")
+      #expect(try await Self.take(unknown, service) == "hint")
+      #expect(try await Self.state(of: "carl", service) == "free active no_purchases")
     }
   }
 
   @Test func `while Apple is away an event raises for a while, and never lowers; Apple settles it`() async throws {
     let clock = MovingClock(Self.clock)
-    try await SimulatedStore.run(at: Self.clock) { store in
-      var patient = Self.settings(policy: ["provisional": "24h"])
-      patient.appStore["deadline"] = "20s"
-      let settings = patient
-      try await RunningService.run(apple: store.apple(), settings: settings, now: { clock.date }) { service in
-        let known = try store.simulator.issueTransaction(.renewing, subscriber: 1)
-        #expect(try await service.validate(known.signedTransaction, user: "bert").status == 200)
-        let fresh = try store.simulator.issueTransaction(.renewing, subscriber: 2)
-        store.simulator.setTrouble(.http503)
-        let bought = Self.event(
-          "INITIAL_PURCHASE", store: "APP_STORE", original: fresh.originalTransactionID,
-          product: "com.example.app.pro.monthly")
-        #expect(try await Self.take(bought, service) == "hint")
-        #expect(try await Self.state(service) == "pro active renewing until 2024-06-16 provisional")
-        for body in [
-          Self.event("EXPIRATION", user: "bert", store: "APP_STORE", original: known.originalTransactionID),
-          Self.event(
-            "CANCELLATION", user: "bert", store: "APP_STORE", original: known.originalTransactionID,
-            ["cancel_reason": "CUSTOMER_SUPPORT"]),
-        ] { #expect(try await Self.take(body, service) == "hint") }
-        #expect(try await Self.state(of: "bert", service).hasPrefix("pro active renewing"))
-        store.simulator.setTrouble(nil)
-        try await eventually(clock) { try await service.profile("anna")["provisional"] == "false" }
-        #expect(try await Self.state(service).hasPrefix("pro active renewing"))
-        #expect(try await Self.state(of: "bert", service).hasPrefix("pro active renewing"))
-      }
+    var settings = Self.settings(policy: ["provisional": "24h"])
+    settings.appStore["deadline"] = "20s"
+    try await RunningService.besideStore(
+      at: Self.clock, withServerAPI: true, settings: settings, now: { clock.date }
+    ) { service, store in
+      let known = try store.simulator.issueTransaction(.renewing, subscriber: 1)
+      #expect(try await service.validate(known.signedTransaction, user: "bert").status == 200)
+      let fresh = try store.simulator.issueTransaction(.renewing, subscriber: 2)
+      store.simulator.setTrouble(.http503)
+      let bought = Self.event(
+        "INITIAL_PURCHASE", store: "APP_STORE", original: fresh.originalTransactionID,
+        product: "com.example.app.pro.monthly")
+      #expect(try await Self.take(bought, service) == "hint")
+      #expect(try await Self.state(service) == "pro active renewing until 2024-06-16 provisional")
+      for body in [
+        Self.event("EXPIRATION", user: "bert", store: "APP_STORE", original: known.originalTransactionID),
+        Self.event(
+          "CANCELLATION", user: "bert", store: "APP_STORE", original: known.originalTransactionID,
+          ["cancel_reason": "CUSTOMER_SUPPORT"]),
+      ] { #expect(try await Self.take(body, service) == "hint") }
+      #expect(try await Self.state(of: "bert", service).hasPrefix("pro active renewing"))
+      store.simulator.setTrouble(nil)
+      try await eventually(clock) { try await service.profile("anna")["provisional"] == "false" }
+      #expect(try await Self.state(service).hasPrefix("pro active renewing"))
+      #expect(try await Self.state(of: "bert", service).hasPrefix("pro active renewing"))
     }
   }
 

@@ -204,55 +204,51 @@ import TestSupport
     wrong: TimeInterval
   ) async throws {
     let machine = Machine(Self.start + wrong + 0.123456789)
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await RunningService.run(apple: store.apple, settings: Self.following, clock: machine.clock) { service in
-        let signed = try store.simulator.issueTransaction(.subscriber, subscriber: 21)
-        let answer = try await service.validate(signed.signedTransaction, user: "u2")
-        #expect(answer.verdict == "pro active renewing")
-        #expect(try await service.profile("u2").verdict == "pro active renewing")
-        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
-        #expect(try await service.validate(receipt, user: "u1").verdict == "pro active renewing")
-        #expect(try await service.profile("u1").verdict == "pro active renewing")
-        #expect(try await service.profile("u1")["stale"] == "false")
-        #expect(try await service.send(.get, "/readyz", key: nil)["clock"] == "ok")
-      }
+    try await RunningService.besideStore(at: Self.start, settings: Self.following, clock: machine.clock) {
+      service, store in
+      let signed = try store.simulator.issueTransaction(.subscriber, subscriber: 21)
+      let answer = try await service.validate(signed.signedTransaction, user: "u2")
+      #expect(answer.verdict == "pro active renewing")
+      #expect(try await service.profile("u2").verdict == "pro active renewing")
+      let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
+      #expect(try await service.validate(receipt, user: "u1").verdict == "pro active renewing")
+      #expect(try await service.profile("u1").verdict == "pro active renewing")
+      #expect(try await service.profile("u1")["stale"] == "false")
+      #expect(try await service.send(.get, "/readyz", key: nil)["clock"] == "ok")
     }
   }
 
   @Test func `a simulator's transaction is taken at once after its clock was moved`() async throws {
     let machine = Machine(Self.start + 0.123456789)
-    try await SimulatedStore.run(at: Self.start) { store in
-      // Nothing looks at the clock meanwhile.
-      try await RunningService.run(
-        apple: store.apple, settings: Self.following, jobPause: .seconds(3_600), clock: machine.clock
-      ) { service in
-        let first = try store.simulator.issueTransaction(.subscriber, subscriber: 1)
-        #expect(try await service.validate(first.signedTransaction, user: "u1").status == 200)
-        try store.simulator.deliverNotifications(to: "\(service.origin)/v1/notifications/app-store")
-        for _ in 0..<40 { store.simulator.advanceClock(by: .seconds(86_400)) }
-        let posts = await store.simulator.deliveries()
-        #expect(posts.map(\.notification.type) == ["DID_RENEW"])
-        #expect(posts.map(\.status) == [200])
-        #expect(try await service.profile("u1")["access_until"] == "2024-08-15T12:00:00Z")
-        store.simulator.advanceClock(by: .seconds(20 * 86_400))
-        let second = try store.simulator.issueTransaction(.subscriber, subscriber: 2)
-        #expect(try await service.validate(second.signedTransaction, user: "u2").verdict == "pro active renewing")
-        #expect(!service.log.text.contains("ahead of our clock"))
-      }
+    // Nothing looks at the clock meanwhile.
+    try await RunningService.besideStore(
+      at: Self.start, settings: Self.following, jobPause: .seconds(3_600), clock: machine.clock
+    ) { service, store in
+      let first = try store.simulator.issueTransaction(.subscriber, subscriber: 1)
+      #expect(try await service.validate(first.signedTransaction, user: "u1").status == 200)
+      try store.simulator.deliverNotifications(to: "\(service.origin)/v1/notifications/app-store")
+      for _ in 0..<40 { store.simulator.advanceClock(by: .seconds(86_400)) }
+      let posts = await store.simulator.deliveries()
+      #expect(posts.map(\.notification.type) == ["DID_RENEW"])
+      #expect(posts.map(\.status) == [200])
+      #expect(try await service.profile("u1")["access_until"] == "2024-08-15T12:00:00Z")
+      store.simulator.advanceClock(by: .seconds(20 * 86_400))
+      let second = try store.simulator.issueTransaction(.subscriber, subscriber: 2)
+      #expect(try await service.validate(second.signedTransaction, user: "u2").verdict == "pro active renewing")
+      #expect(!service.log.text.contains("ahead of our clock"))
     }
   }
 
   @Test func `a simulator's clock that nobody tells about is found, and what is due by it is asked about`() async throws
   {
     let machine = Machine(Self.start + 0.123456789)
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await RunningService.run(apple: store.apple, settings: Self.following, clock: machine.clock) { service in
-        let receipt = try store.simulator.issueReceipt(.renewalOff).receiptData
-        #expect(try await service.validate(receipt).verdict == "pro cancelled renewal_off")
-        store.simulator.advanceClock(by: .seconds(16 * 86_400))
-        try await eventually { try await service.profile().verdict == "free expired voluntary" }
-        #expect(try await service.profile()["stale"] == "false")
-      }
+    try await RunningService.besideStore(at: Self.start, settings: Self.following, clock: machine.clock) {
+      service, store in
+      let receipt = try store.simulator.issueReceipt(.renewalOff).receiptData
+      #expect(try await service.validate(receipt).verdict == "pro cancelled renewal_off")
+      store.simulator.advanceClock(by: .seconds(16 * 86_400))
+      try await eventually { try await service.profile().verdict == "free expired voluntary" }
+      #expect(try await service.profile()["stale"] == "false")
     }
   }
 
@@ -271,70 +267,65 @@ import TestSupport
     jump: TimeInterval
   ) async throws {
     let machine = Machine()
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await RunningService.run(apple: store.apple, clock: machine.clock) { service in
-        let users: [(String, Scenario)] = [
-          ("renewing", .renewing), ("ending", .renewalOff), ("grace", .grace), ("lifetime", .lifetime),
-        ]
-        var before: [String: String] = [:]
-        for (number, (user, scenario)) in users.enumerated() {
-          let receipt = try store.simulator.issueReceipt(scenario, subscriber: Int64(number + 1)).receiptData
-          #expect(try await service.validate(receipt, user: user).status == 200)
-          before[user] = try await service.profile(user).text
-        }
-        #expect(try await service.send(.get, "/readyz", key: nil)["clock"] == "ok")
-        machine.jump(by: jump)
-        store.simulator.setTrouble(.http503, count: nil, environment: nil)
-        for (user, _) in users { #expect(try await service.profile(user).text == before[user]) }
-        let ready = try await service.send(.get, "/readyz", key: nil)
-        #expect(ready.status == 200)
-        #expect(ready["clock"] == "off")
-        let metrics = try await service.send(.get, "/metrics", key: nil).text
-        #expect(metrics.contains("countersign_clock_skew_seconds \(Int(jump))\n"))
+    try await RunningService.besideStore(at: Self.start, clock: machine.clock) { service, store in
+      let users: [(String, Scenario)] = [
+        ("renewing", .renewing), ("ending", .renewalOff), ("grace", .grace), ("lifetime", .lifetime),
+      ]
+      var before: [String: String] = [:]
+      for (number, (user, scenario)) in users.enumerated() {
+        let receipt = try store.simulator.issueReceipt(scenario, subscriber: Int64(number + 1)).receiptData
+        #expect(try await service.validate(receipt, user: user).status == 200)
+        before[user] = try await service.profile(user).text
       }
+      #expect(try await service.send(.get, "/readyz", key: nil)["clock"] == "ok")
+      machine.jump(by: jump)
+      store.simulator.setTrouble(.http503, count: nil, environment: nil)
+      for (user, _) in users { #expect(try await service.profile(user).text == before[user]) }
+      let ready = try await service.send(.get, "/readyz", key: nil)
+      #expect(ready.status == 200)
+      #expect(ready["clock"] == "off")
+      let metrics = try await service.send(.get, "/metrics", key: nil).text
+      #expect(metrics.contains("countersign_clock_skew_seconds \(Int(jump))\n"))
     }
   }
 
   @Test func `a service that starts with a wrong clock goes by Apple's from the third answer`() async throws {
     let machine = Machine(Self.start + Self.year)
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await RunningService.run(apple: store.apple, clock: machine.clock) { service in
-        // Each verdict goes by the time in Apple's own answer.
-        for number in 1...3 {
-          let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number)).receiptData
-          #expect(try await service.validate(receipt, user: "user-\(number)").verdict == "pro active renewing")
-        }
-        for number in 1...3 {
-          let read = try await service.profile("user-\(number)")
-          #expect(read.verdict == "pro active renewing")
-          #expect(read["stale"] == "false")
-        }
-        #expect(try await service.send(.get, "/readyz", key: nil)["clock"] == "off")
-        // The store is not Apple's own, so it is no alarm.
-        let reported = service.log.lines.filter { $0.contains("the store's clock differs from the machine's") }
-        #expect(reported.count == 1)
-        #expect(
-          reported.allSatisfy { $0.contains(#""level":"notice""#) && $0.contains(#""machine":"365 days ahead""#) })
+    try await RunningService.besideStore(at: Self.start, clock: machine.clock) { service, store in
+      // Each verdict goes by the time in Apple's own answer.
+      for number in 1...3 {
+        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number)).receiptData
+        #expect(try await service.validate(receipt, user: "user-\(number)").verdict == "pro active renewing")
       }
+      for number in 1...3 {
+        let read = try await service.profile("user-\(number)")
+        #expect(read.verdict == "pro active renewing")
+        #expect(read["stale"] == "false")
+      }
+      #expect(try await service.send(.get, "/readyz", key: nil)["clock"] == "off")
+      // The store is not Apple's own, so it is no alarm.
+      let reported = service.log.lines.filter { $0.contains("the store's clock differs from the machine's") }
+      #expect(reported.count == 1)
+      #expect(
+        reported.allSatisfy { $0.contains(#""level":"notice""#) && $0.contains(#""machine":"365 days ahead""#) })
     }
   }
 
   @Test(arguments: [2 * 86_400, -2 * 86_400] as [TimeInterval])
   func `users' tokens go by the machine's clock, whatever Apple's says`(off: TimeInterval) async throws {
-    try await SimulatedStore.run(at: Self.start + off) { store in
-      var settings = Settings()
-      settings.jwt = ["secret": TokenMint.secret]
-      try await RunningService.run(apple: store.apple, settings: settings, clock: Machine().clock) { service in
-        let user = "00000000-0000-4000-8000-000000000001"
-        let good = try TokenMint.user(user, at: Self.start)
-        let expired = try TokenMint.user(user, at: Self.start - 7_200)
-        let receipt = try store.simulator.issueReceipt(.renewing).receiptData
-        for _ in 0..<4 { #expect(try await service.post(["receipt_data": receipt], key: good).status == 200) }
-        // Apple's clock counts by now for verdicts, and for nothing else.
-        #expect(try await service.send(.get, "/readyz", key: nil)["clock"] == "off")
-        #expect(try await service.profile("me", key: good).status == 200)
-        #expect(try await service.profile("me", key: expired).status == 401)
-      }
+    var settings = Settings()
+    settings.jwt = ["secret": TokenMint.secret]
+    try await RunningService.besideStore(at: Self.start + off, settings: settings, clock: Machine().clock) {
+      service, store in
+      let user = "00000000-0000-4000-8000-000000000001"
+      let good = try TokenMint.user(user, at: Self.start)
+      let expired = try TokenMint.user(user, at: Self.start - 7_200)
+      let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+      for _ in 0..<4 { #expect(try await service.post(["receipt_data": receipt], key: good).status == 200) }
+      // Apple's clock counts by now for verdicts, and for nothing else.
+      #expect(try await service.send(.get, "/readyz", key: nil)["clock"] == "off")
+      #expect(try await service.profile("me", key: good).status == 200)
+      #expect(try await service.profile("me", key: expired).status == 401)
     }
   }
 

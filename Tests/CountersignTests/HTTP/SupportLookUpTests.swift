@@ -13,19 +13,11 @@ import Testing
 @Suite struct SupportLookUpTests {
   static let start = Date(timeIntervalSince1970: 1_718_452_800)
 
-  private typealias World = SupportTests.World
-
   private func run(
     withKey: Bool = true, _ settings: Settings = Settings(), body: @Sendable (World) async throws -> Void
   ) async throws {
-    let clock = MovingClock(Self.start)
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await RunningService.run(
-        apple: withKey ? store.apple() : store.apple, settings: settings, jobPause: .seconds(3600), now: { clock.date }
-      ) { service in
-        try await body(World(service: service, store: store, clock: clock))
-      }
-    }
+    try await World.run(
+      at: Self.start, withServerAPI: withKey, settings: settings, jobPause: .seconds(3600), body: body)
   }
 
   /// A customer of Anna's, by a receipt that verifyReceipt has answered about.

@@ -97,37 +97,35 @@ extension SupportPageTests {
       settings.webhookSecrets = ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]
       settings.webhooks = ["name: shop, url: \(receiver.url)/hook, private: true, events: [grant.started]"]
       let configured = settings
-      try await SimulatedStore.run(at: Self.start) { store in
-        try await RunningService.run(
-          apple: store.apple, settings: configured, directory: directory, now: { clock.date }
-        ) { service in
-          for number in 1...3 as ClosedRange<Int64> {
-            let receipt = try store.simulator.issueReceipt(.renewing, subscriber: number).receiptData
-            _ = try await service.validate(receipt, user: "user-\(number)")
-          }
-          _ = try await service.send(.post, "/v1/profiles/anna/grants", body: #"{"tier":"pro","for":"365d"}"#)
-          try await giveUp(service, receiver, clock)
-          store.simulator.advanceClock(by: .seconds(clock.date.timeIntervalSince(Self.start)))
-          try await eventually { try await service.send(.get, "/v1/figures").text.contains(#""active":3"#) }
-          try await Browser.run { browser in
-            try await browser.resize(width: width, height: 844)
-            try await enter(browser, service, key: RunningService.serviceKey)
-            let brake = try await browser.wait("#brake-text", says: "downgrades nobody on its own")
-            for words in [
-              "It was engaged on 15 June 2024, 12:00 UTC.",
-              "Of the 41 verdicts of the day before, 10 downgraded somebody.", "Verdicts held back since: 3.",
-            ] { #expect(brake.contains(words), "\(brake)") }
-            try await readFigures(browser, width)
-            try await work(browser, service, receiver, width)
-            #expect(try await browser.complaints() == [])
-            // A key of the role support looks on.
-            try await browser.click("#forget")
-            try await enter(browser, service)
-            try await browser.click("nav a[href='#/runs']")
-            try await browser.wait("#runs-list", says: "Run 1\nfinished")
-            try await browser.click("#run-form button")
-            try await browser.wait("#run-form .message.bad", says: "use one of the role “service”")
-          }
+      try await RunningService.besideStore(
+        at: Self.start, settings: configured, directory: directory, now: { clock.date }
+      ) { service, store in
+        for number in 1...3 as ClosedRange<Int64> {
+          let receipt = try store.simulator.issueReceipt(.renewing, subscriber: number).receiptData
+          _ = try await service.validate(receipt, user: "user-\(number)")
+        }
+        _ = try await service.send(.post, "/v1/profiles/anna/grants", body: #"{"tier":"pro","for":"365d"}"#)
+        try await giveUp(service, receiver, clock)
+        store.simulator.advanceClock(by: .seconds(clock.date.timeIntervalSince(Self.start)))
+        try await eventually { try await service.send(.get, "/v1/figures").text.contains(#""active":3"#) }
+        try await Browser.run { browser in
+          try await browser.resize(width: width, height: 844)
+          try await enter(browser, service, key: RunningService.serviceKey)
+          let brake = try await browser.wait("#brake-text", says: "downgrades nobody on its own")
+          for words in [
+            "It was engaged on 15 June 2024, 12:00 UTC.",
+            "Of the 41 verdicts of the day before, 10 downgraded somebody.", "Verdicts held back since: 3.",
+          ] { #expect(brake.contains(words), "\(brake)") }
+          try await readFigures(browser, width)
+          try await work(browser, service, receiver, width)
+          #expect(try await browser.complaints() == [])
+          // A key of the role support looks on.
+          try await browser.click("#forget")
+          try await enter(browser, service)
+          try await browser.click("nav a[href='#/runs']")
+          try await browser.wait("#runs-list", says: "Run 1\nfinished")
+          try await browser.click("#run-form button")
+          try await browser.wait("#run-form .message.bad", says: "use one of the role “service”")
         }
       }
     }

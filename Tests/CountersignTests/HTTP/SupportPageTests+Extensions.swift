@@ -63,50 +63,48 @@ extension SupportPageTests {
     async throws
   {
     let clock = MovingClock(Self.start)
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await RunningService.run(apple: store.apple(), now: { clock.date }) { service in
-        for number in 1...3 as ClosedRange<Int64> {
-          let receipt = try store.simulator.issueReceipt(.subscriber, subscriber: number).receiptData
-          _ = try await service.validate(receipt, user: "user-\(number)")
-        }
-        try store.simulator.deliverNotifications(to: "http://127.0.0.1:\(service.port)/v1/notifications/app-store")
-        let product = "com.example.app.pro.monthly"
-        try await Browser.run { browser in
-          try await browser.resize(width: width, height: 844)
-          try await enter(browser, service, key: RunningService.serviceKey)
-          try await browser.click("nav a[href='#/extensions']")
-          try await browser.wait("#extensions-note-list", says: "There was none yet.")
-          try await audit(browser, "extensions-\(width)")
-          try await browser.type(product, into: "#extensions-product")
-          try await browser.type("com.example.app.pro.yearly", into: "#extensions-again")
-          try await browser.type("3", into: "#extensions-days")
-          try await browser.type("usa, deu", into: "#extensions-storefronts")
-          try await browser.type("the outage of Friday", into: "#extensions-note")
-          try await browser.click("#extensions-form button")
-          try await browser.wait("#extensions-again-error", says: "this is not the same.")
-          _ = try await browser.evaluate("document.getElementById('extensions-again').value = ''")
-          try await browser.type(product, into: "#extensions-again")
-          try await browser.click("#extensions-form button")
-          try await browser.wait("#confirm-text", says: "by 3 days in USA, DEU, and charges that much later.")
-          try await browser.press(.escape)
-          #expect(try await service.send(.get, "/v1/extensions").array("extensions").isEmpty)
-          try await browser.click("#extensions-form button")
-          try await browser.click("#confirm-yes")
-          try await browser.wait("#extensions-form .message.good", says: "Apple is asked.")
-          try await browser.wait("#extensions-list", says: "0 of about 3 extended by 3 days, 0 not. In USA, DEU.")
-          let bar = "const bar = document.querySelector('#extensions-list progress'); return [bar.value, bar.max]"
-          #expect(try await browser.evaluate(bar) as? [Int] == [0, 3])
-          try await eventually { try await service.send(.get, "/v1/extensions/1").text.contains(#""running""#) }
-          clock.advance(by: 3_660)
-          store.simulator.advanceClock(by: .seconds(3_660))
-          _ = await store.simulator.deliveries()
-          try await browser.wait("#extensions-list", says: "done")
-          #expect(try await browser.text("#extensions-list").contains("3 extended by 3 days, 0 not."))
-          #expect(try await browser.text("#extensions-list").contains("the outage of Friday"))
-          #expect(try await browser.evaluate(bar) as? [Int] == [1, 1])
-          try await audit(browser, "extended-all-\(width)")
-          #expect(try await browser.complaints() == [])
-        }
+    try await RunningService.besideStore(at: Self.start, withServerAPI: true, now: { clock.date }) { service, store in
+      for number in 1...3 as ClosedRange<Int64> {
+        let receipt = try store.simulator.issueReceipt(.subscriber, subscriber: number).receiptData
+        _ = try await service.validate(receipt, user: "user-\(number)")
+      }
+      try store.simulator.deliverNotifications(to: "http://127.0.0.1:\(service.port)/v1/notifications/app-store")
+      let product = "com.example.app.pro.monthly"
+      try await Browser.run { browser in
+        try await browser.resize(width: width, height: 844)
+        try await enter(browser, service, key: RunningService.serviceKey)
+        try await browser.click("nav a[href='#/extensions']")
+        try await browser.wait("#extensions-note-list", says: "There was none yet.")
+        try await audit(browser, "extensions-\(width)")
+        try await browser.type(product, into: "#extensions-product")
+        try await browser.type("com.example.app.pro.yearly", into: "#extensions-again")
+        try await browser.type("3", into: "#extensions-days")
+        try await browser.type("usa, deu", into: "#extensions-storefronts")
+        try await browser.type("the outage of Friday", into: "#extensions-note")
+        try await browser.click("#extensions-form button")
+        try await browser.wait("#extensions-again-error", says: "this is not the same.")
+        _ = try await browser.evaluate("document.getElementById('extensions-again').value = ''")
+        try await browser.type(product, into: "#extensions-again")
+        try await browser.click("#extensions-form button")
+        try await browser.wait("#confirm-text", says: "by 3 days in USA, DEU, and charges that much later.")
+        try await browser.press(.escape)
+        #expect(try await service.send(.get, "/v1/extensions").array("extensions").isEmpty)
+        try await browser.click("#extensions-form button")
+        try await browser.click("#confirm-yes")
+        try await browser.wait("#extensions-form .message.good", says: "Apple is asked.")
+        try await browser.wait("#extensions-list", says: "0 of about 3 extended by 3 days, 0 not. In USA, DEU.")
+        let bar = "const bar = document.querySelector('#extensions-list progress'); return [bar.value, bar.max]"
+        #expect(try await browser.evaluate(bar) as? [Int] == [0, 3])
+        try await eventually { try await service.send(.get, "/v1/extensions/1").text.contains(#""running""#) }
+        clock.advance(by: 3_660)
+        store.simulator.advanceClock(by: .seconds(3_660))
+        _ = await store.simulator.deliveries()
+        try await browser.wait("#extensions-list", says: "done")
+        #expect(try await browser.text("#extensions-list").contains("3 extended by 3 days, 0 not."))
+        #expect(try await browser.text("#extensions-list").contains("the outage of Friday"))
+        #expect(try await browser.evaluate(bar) as? [Int] == [1, 1])
+        try await audit(browser, "extended-all-\(width)")
+        #expect(try await browser.complaints() == [])
       }
     }
   }

@@ -16,32 +16,15 @@ import Testing
 struct SupportPageTests {
   static let start = Date(timeIntervalSince1970: 1_718_452_800)
 
-  struct World: Sendable {
-    var service: RunningService
-    var store: SimulatedStore
-    var clock: MovingClock
-
-    func advance(days: Double) {
-      clock.advance(by: days * 86_400)
-      store.simulator.advanceClock(by: .seconds(days * 86_400))
-    }
-  }
-
   func run(
     withKey: Bool = false, settings: Settings = Settings(), directory: URL? = nil,
     jobPause: Duration = .seconds(3600),
     body: @Sendable (World) async throws -> Void
   ) async throws {
-    let clock = MovingClock(Self.start)
     var settings = settings
     settings.appStore["deadline"] = "2s"
-    let set = settings
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await RunningService.run(
-        apple: withKey ? store.apple() : store.apple, settings: set,
-        directory: directory, jobPause: jobPause, now: { clock.date }
-      ) { service in try await body(World(service: service, store: store, clock: clock)) }
-    }
+    try await World.run(
+      at: Self.start, withServerAPI: withKey, settings: settings, directory: directory, jobPause: jobPause, body: body)
   }
 
   func enter(_ browser: Browser, _ service: RunningService, key: String = RunningService.supportKey)

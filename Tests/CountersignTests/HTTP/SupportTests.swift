@@ -13,26 +13,10 @@ import Testing
   static let start = Date(timeIntervalSince1970: 1_718_452_800)
   static let support = RunningService.supportKey
 
-  /// The clock of the service and the simulator's go together.
-  struct World: Sendable {
-    var service: RunningService
-    var store: SimulatedStore
-    var clock: MovingClock
-
-    func advance(days: Double) {
-      clock.advance(by: days * 86_400)
-      store.simulator.advanceClock(by: .seconds(days * 86_400))
-    }
-  }
-
   private func run(
     _ settings: Settings = Settings(), jobPause: Duration = .seconds(3600), body: @Sendable (World) async throws -> Void
   ) async throws {
-    let clock = MovingClock(Self.start)
-    try await RunningService.besideStore(at: Self.start, settings: settings, jobPause: jobPause, now: { clock.date }) {
-      service, store in
-      try await body(World(service: service, store: store, clock: clock))
-    }
+    try await World.run(at: Self.start, settings: settings, jobPause: jobPause, body: body)
   }
 
   // MARK: The history

@@ -147,19 +147,17 @@ import Testing
 
   @Test func `posts of callers neither engage it nor are held back by it`() async throws {
     let clock = MovingClock(Self.start)
-    try await SimulatedStore.run(at: Self.start) { store in
-      // The jobs rest: every verdict comes of a post.
-      try await RunningService.run(
-        apple: store.apple, settings: Self.settings, jobPause: .seconds(3600), now: { clock.date }
-      ) { service in
-        let receipts = try await subscribe(service, store)
-        clock.advance(by: Self.untilTheEnd)
-        store.simulator.setClock(clock.date)
-        for (number, receipt) in receipts.enumerated() {
-          #expect(try await service.validate(receipt, user: "user-\(number)").verdict == "free expired refunded")
-        }
-        #expect(try await !isEngaged(service))
+    // The jobs rest: every verdict comes of a post.
+    try await RunningService.besideStore(
+      at: Self.start, settings: Self.settings, jobPause: .seconds(3600), now: { clock.date }
+    ) { service, store in
+      let receipts = try await subscribe(service, store)
+      clock.advance(by: Self.untilTheEnd)
+      store.simulator.setClock(clock.date)
+      for (number, receipt) in receipts.enumerated() {
+        #expect(try await service.validate(receipt, user: "user-\(number)").verdict == "free expired refunded")
       }
+      #expect(try await !isEngaged(service))
     }
   }
 }

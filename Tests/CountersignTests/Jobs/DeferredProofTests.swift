@@ -15,10 +15,8 @@ import Testing
   private func run(
     _ settings: Settings = Settings(), body: @Sendable (JobBench, RunningSimulator) async throws -> Void
   ) async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await JobBench.run(apple: store.apple, settings: settings, now: { Self.clock }) { bench in
-        try await body(bench, store.simulator)
-      }
+    try await JobBench.besideStore(by: MovingClock(Self.clock), settings: settings) { bench, store, _ in
+      try await body(bench, store.simulator)
     }
   }
 

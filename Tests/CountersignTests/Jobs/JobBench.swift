@@ -53,6 +53,18 @@ struct JobBench: Sendable {
     }
   }
 
+  /// The same beside a simulated App Store, which begins at the time of the clock.
+  static func besideStore(
+    by clock: MovingClock, settings: Settings = Settings(), directory: URL? = nil,
+    body: @Sendable (JobBench, SimulatedStore, MovingClock) async throws -> Void
+  ) async throws {
+    try await SimulatedStore.run(at: clock.date) { store in
+      try await run(apple: store.apple, settings: settings, directory: directory, now: { clock.date }) { bench in
+        try await body(bench, store, clock)
+      }
+    }
+  }
+
   /// - Parameter isAppleAway: whether the breaker is open; as the breaker itself says, unless a test says otherwise.
   func scheduler(isAppleAway: (@Sendable () -> Bool)? = nil) -> RecheckScheduler {
     RecheckScheduler(

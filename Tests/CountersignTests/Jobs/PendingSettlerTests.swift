@@ -16,14 +16,8 @@ import Testing
   private func run(
     body: @Sendable (JobBench, SimulatedStore, MovingClock) async throws -> Void
   ) async throws {
-    let clock = MovingClock(Self.start)
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await JobBench.run(
-        apple: store.apple, settings: Settings(appStore: ["deadline": "4s"]), now: { clock.date }
-      ) { bench in
-        try await body(bench, store, clock)
-      }
-    }
+    try await JobBench.besideStore(
+      by: MovingClock(Self.start), settings: Settings(appStore: ["deadline": "4s"]), body: body)
   }
 
   private func postpone(_ receipt: String, of user: UserID, _ bench: JobBench) async throws {

@@ -32,12 +32,9 @@ import Testing
     _ settings: Settings = Settings(appStore: ["deadline": "4s"]), directory: URL? = nil,
     body: @Sendable (JobBench, SimulatedStore, Clocks) async throws -> Void
   ) async throws {
-    let clock = MovingClock(Self.start)
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await JobBench.run(apple: store.apple, settings: settings, directory: directory, now: { clock.date }) {
-        bench in
-        try await body(bench, store, Clocks(own: clock, store: store))
-      }
+    try await JobBench.besideStore(by: MovingClock(Self.start), settings: settings, directory: directory) {
+      bench, store, clock in
+      try await body(bench, store, Clocks(own: clock, store: store))
     }
   }
 

@@ -21,13 +21,8 @@ import Testing
     _ settings: Settings = Settings(appStore: ["deadline": "4s"]), directory: URL? = nil, at clock: MovingClock? = nil,
     body: @Sendable (JobBench, SimulatedStore, MovingClock) async throws -> Void
   ) async throws {
-    let clock = clock ?? MovingClock(Self.start)
-    try await SimulatedStore.run(at: clock.date) { store in
-      try await JobBench.run(apple: store.apple, settings: settings, directory: directory, now: { clock.date }) {
-        bench in
-        try await body(bench, store, clock)
-      }
-    }
+    try await JobBench.besideStore(
+      by: clock ?? MovingClock(Self.start), settings: settings, directory: directory, body: body)
   }
 
   private func subscribe(

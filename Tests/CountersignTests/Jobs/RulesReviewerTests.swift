@@ -17,12 +17,7 @@ import Testing
   private func run(
     _ settings: Settings = Settings(), body: @Sendable (JobBench, SimulatedStore, MovingClock) async throws -> Void
   ) async throws {
-    let clock = MovingClock(Self.start)
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await JobBench.run(apple: store.apple, settings: settings, now: { clock.date }) { bench in
-        try await body(bench, store, clock)
-      }
-    }
+    try await JobBench.besideStore(by: MovingClock(Self.start), settings: settings, body: body)
   }
 
   /// The rules of the bench with another catalog.

@@ -28,19 +28,13 @@ import Testing
   private func run(
     body: @Sendable (RunningService, SimulatedStore, ProfileStoreDouble, MovingClock) async throws -> Void
   ) async throws {
-    let clock = MovingClock(Self.start)
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await ProfileStoreDouble.running { profiles in
-        let settings = Settings(appStore: ["deadline": "4s"], profileStore: .store(profiles.url, deadline: "1s"))
-        // The jobs rest: what waits goes on waiting.
-        try await RunningService.run(
-          apple: store.apple, settings: settings, jobPause: .seconds(3600), now: { clock.date }
-        ) { service in
-          // The first look of every job is over before anything waits.
-          try await eventually { profiles.requests > 0 }
-          try await body(service, store, profiles, clock)
-        }
-      }
+    // The jobs rest: what waits goes on waiting.
+    try await RunningService.besideStores(
+      at: Self.start, settings: Settings(appStore: ["deadline": "4s"]), deadline: "1s", jobPause: .seconds(3600)
+    ) { service, store, profiles, clock in
+      // The first look of every job is over before anything waits.
+      try await eventually { profiles.requests > 0 }
+      try await body(service, store, profiles, clock)
     }
   }
 

@@ -18,62 +18,56 @@ import Testing
   }
 
   @Test func `after a known sequence of requests the counts are exact`() async throws {
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await ProfileStoreDouble.running { profiles in
-        try await RunningService.run(
-          apple: store.apple, settings: Settings(profileStore: .store(profiles.url)),
-          jobPause: .seconds(3600), now: { Self.start }
-        ) { service in
-          let renewing = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
-          let grace = try store.simulator.issueReceipt(.grace, subscriber: 2).receiptData
-          #expect(try await service.validate(renewing, user: "user-1").status == 200)
-          #expect(try await service.validate(grace, user: "user-2").status == 200)
-          #expect(try await service.validate(renewing, user: "user-2").status == 409)
-          #expect(try await service.validate("{}", user: "user-3").status == 400)
-          #expect(try await service.validate(renewing, key: "no-such-key").status == 401)
-          for _ in 0..<3 { #expect(try await service.profile("user-1").status == 200) }
-          #expect(try await service.send(.get, "/nothing/\(UUID())", key: nil).status == 404)
-          #expect(try await service.send(.delete, "/v1/validations").status == 405)
+    try await RunningService.besideStores(at: Self.start, deadline: "4s", jobPause: .seconds(3600)) {
+      service, store, _, _ in
+      let renewing = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
+      let grace = try store.simulator.issueReceipt(.grace, subscriber: 2).receiptData
+      #expect(try await service.validate(renewing, user: "user-1").status == 200)
+      #expect(try await service.validate(grace, user: "user-2").status == 200)
+      #expect(try await service.validate(renewing, user: "user-2").status == 409)
+      #expect(try await service.validate("{}", user: "user-3").status == 400)
+      #expect(try await service.validate(renewing, key: "no-such-key").status == 401)
+      for _ in 0..<3 { #expect(try await service.profile("user-1").status == 200) }
+      #expect(try await service.send(.get, "/nothing/\(UUID())", key: nil).status == 404)
+      #expect(try await service.send(.delete, "/v1/validations").status == 405)
 
-          let page = try await page(service)
-          func requests(_ route: String, _ method: String, _ code: Int) -> Double? {
-            page["countersign_http_requests_total", ["route": route, "method": method, "code": "\(code)"]]
-          }
-          #expect(requests("/v1/validations", "POST", 200) == 2)
-          #expect(requests("/v1/validations", "POST", 409) == 1)
-          #expect(requests("/v1/validations", "POST", 400) == 1)
-          #expect(requests("/v1/validations", "POST", 401) == 1)
-          #expect(requests("/v1/validations", "DELETE", 405) == 1)
-          #expect(requests("/v1/profiles/{user_id}", "GET", 200) == 3)
-          #expect(requests("none", "GET", 404) == 1)
-          #expect(page.total("countersign_http_requests_total") == 10)
-          #expect(page["countersign_http_request_duration_seconds_count", ["route": "/v1/validations"]] == 6)
-          // The one that asks.
-          #expect(page["countersign_http_requests_in_flight"] == 1)
-
-          let endpoint = ["endpoint": "verify_receipt", "environment": "production"]
-          let production = endpoint.merging(["status": "0"]) { $1 }
-          #expect(page["countersign_app_store_requests_total", production] == 3)
-          #expect(page["countersign_app_store_request_duration_seconds_count", endpoint] == 3)
-          #expect(page.total("countersign_verdicts_total") == 2)
-          #expect(
-            page["countersign_verdicts_total", ["tier": "pro", "status": "active", "reason": "renewing"]] == 1)
-          #expect(
-            page[
-              "countersign_verdicts_total", ["tier": "pro", "status": "grace_period", "reason": "billing_grace"]] == 1)
-          #expect(page["countersign_profile_writes_total", ["outcome": "applied"]] == 2)
-          #expect(page["countersign_profile_write_duration_seconds_count"] == 2)
-          #expect(page["countersign_profile_store_misconfigured"] == 0)
-
-          let commits = page["countersign_ledger_commit_writes_count"] ?? 0
-          #expect(commits >= 4)
-          #expect(page["countersign_ledger_commit_duration_seconds_count"] == commits)
-          #expect((page["countersign_ledger_commit_writes_sum"] ?? 0) >= commits)
-          #expect(page["countersign_ledger_waiting_writes"] == 0)
-          #expect(page.total("countersign_build_info") == 1)
-          #expect(page["countersign_tls_certificate_expiry_timestamp_seconds"] == nil)
-        }
+      let page = try await page(service)
+      func requests(_ route: String, _ method: String, _ code: Int) -> Double? {
+        page["countersign_http_requests_total", ["route": route, "method": method, "code": "\(code)"]]
       }
+      #expect(requests("/v1/validations", "POST", 200) == 2)
+      #expect(requests("/v1/validations", "POST", 409) == 1)
+      #expect(requests("/v1/validations", "POST", 400) == 1)
+      #expect(requests("/v1/validations", "POST", 401) == 1)
+      #expect(requests("/v1/validations", "DELETE", 405) == 1)
+      #expect(requests("/v1/profiles/{user_id}", "GET", 200) == 3)
+      #expect(requests("none", "GET", 404) == 1)
+      #expect(page.total("countersign_http_requests_total") == 10)
+      #expect(page["countersign_http_request_duration_seconds_count", ["route": "/v1/validations"]] == 6)
+      // The one that asks.
+      #expect(page["countersign_http_requests_in_flight"] == 1)
+
+      let endpoint = ["endpoint": "verify_receipt", "environment": "production"]
+      let production = endpoint.merging(["status": "0"]) { $1 }
+      #expect(page["countersign_app_store_requests_total", production] == 3)
+      #expect(page["countersign_app_store_request_duration_seconds_count", endpoint] == 3)
+      #expect(page.total("countersign_verdicts_total") == 2)
+      #expect(
+        page["countersign_verdicts_total", ["tier": "pro", "status": "active", "reason": "renewing"]] == 1)
+      #expect(
+        page[
+          "countersign_verdicts_total", ["tier": "pro", "status": "grace_period", "reason": "billing_grace"]] == 1)
+      #expect(page["countersign_profile_writes_total", ["outcome": "applied"]] == 2)
+      #expect(page["countersign_profile_write_duration_seconds_count"] == 2)
+      #expect(page["countersign_profile_store_misconfigured"] == 0)
+
+      let commits = page["countersign_ledger_commit_writes_count"] ?? 0
+      #expect(commits >= 4)
+      #expect(page["countersign_ledger_commit_duration_seconds_count"] == commits)
+      #expect((page["countersign_ledger_commit_writes_sum"] ?? 0) >= commits)
+      #expect(page["countersign_ledger_waiting_writes"] == 0)
+      #expect(page.total("countersign_build_info") == 1)
+      #expect(page["countersign_tls_certificate_expiry_timestamp_seconds"] == nil)
     }
   }
 

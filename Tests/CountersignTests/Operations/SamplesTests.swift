@@ -44,20 +44,17 @@ import YAML
     let problems = try Self.names("problems")
     #expect(requests.count > 20)
     #expect((answers + problems).sorted() == requests)
-    try await SimulatedStore.run(at: Self.clock) { store in
-      // As the quick start's configuration has it.
-      let policy = ["reuse": "0", "provisional": "24h"]
-      try await RunningService.run(apple: store.apple, settings: Settings(policy: policy), now: { Self.clock }) {
-        service in
-        for name in requests {
-          let shown = try Self.text("\(answers.contains(name) ? "answers" : "problems")/\(name).json")
-          let answer = try await service.send(
-            .post, "/v1/validations", body: try Self.text("requests/\(name).json"),
-            headers: [TransportHeader("X-Request-Id", "sample-\(name)")])
-          let status = answers.contains(name) ? (name == "app_store_away" ? 202 : 200) : nil
-          #expect(status == nil ? answer.status >= 400 : answer.status == status, "\(name): \(answer.status)")
-          #expect(try Self.canonical(answer.body) == Self.canonical(Array(shown.utf8)), "\(name)")
-        }
+    let policy = ["reuse": "0", "provisional": "24h"]
+    // As the quick start's configuration has it.
+    try await RunningService.besideStore(at: Self.clock, settings: Settings(policy: policy)) { service, _ in
+      for name in requests {
+        let shown = try Self.text("\(answers.contains(name) ? "answers" : "problems")/\(name).json")
+        let answer = try await service.send(
+          .post, "/v1/validations", body: try Self.text("requests/\(name).json"),
+          headers: [TransportHeader("X-Request-Id", "sample-\(name)")])
+        let status = answers.contains(name) ? (name == "app_store_away" ? 202 : 200) : nil
+        #expect(status == nil ? answer.status >= 400 : answer.status == status, "\(name): \(answer.status)")
+        #expect(try Self.canonical(answer.body) == Self.canonical(Array(shown.utf8)), "\(name)")
       }
     }
   }

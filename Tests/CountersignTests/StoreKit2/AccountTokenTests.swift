@@ -13,33 +13,12 @@ import Testing
   private static let anna = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
   private static let ben = "11111111-1111-4111-8111-111111111111"
 
-  private struct World {
-    var service: RunningService
-    var simulator: RunningSimulator
-    var clock: MovingClock
-
-    func pass(_ seconds: TimeInterval) {
-      clock.advance(by: seconds)
-      simulator.setClock(clock.date)
-    }
-
-    func told(_ transaction: IssuedTransaction) -> [String] {
-      simulator.calls.accountTokens[transaction.originalTransactionID] ?? []
-    }
-
-    func due() async throws -> Int { try await service.gauge("countersign_account_tokens_due") }
-  }
-
   private static func run(
     policy: String = "user_id", withSecret: Bool = false, _ body: @Sendable (World) async throws -> Void
   ) async throws {
-    let clock = MovingClock(start)
-    try await SimulatedStore.run(at: start) { store in
-      try await RunningService.run(
-        apple: store.apple(withSecret: withSecret), settings: Settings(policy: ["app_account_token": policy]),
-        now: { clock.date }
-      ) { service in try await body(World(service: service, simulator: store.simulator, clock: clock)) }
-    }
+    try await World.run(
+      at: start, withServerAPI: true, withSecret: withSecret,
+      settings: Settings(policy: ["app_account_token": policy]), body: body)
   }
 
   @Test func `a purchase made outside the app names its user once it is claimed, and is nobody else's then`()
@@ -127,4 +106,12 @@ import Testing
       #expect(try await world.service.validate(newest.signedTransaction, user: Self.ben).status == 200)
     }
   }
+}
+
+extension World {
+  fileprivate func told(_ transaction: IssuedTransaction) -> [String] {
+    simulator.calls.accountTokens[transaction.originalTransactionID] ?? []
+  }
+
+  fileprivate func due() async throws -> Int { try await service.gauge("countersign_account_tokens_due") }
 }

@@ -13,58 +13,12 @@ import Testing
   static let start = Date(timeIntervalSince1970: 1_718_452_800.123456789)
   private static let consent = "{ customer_consented: true, refund_preference: DECLINE }"
 
-  /// A service beside a simulated store whose clocks go together.
-  private struct World {
-    var service: RunningService
-    var simulator: RunningSimulator
-    var clock: MovingClock
-
-    func pass(_ seconds: TimeInterval) {
-      clock.advance(by: seconds)
-      simulator.setClock(clock.date)
-    }
-
-    /// Has the customer ask for a refund, and Apple tell the service.
-    func requestRefund(of transaction: IssuedTransaction) async throws {
-      let notification = try simulator.requestRefund(of: transaction.transactionID)
-      #expect(try await service.notify(notification).status == 200)
-    }
-
-    func taken(_ transaction: IssuedTransaction) -> [String] {
-      (simulator.calls.consumption[transaction.transactionID] ?? []).map(\.body)
-    }
-
-    func request(of transaction: IssuedTransaction) async throws -> [String: Any] {
-      let answer = try await service.send(.get, Self.path(transaction), key: RunningService.supportKey)
-      let root = try #require(try JSONSerialization.jsonObject(with: Data(answer.body)) as? [String: Any])
-      return root["request"] as? [String: Any] ?? [:]
-    }
-
-    func state(of transaction: IssuedTransaction) async throws -> String? {
-      try await request(of: transaction)["state"] as? String
-    }
-
-    func say(_ body: String, of transaction: IssuedTransaction) async throws -> Answer {
-      try await service.send(.put, Self.path(transaction), body: body)
-    }
-
-    static func path(_ transaction: IssuedTransaction) -> String {
-      "/v1/purchases/\(transaction.transactionID)/consumption"
-    }
-  }
-
   private static func run(
     _ policy: String?, settings: Settings = Settings(), _ body: @Sendable (World) async throws -> Void
   ) async throws {
-    let clock = MovingClock(start)
     var settings = settings
     settings.appStore["consumption"] = policy
-    let set = settings
-    try await SimulatedStore.run(at: start) { store in
-      try await RunningService.run(
-        apple: store.apple(withSecret: false), settings: set, now: { clock.date }
-      ) { service in try await body(World(service: service, simulator: store.simulator, clock: clock)) }
-    }
+    try await World.run(at: start, withServerAPI: true, withSecret: false, settings: settings, body: body)
   }
 
   @Test func `with consent by policy a delivered subscription is answered at once, and once`() async throws {
@@ -287,5 +241,35 @@ import Testing
         #expect(at.timeIntervalSince(since) < longest)
       }
     }
+  }
+}
+
+extension World {
+  /// Has the customer ask for a refund, and Apple tell the service.
+  fileprivate func requestRefund(of transaction: IssuedTransaction) async throws {
+    let notification = try simulator.requestRefund(of: transaction.transactionID)
+    #expect(try await service.notify(notification).status == 200)
+  }
+
+  fileprivate func taken(_ transaction: IssuedTransaction) -> [String] {
+    (simulator.calls.consumption[transaction.transactionID] ?? []).map(\.body)
+  }
+
+  fileprivate func request(of transaction: IssuedTransaction) async throws -> [String: Any] {
+    let answer = try await service.send(.get, Self.path(transaction), key: RunningService.supportKey)
+    let root = try #require(try JSONSerialization.jsonObject(with: Data(answer.body)) as? [String: Any])
+    return root["request"] as? [String: Any] ?? [:]
+  }
+
+  fileprivate func state(of transaction: IssuedTransaction) async throws -> String? {
+    try await request(of: transaction)["state"] as? String
+  }
+
+  fileprivate func say(_ body: String, of transaction: IssuedTransaction) async throws -> Answer {
+    try await service.send(.put, Self.path(transaction), body: body)
+  }
+
+  fileprivate static func path(_ transaction: IssuedTransaction) -> String {
+    "/v1/purchases/\(transaction.transactionID)/consumption"
   }
 }

@@ -9,65 +9,12 @@ import Testing
 /// Extensions of renewal dates, for one customer and for all of a product.
 @Suite struct ExtensionTests {
   static let start = Date(timeIntervalSince1970: 1_718_452_800.123456789)
-  private static let product = "com.example.app.pro.monthly"
-
-  /// A service beside a simulated store whose clocks go together.
-  private struct World {
-    var service: RunningService
-    var simulator: RunningSimulator
-    var clock: MovingClock
-
-    func pass(_ seconds: TimeInterval) {
-      clock.advance(by: seconds)
-      simulator.setClock(clock.date)
-    }
-
-    func buy(_ scenario: Scenario = .subscriber, _ subscriber: Int64 = 1) async throws -> String {
-      let bought = try simulator.issueTransaction(scenario, subscriber: subscriber)
-      #expect(try await service.validate(bought.signedTransaction, user: "u\(subscriber)").status == 200)
-      return bought.originalTransactionID
-    }
-
-    func extend(
-      _ id: String, days: Int = 14, reason: String = "customer_satisfaction", note: String? = "Ticket 4711",
-      key: String = RunningService.supportKey, idempotencyKey: String? = nil
-    ) async throws -> Answer {
-      let said = note.map { #","note":"\#($0)""# } ?? ""
-      return try await service.send(
-        .post, "/v1/purchases/\(id)/extensions", key: key, body: #"{"days":\#(days),"reason":"\#(reason)"\#(said)}"#,
-        headers: idempotencyKey.map { [TransportHeader("Idempotency-Key", $0)] } ?? [])
-    }
-
-    func extendAll(_ body: String, product: String = ExtensionTests.product) async throws -> Answer {
-      try await service.send(.post, "/v1/products/\(product)/extensions", body: body)
-    }
-
-    func state(_ id: String = "1") async throws -> [String: Any] {
-      try Self.object(try await service.send(.get, "/v1/extensions/\(id)", key: RunningService.supportKey))
-    }
-
-    static func object(_ answer: Answer) throws -> [String: Any] {
-      try #require(try JSONSerialization.jsonObject(with: Data(answer.body)) as? [String: Any])
-    }
-
-    /// The end of a user's paid period, in days from the start.
-    func end(_ user: String) async throws -> Double {
-      let profile = try Self.object(try await service.profile(user))
-      let text = try #require(profile["expires_at"] as? String)
-      let date = try Date(text, strategy: Date.ISO8601FormatStyle(includingFractionalSeconds: text.contains(".")))
-      return (date.timeIntervalSince(ExtensionTests.start) / 86_400).rounded(.toNearestOrEven)
-    }
-  }
+  fileprivate static let product = "com.example.app.pro.monthly"
 
   private static func run(
     settings: Settings = Settings(), _ body: @Sendable (World) async throws -> Void
   ) async throws {
-    let clock = MovingClock(start)
-    try await SimulatedStore.run(at: start) { store in
-      try await RunningService.run(
-        apple: store.apple(withSecret: false), settings: settings, now: { clock.date }
-      ) { service in try await body(World(service: service, simulator: store.simulator, clock: clock)) }
-    }
+    try await World.run(at: start, withServerAPI: true, withSecret: false, settings: settings, body: body)
   }
 
   @Test func `an extension counts at once, and the history says who gave it and why`() async throws {
@@ -158,12 +105,10 @@ import Testing
       #expect(try await world.extend(trial, note: nil).status == 400)
       #expect(try await world.extend(trial, note: nil, key: RunningService.serviceKey).status == 200)
     }
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await RunningService.run(apple: store.apple, now: { Self.start }) { service in
-        let answer = try await service.send(
-          .post, "/v1/purchases/7/extensions", body: #"{"days":1,"reason":"other"}"#)
-        #expect(answer.status == 404 && answer.text.contains("app_store.server_api"))
-      }
+    try await RunningService.besideStore(at: Self.start) { service, _ in
+      let answer = try await service.send(
+        .post, "/v1/purchases/7/extensions", body: #"{"days":1,"reason":"other"}"#)
+      #expect(answer.status == 404 && answer.text.contains("app_store.server_api"))
     }
   }
 
@@ -224,5 +169,43 @@ import Testing
         #expect(status == (product == "none" ? 404 : 400), "\(body)")
       }
     }
+  }
+}
+
+extension World {
+  fileprivate func buy(_ scenario: Scenario = .subscriber, _ subscriber: Int64 = 1) async throws -> String {
+    let bought = try simulator.issueTransaction(scenario, subscriber: subscriber)
+    #expect(try await service.validate(bought.signedTransaction, user: "u\(subscriber)").status == 200)
+    return bought.originalTransactionID
+  }
+
+  fileprivate func extend(
+    _ id: String, days: Int = 14, reason: String = "customer_satisfaction", note: String? = "Ticket 4711",
+    key: String = RunningService.supportKey, idempotencyKey: String? = nil
+  ) async throws -> Answer {
+    let said = note.map { #","note":"\#($0)""# } ?? ""
+    return try await service.send(
+      .post, "/v1/purchases/\(id)/extensions", key: key, body: #"{"days":\#(days),"reason":"\#(reason)"\#(said)}"#,
+      headers: idempotencyKey.map { [TransportHeader("Idempotency-Key", $0)] } ?? [])
+  }
+
+  fileprivate func extendAll(_ body: String, product: String = ExtensionTests.product) async throws -> Answer {
+    try await service.send(.post, "/v1/products/\(product)/extensions", body: body)
+  }
+
+  fileprivate func state(_ id: String = "1") async throws -> [String: Any] {
+    try Self.object(try await service.send(.get, "/v1/extensions/\(id)", key: RunningService.supportKey))
+  }
+
+  fileprivate static func object(_ answer: Answer) throws -> [String: Any] {
+    try #require(try JSONSerialization.jsonObject(with: Data(answer.body)) as? [String: Any])
+  }
+
+  /// The end of a user's paid period, in days from the start.
+  fileprivate func end(_ user: String) async throws -> Double {
+    let profile = try Self.object(try await service.profile(user))
+    let text = try #require(profile["expires_at"] as? String)
+    let date = try Date(text, strategy: Date.ISO8601FormatStyle(includingFractionalSeconds: text.contains(".")))
+    return (date.timeIntervalSince(ExtensionTests.start) / 86_400).rounded(.toNearestOrEven)
   }
 }

@@ -30,31 +30,29 @@ import TestSupport
 
   @Test func `a person who asks Apple again gets every payment, and the figures too, each once`() async throws {
     let clock = MovingClock(Self.clock.addingTimeInterval(200 * 86_400))
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple(), now: { clock.date }) { service in
-        let customer = try store.simulator.issueTransaction(.subscriber)
-        store.simulator.setClock(clock.date)
-        _ = try await service.validate(originalTransactionID: customer.originalTransactionID)
-        let path = "/v1/profiles/user-1/revalidation"
-        @Sendable func kept() async throws -> (periods: Int, payments: Int) {
-          let figures = try await service.send(.get, "/v1/figures?from=2024-01-01&to=2024-12-31&interval=month")
-          let payments = figures.array("periods").compactMap { $0["payments"] as? Int }.reduce(0, +)
-          return (try await service.history().periods.count, figures.object["pending"] as? Int == 0 ? payments : -1)
-        }
-        try await eventually { try await kept() == (1, 1) }
-        // A server asks about many.
-        #expect(try await service.send(.post, path, body: "{}").status == 200)
-        #expect(try await service.history().periods.count == 1)
-        for _ in 0..<2 {
-          let asked = try await service.send(
-            .post, path, key: RunningService.supportKey, body: #"{"note":"What was paid?"}"#)
-          #expect(asked.status == 200 && asked["tier"] == "pro", "\(asked.text)")
-        }
-        let all = try store.simulator.notifications(of: customer.originalTransactionID, to: clock.date)
-          .count { ["SUBSCRIBED", "DID_RENEW"].contains($0.type) }
-        #expect(all > 5)
-        try await eventually { try await kept() == (all, all) }
+    try await RunningService.besideStore(at: Self.clock, withServerAPI: true, now: { clock.date }) { service, store in
+      let customer = try store.simulator.issueTransaction(.subscriber)
+      store.simulator.setClock(clock.date)
+      _ = try await service.validate(originalTransactionID: customer.originalTransactionID)
+      let path = "/v1/profiles/user-1/revalidation"
+      @Sendable func kept() async throws -> (periods: Int, payments: Int) {
+        let figures = try await service.send(.get, "/v1/figures?from=2024-01-01&to=2024-12-31&interval=month")
+        let payments = figures.array("periods").compactMap { $0["payments"] as? Int }.reduce(0, +)
+        return (try await service.history().periods.count, figures.object["pending"] as? Int == 0 ? payments : -1)
       }
+      try await eventually { try await kept() == (1, 1) }
+      // A server asks about many.
+      #expect(try await service.send(.post, path, body: "{}").status == 200)
+      #expect(try await service.history().periods.count == 1)
+      for _ in 0..<2 {
+        let asked = try await service.send(
+          .post, path, key: RunningService.supportKey, body: #"{"note":"What was paid?"}"#)
+        #expect(asked.status == 200 && asked["tier"] == "pro", "\(asked.text)")
+      }
+      let all = try store.simulator.notifications(of: customer.originalTransactionID, to: clock.date)
+        .count { ["SUBSCRIBED", "DID_RENEW"].contains($0.type) }
+      #expect(all > 5)
+      try await eventually { try await kept() == (all, all) }
     }
   }
 

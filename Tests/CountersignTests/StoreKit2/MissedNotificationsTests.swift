@@ -57,50 +57,48 @@ import Testing
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     defer { try? FileManager.default.removeItem(at: directory) }
     let clock = MovingClock(Self.start)
-    try await SimulatedStore.run(at: Self.start) { store in
-      // It is told everything as it happens, and asks nothing.
-      try await RunningService.run(
-        apple: store.apple(withSecret: false), jobPause: .seconds(3_600), now: { clock.date }
-      ) { present in
-        let ids = try await RunningService.run(
-          apple: store.apple(withSecret: false), directory: directory, jobPause: .seconds(3_600), now: { clock.date }
-        ) { away in try await Self.buy(store, [present, away]) }
+    // It is told everything as it happens, and asks nothing.
+    try await RunningService.besideStore(
+      at: Self.start, withServerAPI: true, withSecret: false, jobPause: .seconds(3_600), now: { clock.date }
+    ) { present, store in
+      let ids = try await RunningService.run(
+        apple: store.apple(withSecret: false), directory: directory, jobPause: .seconds(3_600), now: { clock.date }
+      ) { away in try await Self.buy(store, [present, away]) }
 
-        try await WebhookReceiver.running { nobody in
-          nobody.answer(503)
-          try store.simulator.deliverNotifications(to: "\(nobody.url)/v1/notifications/app-store")
-          var reported: [SimulatedNotification] = []
-          let end = Self.start.addingTimeInterval(64 * 86_400)
-          for id in ids { reported += try store.simulator.notifications(of: id, from: Self.start, to: end) }
-          reported.sort { $0.at < $1.at }
-          #expect(reported.count > 12)
-          for notification in reported {
-            clock.advance(by: max(0, notification.at.timeIntervalSince(clock.date)))
-            #expect(try await present.notify(notification).status == 200)
-          }
-          for _ in 0..<64 {
-            store.simulator.advanceClock(by: .seconds(86_400))
-            _ = await store.simulator.deliveries()
-          }
-          clock.advance(by: end.timeIntervalSince(clock.date))
-          store.simulator.resetCalls()
-          try await RunningService.run(
-            apple: store.apple(withSecret: false), directory: directory, now: { clock.date }, asksForMissed: true
-          ) { away in
-            try await eventually { try await Self.isCaughtUp(away) }
-            for index in Self.scenarios.indices {
-              let states = [try await away.state(of: "user-\(index)"), try await present.state(of: "user-\(index)")]
-              #expect(states[0] == states[1], "\(Self.scenarios[index])")
-            }
-            let (missed, told) = (try await Self.events(away), try await Self.events(present))
-            #expect(missed == told)
-            #expect(told.count > 12)
-            #expect(try await away.send(.get, "/readyz", key: nil).text.contains(#""notification_history":"ok""#))
-          }
-          // A page each for at most thirty parts, and the pages of what there is.
-          let pages = store.simulator.calls.serverAPI.byEndpoint["notifications_history"] ?? 0
-          #expect((2...70).contains(pages), "\(pages)")
+      try await WebhookReceiver.running { nobody in
+        nobody.answer(503)
+        try store.simulator.deliverNotifications(to: "\(nobody.url)/v1/notifications/app-store")
+        var reported: [SimulatedNotification] = []
+        let end = Self.start.addingTimeInterval(64 * 86_400)
+        for id in ids { reported += try store.simulator.notifications(of: id, from: Self.start, to: end) }
+        reported.sort { $0.at < $1.at }
+        #expect(reported.count > 12)
+        for notification in reported {
+          clock.advance(by: max(0, notification.at.timeIntervalSince(clock.date)))
+          #expect(try await present.notify(notification).status == 200)
         }
+        for _ in 0..<64 {
+          store.simulator.advanceClock(by: .seconds(86_400))
+          _ = await store.simulator.deliveries()
+        }
+        clock.advance(by: end.timeIntervalSince(clock.date))
+        store.simulator.resetCalls()
+        try await RunningService.run(
+          apple: store.apple(withSecret: false), directory: directory, now: { clock.date }, asksForMissed: true
+        ) { away in
+          try await eventually { try await Self.isCaughtUp(away) }
+          for index in Self.scenarios.indices {
+            let states = [try await away.state(of: "user-\(index)"), try await present.state(of: "user-\(index)")]
+            #expect(states[0] == states[1], "\(Self.scenarios[index])")
+          }
+          let (missed, told) = (try await Self.events(away), try await Self.events(present))
+          #expect(missed == told)
+          #expect(told.count > 12)
+          #expect(try await away.send(.get, "/readyz", key: nil).text.contains(#""notification_history":"ok""#))
+        }
+        // A page each for at most thirty parts, and the pages of what there is.
+        let pages = store.simulator.calls.serverAPI.byEndpoint["notifications_history"] ?? 0
+        #expect((2...70).contains(pages), "\(pages)")
       }
     }
   }
@@ -221,29 +219,28 @@ import Testing
 
   @Test func `what another server took is asked for by a person, and counts once`() async throws {
     let clock = MovingClock(Self.start)
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await RunningService.run(apple: store.apple(withSecret: false), now: { clock.date }) { service in
-        let signed = try store.simulator.issueTransaction(.subscriber)
-        _ = try await service.validate(signed.signedTransaction)
-        try await WebhookReceiver.running { wrong in
-          try store.simulator.deliverNotifications(to: "\(wrong.url)/v1/notifications/app-store")
-          clock.advance(by: 31 * 86_400)
-          store.simulator.setClock(clock.date)
-          #expect(await store.simulator.deliveries().map(\.status) == [200])
-        }
-        func ask(_ since: String) async throws -> Answer {
-          try await service.send(.post, "/v1/notifications/history", body: #"{"since":"\#(since)"}"#)
-        }
-        for bad in ["yesterday", "2124-06-15T00:00:00Z"] { #expect(try await ask(bad).status == 400) }
-        for taken in [1, 0] {
-          #expect(try await ask("2024-07-10T00:00:00Z").status == 202)
-          try await eventually {
-            let answer = try await service.send(.get, "/v1/notifications/history").text
-            return !answer.contains(#""asking":true"#) && answer.contains(#""seen":1,"taken":\#(taken)"#)
-          }
-        }
-        #expect(try await service.profile()["access_until"] == "2024-08-15T12:00:00Z")
+    try await RunningService.besideStore(at: Self.start, withServerAPI: true, withSecret: false, now: { clock.date }) {
+      service, store in
+      let signed = try store.simulator.issueTransaction(.subscriber)
+      _ = try await service.validate(signed.signedTransaction)
+      try await WebhookReceiver.running { wrong in
+        try store.simulator.deliverNotifications(to: "\(wrong.url)/v1/notifications/app-store")
+        clock.advance(by: 31 * 86_400)
+        store.simulator.setClock(clock.date)
+        #expect(await store.simulator.deliveries().map(\.status) == [200])
       }
+      func ask(_ since: String) async throws -> Answer {
+        try await service.send(.post, "/v1/notifications/history", body: #"{"since":"\#(since)"}"#)
+      }
+      for bad in ["yesterday", "2124-06-15T00:00:00Z"] { #expect(try await ask(bad).status == 400) }
+      for taken in [1, 0] {
+        #expect(try await ask("2024-07-10T00:00:00Z").status == 202)
+        try await eventually {
+          let answer = try await service.send(.get, "/v1/notifications/history").text
+          return !answer.contains(#""asking":true"#) && answer.contains(#""seen":1,"taken":\#(taken)"#)
+        }
+      }
+      #expect(try await service.profile()["access_until"] == "2024-08-15T12:00:00Z")
     }
   }
 

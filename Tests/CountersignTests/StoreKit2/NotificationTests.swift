@@ -15,31 +15,25 @@ import Testing
   private static func days(_ count: Double) -> TimeInterval { count * 86_400 }
 
   @Test func `a renewal is recorded for the owner, and written to the app's row, without asking Apple`() async throws {
-    let clock = MovingClock(Self.clock)
-    try await ProfileStoreDouble.running { rows in
-      try await SimulatedStore.run(at: Self.clock) { store in
-        let settings = Settings(profileStore: .store(rows.url, deadline: "4s"))
-        try await RunningService.run(apple: store.apple, settings: settings, now: { clock.date }) { service in
-          let signed = try store.simulator.issueTransaction(.subscriber)
-          #expect(try await service.validate(signed.signedTransaction).status == 200)
-          clock.advance(by: Self.days(31))
-          store.simulator.setClock(clock.date)
-          let reported = try store.simulator.notifications(of: signed.originalTransactionID, from: Self.clock)
-          let renewal = try #require(reported.last)
-          #expect(renewal.type == "DID_RENEW")
-          let answer = try await service.notify(renewal)
-          #expect(answer.status == 200)
-          #expect(answer["outcome"] == "recorded")
-          #expect(answer["notification_uuid"] == renewal.uuid)
-          let profile = try await service.profile()
-          #expect(profile.verdict == "pro active renewing" && profile["stale"] == "false")
-          #expect(profile["access_until"] == "2024-08-15T12:00:00Z")
-          #expect(store.simulator.callsInAll == 0)
-          #expect(rows.row("user-1")?["subscription_expires_at"] == .text("2024-08-15T12:00:00.000Z"))
-          let history = try await service.send(.get, "/v1/profiles/user-1/history", key: RunningService.supportKey)
-          #expect(history.text.contains(renewal.uuid))
-        }
-      }
+    try await RunningService.besideStores(at: Self.clock, deadline: "4s") { service, store, rows, clock in
+      let signed = try store.simulator.issueTransaction(.subscriber)
+      #expect(try await service.validate(signed.signedTransaction).status == 200)
+      clock.advance(by: Self.days(31))
+      store.simulator.setClock(clock.date)
+      let reported = try store.simulator.notifications(of: signed.originalTransactionID, from: Self.clock)
+      let renewal = try #require(reported.last)
+      #expect(renewal.type == "DID_RENEW")
+      let answer = try await service.notify(renewal)
+      #expect(answer.status == 200)
+      #expect(answer["outcome"] == "recorded")
+      #expect(answer["notification_uuid"] == renewal.uuid)
+      let profile = try await service.profile()
+      #expect(profile.verdict == "pro active renewing" && profile["stale"] == "false")
+      #expect(profile["access_until"] == "2024-08-15T12:00:00Z")
+      #expect(store.simulator.callsInAll == 0)
+      #expect(rows.row("user-1")?["subscription_expires_at"] == .text("2024-08-15T12:00:00.000Z"))
+      let history = try await service.send(.get, "/v1/profiles/user-1/history", key: RunningService.supportKey)
+      #expect(history.text.contains(renewal.uuid))
     }
   }
 

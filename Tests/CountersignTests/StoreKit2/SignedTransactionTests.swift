@@ -156,17 +156,15 @@ import Testing
   }
 
   @Test func `a receipt has a verdict where there is a key and no shared secret`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple(withSecret: false), now: { Self.clock }) { service in
-        let receipt = try store.simulator.issueReceipt(.grace)
-        let answer = try await service.validate(receipt.receiptData)
-        #expect(answer.verdict == "pro grace_period billing_grace")
-        #expect(answer["source"] == "server_api")
-        let empty = try store.simulator.issueReceipt(.empty, subscriber: 2)
-        #expect(try await service.validate(empty.receiptData, user: "b").verdict == "free active no_purchases")
-        let old = try store.simulator.issueReceipt(.renewing, subscriber: 3, format: .ios6)
-        #expect(try await service.validate(old.receiptData, user: "c")["code"] == "unsupported_receipt")
-      }
+    try await RunningService.besideStore(at: Self.clock, withServerAPI: true, withSecret: false) { service, store in
+      let receipt = try store.simulator.issueReceipt(.grace)
+      let answer = try await service.validate(receipt.receiptData)
+      #expect(answer.verdict == "pro grace_period billing_grace")
+      #expect(answer["source"] == "server_api")
+      let empty = try store.simulator.issueReceipt(.empty, subscriber: 2)
+      #expect(try await service.validate(empty.receiptData, user: "b").verdict == "free active no_purchases")
+      let old = try store.simulator.issueReceipt(.renewing, subscriber: 3, format: .ios6)
+      #expect(try await service.validate(old.receiptData, user: "c")["code"] == "unsupported_receipt")
     }
   }
 }
@@ -178,24 +176,18 @@ import Testing
   @Test func `a purchase that nobody can be asked about ends in the app's row too, once it is held no longer`()
     async throws
   {
-    let clock = MovingClock(Self.clock)
-    try await ProfileStoreDouble.running { rows in
-      try await SimulatedStore.run(at: Self.clock) { store in
-        let settings = Settings(profileStore: .store(rows.url, deadline: "4s"))
-        try await RunningService.run(apple: store.apple, settings: settings, now: { clock.date }) { service in
-          let signed = try store.simulator.issueTransaction(.subscriber)
-          #expect(try await service.validate(signed.signedTransaction).status == 200)
-          #expect(rows.row("user-1")?["subscription_tier"] == .text("pro"))
-          // The month is over, and the purchase is held.
-          clock.advance(by: 33 * 86_400)
-          let held = try await service.profile()
-          #expect(held.verdict == "pro active renewing" && held["stale"] == "true")
-          try await eventually(clock, step: 3_600) { rows.row("user-1")?["subscription_tier"] == .text("free") }
-          #expect(clock.date >= Self.clock.addingTimeInterval(37 * 86_400))
-          #expect(try await service.profile().verdict == "free expired unproven")
-          #expect(store.simulator.callsInAll == 0)
-        }
-      }
+    try await RunningService.besideStores(at: Self.clock, deadline: "4s") { service, store, rows, clock in
+      let signed = try store.simulator.issueTransaction(.subscriber)
+      #expect(try await service.validate(signed.signedTransaction).status == 200)
+      #expect(rows.row("user-1")?["subscription_tier"] == .text("pro"))
+      // The month is over, and the purchase is held.
+      clock.advance(by: 33 * 86_400)
+      let held = try await service.profile()
+      #expect(held.verdict == "pro active renewing" && held["stale"] == "true")
+      try await eventually(clock, step: 3_600) { rows.row("user-1")?["subscription_tier"] == .text("free") }
+      #expect(clock.date >= Self.clock.addingTimeInterval(37 * 86_400))
+      #expect(try await service.profile().verdict == "free expired unproven")
+      #expect(store.simulator.callsInAll == 0)
     }
   }
 

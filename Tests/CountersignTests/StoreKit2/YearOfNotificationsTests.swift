@@ -61,22 +61,21 @@ import Testing
 
   @Test func `told in order it is the same at every moment at which something happens`() async throws {
     let clock = MovingClock(Self.start)
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await RunningService.run(apple: store.apple, jobPause: .seconds(3600), now: { clock.date }) { reported in
-        try await RunningService.run(apple: store.apple, jobPause: .seconds(3600), now: { clock.date }) { asked in
-          let receipt = try store.simulator.issueReceipt(.eventfulYear, subscriber: 1)
-          let id = try #require(receipt.originalTransactionIDs.first)
-          let transaction = try store.simulator.newestTransaction(ofOriginal: id)
-          _ = try await reported.validate(transaction.signedTransaction)
-          for notification in try store.simulator.notifications(of: id, to: Self.end) {
-            clock.advance(by: max(0, notification.at.timeIntervalSince(clock.date)))
-            #expect(try await reported.notify(notification).status == 200)
-            let expected = try await Self.verdict(
-              at: notification.at, store, asked, user: "user-1", receipt: receipt.receiptData)
-            #expect(
-              Self.state(try await reported.profile()) == expected, "\(notification.type) \(notification.subtype ?? "")"
-            )
-          }
+    try await RunningService.besideStore(at: Self.start, jobPause: .seconds(3600), now: { clock.date }) {
+      reported, store in
+      try await RunningService.run(apple: store.apple, jobPause: .seconds(3600), now: { clock.date }) { asked in
+        let receipt = try store.simulator.issueReceipt(.eventfulYear, subscriber: 1)
+        let id = try #require(receipt.originalTransactionIDs.first)
+        let transaction = try store.simulator.newestTransaction(ofOriginal: id)
+        _ = try await reported.validate(transaction.signedTransaction)
+        for notification in try store.simulator.notifications(of: id, to: Self.end) {
+          clock.advance(by: max(0, notification.at.timeIntervalSince(clock.date)))
+          #expect(try await reported.notify(notification).status == 200)
+          let expected = try await Self.verdict(
+            at: notification.at, store, asked, user: "user-1", receipt: receipt.receiptData)
+          #expect(
+            Self.state(try await reported.profile()) == expected, "\(notification.type) \(notification.subtype ?? "")"
+          )
         }
       }
     }
