@@ -218,9 +218,7 @@ struct CatalogConfigurationTests {
     ("f: {kind: meter, pro: [1 per day, 1 per yaer]}", "not \"yaer\""),
   ])
   func `a bad feature is one problem with its line`(feature: String, says: String) throws {
-    let problems = Self.sample.setting("catalog.features", "\n    good: { pro: true }\n    \(feature)").problems()
-    let problem = try #require(problems.first)
-    #expect(problems.count == 1, "\(problems)")
+    let problem = try Self.sample.setting("catalog.features", "\n    good: { pro: true }\n    \(feature)").problem()
     #expect(problem.hasPrefix("catalog.features in countersign.yaml line 9: ") && problem.contains(says), "\(problem)")
   }
 
@@ -295,9 +293,7 @@ struct CatalogConfigurationTests {
   ])
   func `a bad offering is one problem with its line`(offering: String, says: String) throws {
     let first = "first: { current: true, packages: { m: app.pro } }"
-    let problems = Self.sample.setting("catalog.offerings", "\n    \(first)\n    o: \(offering)").problems()
-    let problem = try #require(problems.first)
-    #expect(problems.count == 1, "\(problems)")
+    let problem = try Self.sample.setting("catalog.offerings", "\n    \(first)\n    o: \(offering)").problem()
     #expect(problem.hasPrefix("catalog.offerings in countersign.yaml line 9: ") && problem.contains(says), "\(problem)")
   }
 
@@ -325,9 +321,7 @@ struct CatalogConfigurationTests {
     ("{variants: {a: 1}, salt: \"\"}", "experiment \"e\": salt must be 1 to 200 characters on one line"),
   ])
   func `a bad experiment is one problem with its line`(experiment: String, says: String) throws {
-    let problems = Self.sample.setting("catalog.experiments", "\n    e: \(experiment)").problems()
-    let problem = try #require(problems.first)
-    #expect(problems.count == 1, "\(problems)")
+    let problem = try Self.sample.setting("catalog.experiments", "\n    e: \(experiment)").problem()
     #expect(
       problem.hasPrefix("catalog.experiments in countersign.yaml line 8: ") && problem.contains(says), "\(problem)")
   }

@@ -292,9 +292,7 @@ struct ConfigurationKeyTests {
 
   @Test(arguments: bad)
   func `a bad value in the file is one problem that names its key`(key: String, text: String, says: String) throws {
-    let problems = SampleConfiguration().setting(key, text).problems()
-    #expect(problems.count == 1)
-    let problem = try #require(problems.first)
+    let problem = try SampleConfiguration().setting(key, text).problem()
     #expect(problem.contains(says), "\(problem)")
     if text == "[]", key == "auth.api_keys" {
       #expect(problem.hasPrefix("auth.api_keys: "))
@@ -321,9 +319,7 @@ struct ConfigurationKeyTests {
       ("COUNTERSIGN_LOG_LEVEL", "loud", "must be trace, debug"),
     ])
   func `a bad variable is one problem that names the variable`(name: String, text: String, says: String) throws {
-    let problems = SampleConfiguration().problems(environment: [name: text])
-    #expect(problems.count == 1)
-    let problem = try #require(problems.first)
+    let problem = try SampleConfiguration().problem(environment: [name: text])
     #expect(problem.hasPrefix("\(name): "), "\(problem)")
     #expect(problem.contains(says), "\(problem)")
   }
@@ -347,9 +343,7 @@ struct ConfigurationKeyTests {
 
   @Test(arguments: ["app_store.bundle_ids", "app_store.shared_secret", "catalog.tiers", "auth.api_keys"])
   func `keys without a default are asked for by name`(key: String) throws {
-    let problems = SampleConfiguration().setting(key, nil).problems()
-    #expect(problems.count == 1)
-    let problem = try #require(problems.first)
+    let problem = try SampleConfiguration().setting(key, nil).problem()
     #expect(problem.hasPrefix("\(key): "), "\(problem)")
     if key == "app_store.shared_secret" {
       #expect(

@@ -69,6 +69,15 @@ struct SampleConfiguration {
   func problems(environment: [String: String] = [:]) -> [String] {
     problemsOf(yaml, environment: environment)
   }
+
+  /// What is wrong, where that is one thing.
+  func problem(
+    environment: [String: String] = [:], sourceLocation: SourceLocation = #_sourceLocation
+  ) throws -> String {
+    let problems = problems(environment: environment)
+    #expect(problems.count == 1, "\(problems)", sourceLocation: sourceLocation)
+    return try #require(problems.first, sourceLocation: sourceLocation)
+  }
 }
 
 /// Loads a text as the file `countersign.yaml`.

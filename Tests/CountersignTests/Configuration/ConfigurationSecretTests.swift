@@ -32,9 +32,7 @@ struct ConfigurationSecretTests {
     ])
   func `a file that holds no secret is refused without being quoted`(text: String, says: String) throws {
     let path = try directory.write("secret", text)
-    let problems = withoutSecret.setting("app_store.shared_secret_file", path).problems()
-    let problem = try #require(problems.first)
-    #expect(problems.count == 1)
+    let problem = try withoutSecret.setting("app_store.shared_secret_file", path).problem()
     #expect(problem.hasPrefix("app_store.shared_secret_file in countersign.yaml line 3: "), "\(problem)")
     #expect(problem.contains(says), "\(problem)")
     #expect(!problem.contains("canary"))
@@ -73,15 +71,27 @@ struct ConfigurationSecretTests {
   }
 
   @Test func `no way of printing a configuration shows a secret`() throws {
-    let configuration = try SampleConfiguration().load(environment: [Self.variable: "canary-env"])
+    let pem = ServerAPIConfigurationTests.pem
+    let configuration = try SampleConfiguration()
+      .setting(
+        "app_store.server_api",
+        "{key: \"\(pem.replacing("\n", with: "\\n"))\", key_id: 2X9R4HXF34, issuer_id: \(ServerAPIConfigurationTests.issuer)}"
+      )
+      .setting("auth.jwt", "{secret: \(JWTConfigurationTests.secret)}")
+      .setting("profile_store.url", ProfileStoreConfigurationTests.url)
+      .setting("profile_store.key", ProfileStoreConfigurationTests.key)
+      .load(environment: [Self.variable: "canary-env"])
     var dumped = ""
     dump(configuration, to: &dumped)
+    #expect(dumped.contains("project.test"))
+    let key = try #require(pem.split(separator: "\n").dropFirst().first)
     let texts = [
       "\(configuration)", String(reflecting: configuration), dumped, "\(configuration.appStore)",
-      String(reflecting: configuration.auth), "\(Mirror(reflecting: configuration).children.map { $0 })",
+      String(reflecting: configuration.auth), String(describing: configuration.auth.jwt),
+      "\(Mirror(reflecting: configuration).children.map { $0 })",
     ]
     for text in texts {
-      #expect(!text.contains("canary"))
+      #expect(!text.contains("canary") && !text.contains(key))
       // The digest of a caller's key: neither as hexadecimal digits nor as a list of bytes.
       #expect(!text.contains(SampleConfiguration.hash))
       #expect(!text.contains("1, 35, 69, 103"))

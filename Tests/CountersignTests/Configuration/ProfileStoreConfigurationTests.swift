@@ -178,11 +178,4 @@ struct ProfileStoreConfigurationTests {
     #expect(configuration.warnings.contains { $0.sentence.contains("is not encrypted") } == warns)
     #expect(configuration.profileStore?.isPlain == url.lowercased().hasPrefix("http:"))
   }
-
-  @Test func `the key is in nothing that is printed`() throws {
-    var printed = ""
-    dump(try loadYAML(complete()), to: &printed)
-    #expect(printed.contains("project.test"))
-    #expect(!printed.contains(Self.key))
-  }
 }

@@ -12,9 +12,7 @@ struct ServerAPIConfigurationTests {
   static let issuer = "57246542-96fe-1a63-e053-0824d011072a"
   static let pem = P256.Signing.PrivateKey().pemRepresentation
 
-  private func sample(_ members: [String: String?] = [:], secret: String? = nil) throws -> SampleConfiguration {
-    let directory = try TemporaryDirectory()
-    _ = directory
+  private func sample(_ members: [String: String?] = [:], secret: String? = nil) -> SampleConfiguration {
     let key = "\"\(Self.pem.replacing("\n", with: "\\n"))\""
     let all = ["key": key, "key_id": "2X9R4HXF34", "issuer_id": Self.issuer].merging(members) { $1 }
     let text = all.sorted { $0.key < $1.key }.compactMap { name, value in value.map { "\(name): \($0)" } }
@@ -59,19 +57,11 @@ struct ServerAPIConfigurationTests {
       ("{refund_preference: decline}", "must be DECLINE, GRANT_FULL or GRANT_PRORATED"),
       ("{customer_consented: perhaps}", "must be true or false"),
     ] {
-      let problems = try sample().setting("app_store.consumption", text).problems()
+      let problems = sample().setting("app_store.consumption", text).problems()
       #expect(problems.count == 1 && problems[0].contains(says), "\(problems)")
     }
     let mute = try SampleConfiguration().setting("app_store.consumption", "{customer_consented: true}").load()
     #expect(mute.warnings.map(\.sentence).contains { $0.contains("has no effect without app_store.server_api") })
-  }
-
-  @Test func `the key is never printed`() throws {
-    let configuration = try sample().load()
-    var dump = ""
-    Swift.dump(configuration, to: &dump)
-    let secret = try #require(Self.pem.split(separator: "\n").dropFirst().first)
-    #expect(!dump.contains(secret) && !"\(configuration)".contains(secret))
   }
 
   @Test(
@@ -90,7 +80,7 @@ struct ServerAPIConfigurationTests {
       (["production_url": "http://api.storekit.itunes.apple.com"], "must be an https:// URL"),
     ])
   func `an unusable value is refused by its key's name`(members: [String: String?], says: String) throws {
-    let problems = try sample(members, secret: SampleConfiguration.sharedSecret).problems()
+    let problems = sample(members, secret: SampleConfiguration.sharedSecret).problems()
     #expect(problems.count == 1, "\(problems)")
     #expect(problems.first?.contains(says) == true, "\(problems)")
     #expect(problems.first?.hasPrefix("app_store.server_api.") == true, "\(problems)")
