@@ -23,7 +23,7 @@ import Testing
 
   @Test(arguments: ["000", "777"])
   func `the copy is its owner's alone whatever the umask, and can be started from`(umask: String) async throws {
-    try await RunningService.besideStore(at: ProcessTests.clock) { service, store in
+    try await RunningService.besideStore { service, store in
       let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
       #expect(try await service.validate(receipt).status == 200)
       let configuration = service.directory.appending(path: "countersign.yaml").path(percentEncoded: false)

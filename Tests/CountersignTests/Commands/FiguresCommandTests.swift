@@ -10,10 +10,8 @@ import Testing
 /// `countersign figures`, against a service that runs.
 @Suite struct FiguresCommandTests {
 
-  private static let start = Date(timeIntervalSince1970: 1_718_452_800)
-
   @Test func `the figures of a span are shown as tables, or as they came`() async throws {
-    try await RunningService.besideStore(at: Self.start) { service, store in
+    try await RunningService.besideStore { service, store in
       _ = try await service.validate(try store.simulator.issueReceipt(.renewing).receiptData)
       try await eventually {
         try await service.send(.get, "/v1/figures").text.contains(#""active":1,"#)

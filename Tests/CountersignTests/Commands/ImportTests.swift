@@ -10,8 +10,6 @@ import Testing
 
 /// `countersign import`: the way in from another service.
 @Suite struct ImportTests {
-  private static let clock = Date(timeIntervalSince1970: 1_718_452_800)
-
   private final class Output: Sendable {
     private let state = Mutex<[String]>([])
     var lines: [String] { state.withLock { $0 } }
@@ -31,7 +29,7 @@ import Testing
       client: ServiceClient(transport: service.client, url: service.origin, key: RunningService.serviceKey),
       lines: LineReader(file, limit: ImportedLine.longest), progress: progress.map(ImportProgress.init), rate: rate,
       isDryRun: isDryRun, again: again, output: { output.note($0.text) },
-      clock: { moment }, now: { Self.clock },
+      clock: { moment }, now: { noon },
       sleep: { pause in
         if isCutOff { throw CancellationError() }
         pauses.note("\(pause > .zero)")
@@ -52,13 +50,13 @@ import Testing
       "g":{"store":"play_store","store_transaction_id":"GPA.1"}},
       "non_subscriptions":{"l":[{"id":"x","store":"app_store","store_transaction_id":"8"}]}}}
       """
-    let customer = try ImportedLine(Data(line.utf8), at: Self.clock)
+    let customer = try ImportedLine(Data(line.utf8), at: noon)
     #expect(customer.user == "u1" && customer.tiers == ["pro", "life"] && customer.purchasesElsewhere == 1)
     #expect(customer.proofs == [.transactionID("7"), .transactionID("8")])
     // Without the time of the answer, it is as of now.
     let undated = Data(line.replacing(#""request_date":"2024-06-15T12:00:00Z","#, with: "").utf8)
-    #expect(try ImportedLine(undated, at: Self.clock).tiers == ["pro", "life"])
-    #expect(try ImportedLine(undated, at: Self.clock + 30 * 86_400).tiers == ["life"])
+    #expect(try ImportedLine(undated, at: noon).tiers == ["pro", "life"])
+    #expect(try ImportedLine(undated, at: noon + 30 * 86_400).tiers == ["life"])
   }
 
   @Test(
@@ -71,14 +69,14 @@ import Testing
     ] as [(String, Set<String>)])
   func `a customer of RevenueCat's in a grace period has the tier`(dates: String, tiers: Set<String>) throws {
     let line = #"{"subscriber":{"original_app_user_id":"u","entitlements":{"pro":{"expires_date":\#(dates)}}}}"#
-    #expect(try ImportedLine(Data(line.utf8), at: Self.clock).tiers == tiers)
+    #expect(try ImportedLine(Data(line.utf8), at: noon).tiers == tiers)
   }
 
   @Test(arguments: [
     "", "{", "[]", "{}", #"{"user_id":"u"}"#, #"{"user_id":"","receipt_data":"x"}"#, #"{"receipt_data":"x"}"#,
   ])
   func `a line that cannot be used is told of`(line: String) {
-    #expect(throws: ImportedLine.Unreadable.self) { try ImportedLine(Data(line.utf8), at: Self.clock) }
+    #expect(throws: ImportedLine.Unreadable.self) { try ImportedLine(Data(line.utf8), at: noon) }
   }
 
   @Test func `lines are read whole, the last without its end, and one that is too long is skipped`() throws {
@@ -96,7 +94,7 @@ import Testing
   // MARK: Imports
 
   @Test func `equal verdicts of both services are counted, and differences are printed`() async throws {
-    try await RunningService.besideStore(at: Self.clock, withServerAPI: true) { service, store in
+    try await RunningService.besideStore(withServerAPI: true) { service, store in
       func receipt(_ scenario: Scenario, _ number: Int64) throws -> String {
         try store.simulator.issueReceipt(scenario, subscriber: number).receiptData
       }
@@ -127,7 +125,7 @@ import Testing
   }
 
   @Test func `a dry run posts nothing, and compares with what is known`() async throws {
-    try await RunningService.besideStore(at: Self.clock) { service, store in
+    try await RunningService.besideStore { service, store in
       let receipt = try store.simulator.issueReceipt(.renewing).receiptData
       let (end, output) = try await importing(
         #"{"user_id":"u1","receipt_data":"\#(receipt)","tier":"pro"}"#, service, isDryRun: true)
@@ -137,7 +135,7 @@ import Testing
   }
 
   @Test func `an import that was cut off goes on where it ended, and at its pace`() async throws {
-    try await RunningService.besideStore(at: Self.clock) { service, store in
+    try await RunningService.besideStore { service, store in
       let lines = try (1...20).map { number in
         let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number)).receiptData
         return #"{"user_id":"u\#(number)","receipt_data":"\#(receipt)","tier":"pro"}"#
@@ -159,7 +157,7 @@ import Testing
   @Test func `a line that is refused is taken again with the next call, one that differs when that is asked for`()
     async throws
   {
-    try await RunningService.besideStore(at: Self.clock) { service, store in
+    try await RunningService.besideStore { service, store in
       let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
       let lapsed = try store.simulator.issueReceipt(.expiredVoluntary, subscriber: 2).receiptData
       func lines(_ third: String) -> String {
@@ -212,7 +210,7 @@ import Testing
   }
 
   @Test func `while Apple is away it waits, and gives up without a verdict of its own`() async throws {
-    try await RunningService.besideStore(at: Self.clock) { service, store in
+    try await RunningService.besideStore { service, store in
       let receipt = try store.simulator.issueReceipt(.renewing).receiptData
       store.simulator.setTrouble(.http503, count: nil, environment: nil)
       let pauses = Output()

@@ -9,12 +9,10 @@ import Testing
 
 /// `countersign export` and `countersign erase` as they are run, against a service that runs.
 @Suite struct PrivacyCommandTests {
-
-  private static let start = Date(timeIntervalSince1970: 1_718_452_800)
   private static let user = "user+1|$"
 
   private func run(body: @Sendable (RunningService) async throws -> Void) async throws {
-    try await RunningService.besideStore(at: Self.start) { service, store in
+    try await RunningService.besideStore { service, store in
       _ = try await service.validate(try store.simulator.issueReceipt(.renewing).receiptData, user: Self.user)
       try await body(service)
     }

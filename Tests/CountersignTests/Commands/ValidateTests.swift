@@ -9,8 +9,6 @@ import Testing
 
 /// `countersign validate`: the verdict that the service would give, of what knows nothing else.
 @Suite struct ValidateTests {
-  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
-
   /// Tier, status, reason, source, and whether it is stale.
   private func verdict(on text: String, _ apple: Apple, now: Date) async throws -> String {
     let directory = try TemporaryDirectory()
@@ -30,32 +28,32 @@ import Testing
   }
 
   @Test func `a receipt and a signed transaction get the service's verdict, from whom the service asks`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
+    try await SimulatedStore.run { store in
       let receipt = try store.simulator.issueReceipt(.grace, subscriber: 1).receiptData
       let signed = try store.simulator.issueTransaction(.grace, subscriber: 2).signedTransaction
       let running = try store.simulator.issueTransaction(.renewing, subscriber: 3).signedTransaction
       #expect(
-        try await verdict(on: receipt, store.apple(), now: Self.clock)
+        try await verdict(on: receipt, store.apple(), now: noon)
           == "pro grace_period billing_grace verify_receipt")
       #expect(
-        try await verdict(on: signed + "\n", store.apple(), now: Self.clock)
+        try await verdict(on: signed + "\n", store.apple(), now: noon)
           == "pro grace_period billing_grace server_api")
-      #expect(try await verdict(on: running, store.apple, now: Self.clock) == "pro active renewing signature")
+      #expect(try await verdict(on: running, store.apple, now: noon) == "pro active renewing signature")
     }
   }
 
   @Test func `a transaction of long ago is judged as of today, as the service does`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
+    try await SimulatedStore.run { store in
       let signed = try store.simulator.issueTransaction(.subscriber).signedTransaction
-      let held = Self.clock.addingTimeInterval(33 * 86_400)
+      let held = noon.addingTimeInterval(33 * 86_400)
       #expect(try await verdict(on: signed, store.apple, now: held) == "pro active renewing signature stale")
-      let later = Self.clock.addingTimeInterval(300 * 86_400)
+      let later = noon.addingTimeInterval(300 * 86_400)
       #expect(try await verdict(on: signed, store.apple, now: later) == "free expired unproven signature stale")
     }
   }
 
   @Test func `the text of a verdict says who told, and that it is stale`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
+    try await SimulatedStore.run { store in
       let signed = try store.simulator.issueTransaction(.subscriber).signedTransaction
       let directory = try TemporaryDirectory()
       let yaml = Settings().yaml(apple: store.apple, directory: URL(filePath: directory.path))
@@ -63,7 +61,7 @@ import Testing
         file: try directory.write("countersign.yaml", yaml), environment: [:])
       let verdict = try await Validate.verdict(
         on: Array(signed.utf8), of: UserID("command-line"), configuration,
-        clock: .moved(by: { Self.clock.addingTimeInterval(33 * 86_400) }))
+        clock: .moved(by: { noon.addingTimeInterval(33 * 86_400) }))
       #expect(verdict.summary.contains("source        signature, stale"))
     }
   }

@@ -9,7 +9,6 @@ import TestSupport
 
 /// A service that speaks the interfaces with `success`, and two users.
 enum AppAPIBench {
-  static let clock = Date(timeIntervalSince1970: 1_718_452_800)  // 2024-06-15T12:00:00Z
   static let anna = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
   static let ben = "00000000-0000-4000-8000-000000000002"
 
@@ -43,14 +42,14 @@ enum AppAPIBench {
     _ settings: Settings = settings(),
     body: @Sendable (RunningService, SimulatedStore, MovingClock) async throws -> Void
   ) async throws {
-    let clock = MovingClock(clock)
-    try await RunningService.besideStore(at: Self.clock, settings: settings, now: { clock.date }) { service, store in
+    let clock = MovingClock()
+    try await RunningService.besideStore(settings: settings, now: { clock.date }) { service, store in
       try await body(service, store, clock)
     }
   }
 
   static func token(_ user: String = anna, _ clock: MovingClock? = nil) throws -> String {
-    try TokenMint.user(user, at: clock?.date ?? Self.clock)
+    try TokenMint.user(user, at: clock?.date ?? noon)
   }
 
   /// JSON with its members in one order and without blanks, so that two texts of the same are the same.
@@ -98,7 +97,7 @@ enum AppAPIBench {
       let user = try token(ben)
       let callers: [(name: String, key: String?, status: Int)] = [
         ("nobody", nil, row.isOpen ? row.user : 401), ("garbage", "garbage", row.isOpen ? row.user : 401),
-        ("an expired token", try TokenMint.user(ben, at: clock - 7200), row.isOpen ? row.user : 401),
+        ("an expired token", try TokenMint.user(ben, at: noon - 7200), row.isOpen ? row.user : 401),
         ("a user", user, row.user), ("a service key", RunningService.serviceKey, row.service),
         ("a support key", RunningService.supportKey, row.support),
         ("a public key", RunningService.publicKey, row.isOpen ? row.user : row.app),

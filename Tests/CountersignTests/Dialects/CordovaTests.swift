@@ -177,23 +177,17 @@ import Testing
 
   @Test func `a web view of any origin may ask`() async throws {
     try await DialectBench.run { service, _ in
-      let preflight = try await RawClient.exchange(
-        port: service.port,
-        [
-          "OPTIONS /v1/validate HTTP/1.1\r\nHost: a\r\nOrigin: app://localhost\r\nConnection: close\r\n"
-            + "Access-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: authorization\r\n\r\n"
-        ])
+      let preflight = try await service.exchange(
+        "OPTIONS /v1/validate HTTP/1.1\r\nHost: a\r\nOrigin: app://localhost\r\nConnection: close\r\n"
+          + "Access-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: authorization\r\n\r\n")
       #expect(preflight.hasPrefix("HTTP/1.1 204 "), "\(preflight)")
       #expect(preflight.lowercased().contains("access-control-allow-headers: authorization"))
       let answer = try await service.cordova("{}", key: nil)
       #expect(answer.header("Access-Control-Allow-Origin") == "*")
       #expect(try await service.profile().header("Access-Control-Allow-Origin") == nil)
-      let other = try await RawClient.exchange(
-        port: service.port,
-        [
-          "GET /v1/validate HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
-            + "Authorization: Bearer \(RunningService.serviceKey)\r\n\r\n"
-        ])
+      let other = try await service.exchange(
+        "GET /v1/validate HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+          + "Authorization: Bearer \(RunningService.serviceKey)\r\n\r\n")
       #expect(other.hasPrefix("HTTP/1.1 405 "))
       #expect(other.lowercased().contains("allow: post"))
     }

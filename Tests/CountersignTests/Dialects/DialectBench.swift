@@ -8,7 +8,6 @@ import TestSupport
 
 /// A service that speaks the dialects, and requests as their clients send them.
 enum DialectBench {
-  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
   /// The key of another app that the same service serves.
   static let otherKey = "appl_another-public-key"
   static let user = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
@@ -27,14 +26,14 @@ enum DialectBench {
     return settings
   }
 
-  static func token() throws -> String { try TokenMint.user(user, at: clock) }
+  static func token() throws -> String { try TokenMint.user(user, at: noon) }
 
   /// A running service beside a simulated App Store, with the Server API.
   static func run(
-    _ settings: Settings = settings(), withServerAPI: Bool = true, now: @escaping @Sendable () -> Date = { clock },
+    _ settings: Settings = settings(), withServerAPI: Bool = true, now: @escaping @Sendable () -> Date = { noon },
     body: @Sendable (RunningService, SimulatedStore) async throws -> Void
   ) async throws {
-    try await SimulatedStore.run(at: clock) { store in
+    try await SimulatedStore.run { store in
       let apple = withServerAPI ? store.apple() : store.apple
       try await RunningService.run(apple: apple, settings: settings, now: now) { service in
         try await body(service, store)

@@ -18,7 +18,7 @@ import TestSupport
   private func run(
     _ body: @Sendable (RunningService, SimulatedStore, _ user: String, MovingClock) async throws -> Void
   ) async throws {
-    let clock = MovingClock(DialectBench.clock)
+    let clock = MovingClock()
     var settings = DialectBench.settings(server: ["user_rate_limit": "0"])
     settings.dialects.append("subscriptions_api")
     try await RunningService.besideStore(at: clock.date, withServerAPI: true, settings: settings) { service, store in
@@ -39,7 +39,7 @@ import TestSupport
     _ clock: MovingClock, _ store: SimulatedStore, _ ask: (_ token: String) async throws -> Void
   ) async throws {
     for days in Self.days {
-      clock.advance(by: (DialectBench.clock + TimeInterval(days) * 86_400).timeIntervalSince(clock.date))
+      clock.advance(by: (noon + TimeInterval(days) * 86_400).timeIntervalSince(clock.date))
       store.simulator.setClock(clock.date)
       try await ask(try TokenMint.user(DialectBench.user, at: clock.date))
     }

@@ -99,7 +99,7 @@ import Testing
   @Test func `too many bytes at once are trouble to retry`() async throws {
     let settings = DialectBench.settings(server: ["max_body": "1MiB", "max_bytes_in_flight": "1MiB"])
     try await RunningService.besideStore(
-      at: DialectBench.clock, withServerAPI: true, settings: settings, bodyPatience: .minutes(10)
+      withServerAPI: true, settings: settings, bodyPatience: .minutes(10)
     ) { service, store in
       // Strangers, two bodies but for a byte each.
       let holders = [try await HeldConnection(port: service.port), try await HeldConnection(port: service.port)]
@@ -145,12 +145,9 @@ import Testing
       apple: .unreachable, settings: DialectBench.settings(), bodyPatience: .milliseconds(100)
     ) { service in
       for dialect in Dialect.allCases {
-        let answer = try await RawClient.exchange(
-          port: service.port,
-          [
-            "POST \(dialect.path) HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n"
-              + "Authorization: Bearer \(RunningService.serviceKey)\r\n\r\n{"
-          ])
+        let answer = try await service.exchange(
+          "POST \(dialect.path) HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n"
+            + "Authorization: Bearer \(RunningService.serviceKey)\r\n\r\n{")
         #expect(answer.hasPrefix("HTTP/1.1 503 ") && answer.contains("application/json"), "\(dialect): \(answer)")
       }
     }
@@ -194,12 +191,9 @@ import Testing
     settings.dialects = []
     try await DialectBench.run(settings) { service, _ in
       for dialect in Dialect.allCases {
-        let answer = try await RawClient.exchange(
-          port: service.port,
-          [
-            "POST \(dialect.path) HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"
-              + "Authorization: Bearer \(RunningService.serviceKey)\r\nConnection: close\r\n\r\n{}"
-          ])
+        let answer = try await service.exchange(
+          "POST \(dialect.path) HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"
+            + "Authorization: Bearer \(RunningService.serviceKey)\r\nConnection: close\r\n\r\n{}")
         // RevenueCat's SDKs would throw a purchase away on a 404.
         #expect(answer.hasPrefix("HTTP/1.1 \(dialect == .revenueCat ? 503 : 404) "), "\(answer)")
       }

@@ -22,7 +22,7 @@ import TestSupport
     try await DialectBench.run { service, store in
       for (number, (scenario, state)) in Self.cases.enumerated() {
         let signed = try store.simulator.issueTransaction(scenario, subscriber: Int64(number + 1))
-        let token = try TokenMint.user("user-\(number)", at: DialectBench.clock)
+        let token = try TokenMint.user("user-\(number)", at: noon)
         for key in [RunningService.publicKey, RunningService.serviceKey, token] {
           let answer = try await service.openIAP(try DialectBench.openIAP(signed.signedTransaction), key: key)
           #expect(answer.status == 200, "\(answer.text)")
@@ -154,7 +154,7 @@ import TestSupport
   ]
 
   @Test(arguments: states) func `kitApi reads the state of a user`(scenario: Scenario, expected: String) async throws {
-    let now = DialectBench.clock.addingTimeInterval(0.123456789)
+    let now = noon.addingTimeInterval(0.123456789)
     try await DialectBench.run(now: { now }) { service, store in
       #expect(try await service.validate(try store.simulator.issueReceipt(scenario).receiptData).status == 200)
       let status = try await service.kit("status")
@@ -263,7 +263,7 @@ import TestSupport
   }
 
   @Test func `a consumable may be consumed, until it is refunded`() {
-    let now = DialectBench.clock
+    let now = noon
     for (refund, kind, state) in [
       (nil, ProductKind.consumable, OpenIAPAnswer.State.readyToConsume), (now, .consumable, .canceled),
       (nil, nil, .entitled),

@@ -10,14 +10,12 @@ import Testing
 
 /// An app with RevenueCat's SDK in it: what it sends, and what it makes of an answer.
 struct RevenueCatApp: Sendable {
-  static let start = Date(timeIntervalSince1970: 1_718_452_800)
-
   /// A running service beside a simulated App Store and a profile store, and an app that calls it.
   static func run(
     _ policy: [String: String] = ["provisional": "24h"], dialects: [String] = ["revenuecat"], serverAPI: Bool = false,
     products: [String: String] = [:], entitlements: String = "cumulative", deadline: String = "1m",
     server: [String: String] = [:], ledger: [String: String] = [:],
-    at start: Date = start,
+    at start: Date = noon,
     body: @Sendable (RevenueCatApp, SimulatedStore, ProfileStoreDouble, MovingClock) async throws -> Void
   ) async throws {
     var settings = Settings(

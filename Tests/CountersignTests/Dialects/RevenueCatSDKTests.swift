@@ -32,7 +32,7 @@ import Testing
       let again = try await app.send(.get, "/v1/subscribers/u1")
       let info = try RevenueCatApp.info(again)
       #expect(
-        again.status == 200 && info.subscriber.firstSeen == RevenueCatApp.start
+        again.status == 200 && info.subscriber.firstSeen == noon
           && info.subscriber.lastSeen == clock.date)
     }
   }
@@ -67,7 +67,7 @@ import Testing
       #expect(answer.status == 201)
       let anna = try RevenueCatApp.info(answer)
       #expect(anna.active == ["pro"] && anna.subscriber.originalAppUserID == anonymous)
-      #expect(anna.subscriber.firstSeen == RevenueCatApp.start)
+      #expect(anna.subscriber.firstSeen == noon)
       #expect(try await app.service.profile("anna").verdict == "pro active renewing")
       // Both IDs mean one customer from now on.
       var before = try await app.read(anonymous)
@@ -169,14 +169,14 @@ import Testing
           == #"{"current_offering_id":null,"offerings":[],"placements":{"fallback_offering_id":null,"offering_ids_by_placement":{}},"targeting":null}"#
           + "\n")
     }
-    try await SimulatedStore.run(at: RevenueCatApp.start) { store in
+    try await SimulatedStore.run { store in
       var settings = Settings(catalog: [
         "offerings":
           "{ default: { current: true, packages: { $rc_monthly: com.example.app.pro.monthly }, "
           + "metadata: { best_value: $rc_monthly } } }"
       ])
       settings.dialects = ["revenuecat"]
-      try await RunningService.run(apple: store.apple, settings: settings, now: { RevenueCatApp.start }) { service in
+      try await RunningService.run(apple: store.apple, settings: settings) { service in
         let text = try await RevenueCatApp(service: service).send(.get, "/v1/subscribers/u1/offerings").text
         #expect(text.hasPrefix(#"{"current_offering_id":"default","offerings":[{"description":"default""#))
         #expect(
@@ -260,12 +260,9 @@ import Testing
       for path in Self.refused {
         let path = path.replacing("{app_user_id}", with: "u1").replacing(/{[a-z_]+}/, with: "7")
         for method in ["GET", "POST"] {
-          let answer = try await RawClient.exchange(
-            port: app.service.port,
-            [
-              "\(method) \(path) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
-                + "Authorization: Bearer \(RunningService.publicKey)\r\nContent-Length: 2\r\n\r\n{}"
-            ])
+          let answer = try await app.service.exchange(
+            "\(method) \(path) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+              + "Authorization: Bearer \(RunningService.publicKey)\r\nContent-Length: 2\r\n\r\n{}")
           let status = path.hasSuffix("redeem_purchase") && method == "GET" ? 405 : 404
           #expect(answer.hasPrefix("HTTP/1.1 \(status) "), "\(method) \(path) \(answer)")
           #expect(answer.contains(#""code":7259"#), "\(method) \(path) \(answer)")
@@ -325,12 +322,9 @@ import Testing
 
   @Test func `the SDK for the web may call from any page`() async throws {
     try await RevenueCatApp.run { app, _, _, _ in
-      let preflight = try await RawClient.exchange(
-        port: app.service.port,
-        [
-          "OPTIONS /v1/subscribers/u1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\nOrigin: https://app.example\r\n"
-            + "Access-Control-Request-Method: GET\r\nAccess-Control-Request-Headers: authorization, x-platform\r\n\r\n"
-        ])
+      let preflight = try await app.service.exchange(
+        "OPTIONS /v1/subscribers/u1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\nOrigin: https://app.example\r\n"
+          + "Access-Control-Request-Method: GET\r\nAccess-Control-Request-Headers: authorization, x-platform\r\n\r\n")
       #expect(preflight.hasPrefix("HTTP/1.1 204"))
       #expect(preflight.lowercased().contains("access-control-allow-origin: *"))
       #expect(preflight.lowercased().contains("access-control-allow-headers: authorization, x-platform"))
@@ -398,12 +392,9 @@ import Testing
         && route != ServiceRoute(path: "/v1/events", method: "POST")
       {
         let path = route.path.replacing("{user_id}", with: "u1").replacing(/{[a-z_]+}/, with: "7")
-        let answer = try await RawClient.exchange(
-          port: app.service.port,
-          [
-            "\(route.method) \(path) HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: application/json\r\n"
-              + "Authorization: Bearer \(RunningService.publicKey)\r\nContent-Length: 2\r\n\r\n{}"
-          ])
+        let answer = try await app.service.exchange(
+          "\(route.method) \(path) HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: application/json\r\n"
+            + "Authorization: Bearer \(RunningService.publicKey)\r\nContent-Length: 2\r\n\r\n{}")
         let status = answer.split(separator: " ").dropFirst().first ?? ""
         #expect(["403", "405"].contains(status), "\(route.method) \(route.path): \(status)")
       }

@@ -118,7 +118,7 @@ import Testing
         #expect(
           entitlements.mapValues(\.productIdentifier)
             == ["pro": "com.example.app.pro.monthly", "premium": "com.example.app.premium.monthly"])
-        let (pro, premium) = (RevenueCatApp.start + 20 * 86_400, RevenueCatApp.start + 25 * 86_400)
+        let (pro, premium) = (noon + 20 * 86_400, noon + 25 * 86_400)
         #expect(entitlements["premium"]?.expiresDate == premium)
         // Who has premium has what pro has.
         #expect(entitlements["pro"]?.expiresDate == (scope == "cumulative" ? premium : pro))
@@ -207,10 +207,10 @@ import Testing
     try await RevenueCatApp.run { app, store, _, _ async throws in
       let info = try RevenueCatApp.info(try await app.post(try store.simulator.issueReceipt(.grace).receiptData))
       let subscription = try #require(info.subscriber.subscriptions["com.example.app.pro.monthly"])
-      #expect(subscription.expiresDate == RevenueCatApp.start - 3 * 86_400)
-      #expect(subscription.gracePeriodExpiresDate == RevenueCatApp.start + 13 * 86_400)
+      #expect(subscription.expiresDate == noon - 3 * 86_400)
+      #expect(subscription.gracePeriodExpiresDate == noon + 13 * 86_400)
       #expect(subscription.billingIssuesDetectedAt != nil && subscription.unsubscribeDetectedAt == nil)
-      #expect(info.subscriber.entitlements["pro"]?.expiresDate == RevenueCatApp.start + 13 * 86_400)
+      #expect(info.subscriber.entitlements["pro"]?.expiresDate == noon + 13 * 86_400)
       #expect(info.subscriber.managementURL == "https://apps.apple.com/account/subscriptions")
     }
   }
@@ -275,7 +275,7 @@ import Testing
       #expect(try await subscription(.familyShared, 2).ownershipType == "FAMILY_SHARED")
       #expect(try await subscription(.renewing, 3, inSandbox: true).isSandbox)
       let refunded = try await subscription(.refunded, 4)
-      #expect(refunded.refundedAt == RevenueCatApp.start - 86_400 && refunded.expiresDate == refunded.refundedAt)
+      #expect(refunded.refundedAt == noon - 86_400 && refunded.expiresDate == refunded.refundedAt)
       let plain = try await subscription(.renewing, 5)
       #expect(plain.periodType == "normal" && plain.ownershipType == "PURCHASED" && plain.store == "app_store")
       // verifyReceipt tells no price, a signed transaction does.
@@ -294,7 +294,7 @@ import Testing
       #expect(info.active == ["pro"])
       let entitlement = try #require(info.subscriber.entitlements["pro"])
       let subscription = try #require(info.subscriber.subscriptions[entitlement.productIdentifier])
-      #expect(subscription.store == "promotional" && entitlement.expiresDate == RevenueCatApp.start + 30 * 86_400)
+      #expect(subscription.store == "promotional" && entitlement.expiresDate == noon + 30 * 86_400)
     }
   }
 

@@ -75,7 +75,7 @@ import Testing
         #expect(answer.status == 503 && answer.header("Retry-After") == "3600")
       }
       let request = "GET /v1/subscribers/u1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
-      #expect(try await RawClient.exchange(port: app.service.port, [request]).hasPrefix("HTTP/1.1 404"))
+      #expect(try await app.service.exchange(request).hasPrefix("HTTP/1.1 404"))
     }
   }
 
@@ -115,10 +115,10 @@ import Testing
   }
 
   @Test func `calls about one user are limited, and a purchase is kept`() async throws {
-    let clock = MovingClock(RevenueCatApp.start)
+    let clock = MovingClock()
     var settings = Settings(server: ["user_rate_limit": "1"])
     settings.dialects = ["revenuecat"]
-    try await RunningService.besideStore(at: RevenueCatApp.start, settings: settings, now: { clock.date }) {
+    try await RunningService.besideStore(settings: settings, now: { clock.date }) {
       service, store in
       let app = RevenueCatApp(service: service)
       var statuses: [Int] = []

@@ -79,7 +79,7 @@ import TestSupport
         body: #"{"purchaseToken":"\#(proof)","userId":"\#(poster)"}"#)
     case .subscriptionsAPI:
       _ = try await service.send(
-        .post, "/api/subscriptions/verify", key: try TokenMint.user(poster, at: DialectBench.clock),
+        .post, "/api/subscriptions/verify", key: try TokenMint.user(poster, at: noon),
         body: #"{"externalId":"1","externalProvider":"apple","receipt_data":"\#(proof)"}"#)
     case .verifyReceipt: _ = try await service.verifyReceipt(try DialectBench.verifyReceipt(proof, password: key))
     }

@@ -46,7 +46,7 @@ import Testing
   }
 
   @Test func `an answer is recorded for the owner, and written by nobody else`() async throws {
-    let clock = MovingClock(DialectBench.clock)
+    let clock = MovingClock()
     try await DialectBench.run(now: { clock.date }) { service, store in
       let receipt = try store.simulator.issueReceipt(.subscriber)
       #expect(try await service.validate(receipt.receiptData)["access_until"] == "2024-07-15T12:00:00Z")
@@ -158,8 +158,8 @@ import Testing
   @Test func `another method is 405, also one that nobody knows`() async throws {
     try await DialectBench.run { service, _ in
       for method in ["GET", "QUERY", "PROPFIND"] {
-        let answer = try await RawClient.exchange(
-          port: service.port, ["\(method) /verifyReceipt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"])
+        let answer = try await service.exchange(
+          "\(method) /verifyReceipt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         #expect(answer.hasPrefix("HTTP/1.1 405 ") && answer.lowercased().contains("allow: post"), "\(answer)")
         #expect(answer.hasSuffix("{\"status\":21000}\n"))
       }
@@ -167,7 +167,7 @@ import Testing
   }
 
   @Test func `without a shared secret the dialect is refused at the start`() async throws {
-    try await SimulatedStore.run(at: DialectBench.clock) { store in
+    try await SimulatedStore.run { store in
       let error = await #expect(throws: ConfigurationError.self) {
         try await RunningService.run(apple: store.apple(withSecret: false), settings: DialectBench.settings()) { _ in }
       }

@@ -15,7 +15,6 @@ extension FaultTests {
   /// In the short form each attack is brought to its height once, and honest requests are made then. In the full form it goes on
   /// for a while.
   @Suite(.serialized) struct AttackTests {
-    private static let clock = Date(timeIntervalSince1970: 1_718_452_800)
     private static let length = FaultSize.choose(short: Duration.zero, full: .seconds(25))
 
     /// In the short form nobody who attacks is let go, however slow the machine.
@@ -104,8 +103,8 @@ extension FaultTests {
     // MARK: Bodies of users
 
     @Test func `bodies that one user announces, or sends all but the end of, keep nobody out`() async throws {
-      let mallory = "Authorization: Bearer \(try TokenMint.user("mallory", at: Self.clock))"
-      let anna = try TokenMint.user("anna", at: Self.clock)
+      let mallory = "Authorization: Bearer \(try TokenMint.user("mallory", at: noon))"
+      let anna = try TokenMint.user("anna", at: noon)
       try await RunningService.run(
         apple: .unreachable, settings: Self.settings, bodyPatience: Self.patience
       ) { service in
@@ -139,7 +138,7 @@ extension FaultTests {
     }
 
     @Test func `bodies of many users at once keep no backend out, and no support`() async throws {
-      let tokens = try (0..<20).map { try TokenMint.user("mallory-\($0)", at: Self.clock) }
+      let tokens = try (0..<20).map { try TokenMint.user("mallory-\($0)", at: noon) }
       var settings = Self.settings
       settings.server["max_body"] = "256KiB"
       settings.server["max_bytes_in_flight"] = "4MiB"
@@ -209,7 +208,7 @@ extension FaultTests {
     }
 
     @Test func `notifications of a million values hold up no validation`() async throws {
-      try await RunningService.besideStore(at: Self.clock, settings: Self.settings) { service, store in
+      try await RunningService.besideStore(settings: Self.settings) { service, store in
         let receipts = try (0..<FaultSize.choose(short: 4, full: 200)).map {
           try store.simulator.issueReceipt(.renewing, subscriber: Int64($0 + 1)).receiptData
         }
@@ -268,8 +267,7 @@ extension FaultTests {
           if attempt % (attempts / 20) == 0 {
             // On a connection of its own each time, from the loopback.
             let begin = ContinuousClock.now
-            let answer = try await RawClient.exchange(
-              port: service.port, ["GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"])
+            let answer = try await service.exchange("GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
             #expect(answer.hasPrefix("HTTP/1.1 200"))
             honest.count += 1
             honest.longest = max(honest.longest, begin.duration(to: .now))

@@ -212,7 +212,7 @@ import Testing
   @Test func `reads do not stand in the line of validations`() async throws {
     let authority = try TestCertificateAuthority()
     let apple = Event()
-    let clock = ReplayedAppleTests.clock
+    let clock = noon
     let receipt = try ReceiptIssuer(pki: try DevelopmentPKI()).issue(
       ReceiptOrder(scenario: .renewing), at: Timestamp(clock)
     ).receiptData

@@ -7,8 +7,6 @@ import Testing
 
 /// Whatever Apple answers, nobody's tier is lowered by anything but a verdict.
 @Suite struct AppStoreTroubleTests {
-  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
-
   /// Each trouble, what a new purchase is told meanwhile, and how many calls one validation may cost Apple.
   /// 202: it is recorded, and nothing of it is believed yet.
   static let troubles: [(trouble: Trouble, status: Int, calls: ClosedRange<Int>)] =
@@ -54,7 +52,7 @@ import Testing
   ) async throws {
     let settings = Settings(appStore: ["deadline": "2s"])
     // Nothing is settled meanwhile: that would be counted among the calls.
-    try await RunningService.besideStore(at: Self.clock, settings: settings, jobPause: .seconds(3600)) {
+    try await RunningService.besideStore(settings: settings, jobPause: .seconds(3600)) {
       service, store in
       // A refund is in it, so that the unreadable cancellation date has a place to be.
       let known = try store.simulator.issueReceipt(.refundedThenRebought, subscriber: 1)
@@ -89,10 +87,10 @@ import Testing
   }
 
   @Test func `a wrong shared secret is an alarm and shows in readiness, and changes nobody's tier`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
+    try await SimulatedStore.run { store in
       var apple = store.apple
       apple.sharedSecret = "mistyped-secret"
-      try await RunningService.run(apple: apple, now: { Self.clock }) { service in
+      try await RunningService.run(apple: apple) { service in
         #expect(try await service.send(.get, "/readyz", key: nil).status == 200)
         let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1)
         let answer = try await service.validate(receipt.receiptData)

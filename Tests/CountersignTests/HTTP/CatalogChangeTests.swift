@@ -10,7 +10,6 @@ import Testing
 /// A service started again with another catalog: nobody loses anything by a slip, and who gains something has it in the
 /// app's row too.
 @Suite struct CatalogChangeTests {
-  static let start = Date(timeIntervalSince1970: 1_718_452_800)
   static let payers = 80
   static let monthly = "com.example.app.pro.monthly"
   static let misspelt = "com.example.app.pro.monthlyy"
@@ -30,7 +29,7 @@ import Testing
       change(&settings)
       return try await RunningService.run(
         apple: store.apple, settings: settings, directory: directory,
-        now: { CatalogChangeTests.start },
+        now: { noon },
         body: body)
     }
 
@@ -54,7 +53,7 @@ import Testing
   private func deploy(_ body: @Sendable (Deployment) async throws -> Void) async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     defer { try? FileManager.default.removeItem(at: directory) }
-    try await SimulatedStore.run(at: Self.start) { store in
+    try await SimulatedStore.run { store in
       try await ProfileStoreDouble.running { profiles in
         try await body(
           Deployment(
@@ -191,7 +190,7 @@ import Testing
         #expect(try await service.profile("user-1").verdict == "pro active renewing")
         // Apple is asked when the period ends.
         #expect(
-          try await service.ledger.claimRechecks(dueAt: Self.start.addingTimeInterval(40 * 86_400), limit: 9).count == 2
+          try await service.ledger.claimRechecks(dueAt: noon.addingTimeInterval(40 * 86_400), limit: 9).count == 2
         )
       }
     }

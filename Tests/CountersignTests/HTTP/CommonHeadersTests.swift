@@ -53,7 +53,7 @@ import TestSupport
 
   @Test func `so does what is no HTTP`() async throws {
     try await RunningService.run(apple: .unreachable) { service in
-      let text = try await RawClient.exchange(port: service.port, ["nonsense\r\n\r\n"])
+      let text = try await service.exchange("nonsense\r\n\r\n")
       #expect(text.hasPrefix("HTTP/1.1 400 "))
       expectAll(
         text.matches(of: /\r\n([A-Za-z-]+): ([^\r\n]*)/).map { TransportHeader(String($0.1), String($0.2)) }, text)

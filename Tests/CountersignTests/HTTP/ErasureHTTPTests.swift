@@ -12,7 +12,6 @@ import Testing
 
 /// Export and erasure, through HTTP on the running service, with Apple and the profile store beside it.
 @Suite struct ErasureHTTPTests {
-  private static let start = Date(timeIntervalSince1970: 1_718_452_800)
   private static let anna = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
   private static let phone = "11111111-1111-4111-8111-111111111111"
 
@@ -23,7 +22,7 @@ import Testing
     let settings = Settings(
       server: ["user_rate_limit": "0"], appStore: ["deadline": "4s"], jwt: ["secret": TokenMint.secret])
     try await RunningService.besideStores(
-      at: Self.start, withServerAPI: withKey, settings: settings, deadline: "2s", body: body)
+      withServerAPI: withKey, settings: settings, deadline: "2s", body: body)
   }
 
   private func erase(_ service: RunningService, _ user: String = anna, key: String = RunningService.supportKey)
@@ -189,12 +188,9 @@ import Testing
         #expect(!answer.text.contains(RunningService.serviceKey) && !answer.text.contains("a-shared-secret"))
       }
       // Nobody knows the length before it is written.
-      let head = try await RawClient.exchange(
-        port: service.port,
-        [
-          "HEAD /v1/profiles/\(Self.anna)/export HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
-            + "Authorization: Bearer \(RunningService.supportKey)\r\n\r\n"
-        ])
+      let head = try await service.exchange(
+        "HEAD /v1/profiles/\(Self.anna)/export HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+          + "Authorization: Bearer \(RunningService.supportKey)\r\n\r\n")
       #expect(head.hasPrefix("HTTP/1.1 200 ") && head.hasSuffix("\r\n\r\n"), "\(head)")
       #expect(!head.lowercased().contains("content-length"), "\(head)")
       let users = try TokenMint.user(Self.anna, at: clock.date)
@@ -210,7 +206,7 @@ import Testing
       // A history of many pages is whole.
       for number in 0..<230 {
         _ = try await service.ledger.keepNote(
-          Note(author: "desk", text: "note \(number)", requestID: "r", recordedAt: Self.start), about: "ben")
+          Note(author: "desk", text: "note \(number)", requestID: "r", recordedAt: noon), about: "ben")
       }
       let many = try await service.send(.get, "/v1/profiles/ben/export").array("history")
       #expect(many.compactMap { $0["note"] as? String } == (0..<230).reversed().map { "note \($0)" })

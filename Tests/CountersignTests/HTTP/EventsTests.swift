@@ -9,7 +9,6 @@ import TestSupport
 
 /// `/v1/events`: what the service tells, and what apps report.
 @Suite struct EventsTests {
-  static let start = Date(timeIntervalSince1970: 1_718_452_800)
   static let user = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
 
   /// One event of a page.
@@ -50,8 +49,8 @@ import TestSupport
     _ settings: Settings = Settings(server: ["user_rate_limit": "0"], jwt: ["secret": TokenMint.secret]),
     body: @Sendable (RunningService, SimulatedStore, MovingClock) async throws -> Void
   ) async throws {
-    let clock = MovingClock(Self.start)
-    try await RunningService.besideStore(at: Self.start, settings: settings, now: { clock.date }) { service, store in
+    let clock = MovingClock()
+    try await RunningService.besideStore(settings: settings, now: { clock.date }) { service, store in
       try await body(service, store, clock)
     }
   }

@@ -10,7 +10,6 @@ import TestSupport
 /// Variants that users see, and `/v1/experiments`.
 @Suite struct ExperimentsTests {
   /// 2024-06-15T12:00:00Z
-  private static let start = Date(timeIntervalSince1970: 1_718_452_800)
   private static let user = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
   private static let halves = "{ headline: { variants: { control: 1, family: 1 } } }"
 
@@ -50,7 +49,7 @@ import TestSupport
     defer { try? FileManager.default.removeItem(at: directory) }
     func run(_ experiments: String, body: @Sendable (RunningService) async throws -> Void) async throws {
       try await RunningService.run(
-        apple: .unreachable, settings: Self.settings(experiments), directory: directory, now: { Self.start }, body: body
+        apple: .unreachable, settings: Self.settings(experiments), directory: directory, body: body
       )
     }
     try await run(Self.halves) { service async throws in
@@ -77,9 +76,9 @@ import TestSupport
   @Test func `an exposure is shown from then on, and a cached answer notices`() async throws {
     try await RunningService.run(
       apple: .unreachable, settings: Self.settings("{ headline: { variants: { control: 1, family: 0 } } }"),
-      now: { Self.start }
+      now: { noon }
     ) { service async throws in
-      let token = try TokenMint.user(Self.user, at: Self.start)
+      let token = try TokenMint.user(Self.user, at: noon)
       // The ledger knows the user, so that answers are kept.
       _ = try await service.send(
         .post, "/v1/profiles/\(Self.user)/grants", key: RunningService.supportKey,
@@ -103,7 +102,7 @@ import TestSupport
 
   @Test func `a variant that the catalog lacks is kept as an event, and changes nothing`() async throws {
     try await RunningService.run(
-      apple: .unreachable, settings: Self.settings(Self.halves), now: { Self.start }
+      apple: .unreachable, settings: Self.settings(Self.halves)
     ) { service async throws in
       let before = try await variant(service, "anna").variant
       let answer = try await service.send(
@@ -128,9 +127,9 @@ import TestSupport
   }
 
   @Test func `figures tell apart who had paid before, who began a trial, and who paid`() async throws {
-    try await SimulatedStore.run(at: Self.start) { store async throws in
+    try await SimulatedStore.run { store async throws in
       try await RunningService.run(
-        apple: store.apple, settings: Self.settings(Self.halves), now: { Self.start }
+        apple: store.apple, settings: Self.settings(Self.halves)
       ) { service async throws in
         // Before the purchase, and after it.
         for (number, (user, scenario, exposedAt)) in [
@@ -160,9 +159,9 @@ import TestSupport
     }
   }
   @Test func `a variant that is surely better is named, and nothing is said before`() async throws {
-    try await SimulatedStore.run(at: Self.start) { store async throws in
+    try await SimulatedStore.run { store async throws in
       try await RunningService.run(
-        apple: store.apple, settings: Self.settings(Self.halves), now: { Self.start }
+        apple: store.apple, settings: Self.settings(Self.halves)
       ) { service async throws in
         for (variant, number) in [("control", 0), ("control", 1), ("family", 0), ("family", 1)] {
           let events = (0..<50).map { user in

@@ -9,7 +9,6 @@ import Testing
 /// `/v1/figures`: how many pay, and how much.
 @Suite struct FiguresTests {
   /// 2024-06-15T12:00:00Z
-  private static let start = Date(timeIntervalSince1970: 1_718_452_800)
 
   private struct Figures {
     var body: [String: Any]
@@ -31,7 +30,7 @@ import Testing
     var settings = Settings(server: ["user_rate_limit": "0"], figures: ["rates_file": file, "currency": "GBP"])
     settings.products["com.example.app.premium.monthly"] = "{ tier: premium, period: P1M, price: { EUR: 120 } }"
     settings.products["com.example.app.pro.monthly"] = "{ tier: pro, period: P1M, price: { VND: 99000 } }"
-    try await RunningService.besideStore(at: Self.start, settings: settings) { service, store in
+    try await RunningService.besideStore(settings: settings) { service, store in
       func read() async throws -> Figures {
         try Figures(try await service.send(.get, "/v1/figures?from=2024-04-01"))
       }
@@ -69,7 +68,7 @@ import Testing
 
   @Test func `a purchase counts once the job has seen it`() async throws {
     let catalog = Settings(server: ["user_rate_limit": "0"])
-    try await RunningService.besideStore(at: Self.start, settings: catalog) { service, store in
+    try await RunningService.besideStore(settings: catalog) { service, store in
       #expect(try Figures(try await service.send(.get, "/v1/figures")).number("active") == 0)
       _ = try await service.validate(try store.simulator.issueReceipt(.renewing).receiptData, user: "anna")
       _ = try await service.validate(try store.simulator.issueReceipt(.trial, subscriber: 2).receiptData, user: "ben")
@@ -107,7 +106,7 @@ import Testing
   }
 
   @Test func `a span that is none is a 400 that says so`() async throws {
-    try await RunningService.run(apple: .unreachable, now: { Self.start }) { service in
+    try await RunningService.run(apple: .unreachable) { service in
       for (query, sentence) in [
         ("figures?from=never", "'from' has to be a day, such as 2026-01-31."),
         ("figures?to=2024-02-30", "'to' has to be a day"), ("figures?to=2024-06-16", "'to' lies in the future."),

@@ -10,10 +10,8 @@ import Testing
 /// Forged receipts, receipts spoilt where their signature does not reach, and receipts of others: what a user can send to
 /// have a tier against Apple's word, or to spend what other users need.
 @Suite struct ForgedReceiptTests {
-  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
-
   private func run(
-    jobPause: Duration = .seconds(3600), clock: MovingClock = MovingClock(Self.clock),
+    jobPause: Duration = .seconds(3600), clock: MovingClock = MovingClock(),
     body: @Sendable (RunningService, RunningSimulator) async throws -> Void
   ) async throws {
     let settings = Settings(policy: ["provisional": "24h"])
@@ -23,7 +21,7 @@ import Testing
   }
 
   private static func kept(_ service: RunningService) async throws -> Int {
-    try await service.ledger.backlog(at: clock).pendingReceipts
+    try await service.ledger.backlog(at: noon).pendingReceipts
   }
 
   /// As many posts of one user's as are wanted, each of another forged receipt.
@@ -68,7 +66,7 @@ import Testing
 
   @Test func `a receipt that is refuted here is kept while Apple is silent, counts for nothing, and goes`() async throws
   {
-    let clock = MovingClock(Self.clock)
+    let clock = MovingClock()
     try await run(jobPause: .milliseconds(20), clock: clock) { service, simulator in
       simulator.setTrouble(.http503)
       let receipt = try simulator.issueReceipt(.renewing, format: .forged).receiptData
@@ -83,7 +81,7 @@ import Testing
   }
 
   @Test func `when the storm is over the first who presented a purchase owns it`() async throws {
-    let clock = MovingClock(Self.clock)
+    let clock = MovingClock()
     try await run(jobPause: .milliseconds(20), clock: clock) { service, simulator in
       simulator.setTrouble(.status21002)
       let receipt = try simulator.issueReceipt(.renewing).receiptData
@@ -99,7 +97,7 @@ import Testing
   // MARK: What waits
 
   @Test func `a receipt that waits is asked about once at a time, and leaves the retries to callers`() async throws {
-    let clock = MovingClock(Self.clock)
+    let clock = MovingClock()
     try await run(jobPause: .milliseconds(20), clock: clock) { service, simulator in
       simulator.setTrouble(.status21009)
       let receipt = try simulator.issueReceipt(.renewing).receiptData
@@ -120,10 +118,10 @@ import Testing
     async throws
   {
     let settings = Settings(jwt: ["secret": TokenMint.secret, "audience": "authenticated"])
-    try await RunningService.besideStore(at: Self.clock, withServerAPI: true, settings: settings) { service, store in
+    try await RunningService.besideStore(withServerAPI: true, settings: settings) { service, store in
       store.simulator.setTrouble(.stall)
       func lookUp(_ id: String, of user: String) async throws -> Answer {
-        try await service.post(["original_transaction_id": id], key: try TokenMint.user(user, at: Self.clock))
+        try await service.post(["original_transaction_id": id], key: try TokenMint.user(user, at: noon))
       }
       async let first = lookUp("480000099990000", of: "mallory")
       try await eventually { store.simulator.calls.inFlight > 0 }

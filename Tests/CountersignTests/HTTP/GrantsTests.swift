@@ -8,13 +8,11 @@ import Testing
 
 /// Access that is given: through HTTP on the running service, with Apple and the profile store beside it.
 @Suite struct GrantsTests {
-  static let start = Date(timeIntervalSince1970: 1_718_452_800)
-
   private func run(
     body: @Sendable (RunningService, SimulatedStore, ProfileStoreDouble, MovingClock) async throws -> Void
   ) async throws {
     try await RunningService.besideStores(
-      at: Self.start, settings: Settings(appStore: ["deadline": "4s"]), deadline: "5s", body: body)
+      settings: Settings(appStore: ["deadline": "4s"]), deadline: "5s", body: body)
   }
 
   private func give(

@@ -27,12 +27,9 @@ import Testing
   @Test func `a chunked body that grows too large is cut off`() async throws {
     try await run(Settings(server: ["max_body": "1024"])) { service in
       let chunk = "400\r\n" + String(repeating: "a", count: 1024) + "\r\n"
-      let answer = try await RawClient.exchange(
-        port: service.port,
-        [
-          Self.json("Transfer-Encoding: chunked")
-            + chunk + chunk
-        ])
+      let answer = try await service.exchange(
+        Self.json("Transfer-Encoding: chunked")
+          + chunk + chunk)
       #expect(answer.hasPrefix("HTTP/1.1 413 "))
     }
   }
@@ -90,22 +87,19 @@ import Testing
       ] {
         for key in [RunningService.serviceKey, RunningService.supportKey] {
           // Not one byte of the body is ever sent.
-          let answer = try await RawClient.exchange(
-            port: service.port,
-            [
-              Self.post([
-                "Host: a", "Authorization: Bearer \(key)", "Content-Type: application/json",
-                "Content-Length: \(limit + 1)",
-              ]).replacing("/v1/validations", with: path)
-            ])
+          let answer = try await service.exchange(
+            Self.post([
+              "Host: a", "Authorization: Bearer \(key)", "Content-Type: application/json",
+              "Content-Length: \(limit + 1)",
+            ]).replacing("/v1/validations", with: path))
           #expect(answer.hasPrefix("HTTP/1.1 413 ") || answer.hasPrefix("HTTP/1.1 403 "), "\(answer)")
           guard answer.hasPrefix("HTTP/1.1 413 ") else { continue }
           #expect(answer.contains("at most \(limit) bytes") && answer.contains(#""code":"payload_too_large""#))
           #expect(answer.lowercased().contains("connection: close"))
         }
       }
-      let unknown = try await RawClient.exchange(
-        port: service.port, [Self.post(["Host: a", "Content-Type: application/json", "Content-Length: 1000"])])
+      let unknown = try await service.exchange(
+        Self.post(["Host: a", "Content-Type: application/json", "Content-Length: 1000"]))
       #expect(unknown.hasPrefix("HTTP/1.1 401 "))
       #expect(unknown.lowercased().contains("www-authenticate: bearer"))
     }
@@ -115,15 +109,14 @@ import Testing
     try await RunningService.run(apple: .unreachable, bodyPatience: .milliseconds(100)) { service in
       let slow = Self.json("Content-Length: 1000", body: "{")
       for path in ["/v1/validations", "/v1/notifications/app-store"] {
-        let answer = try await RawClient.exchange(
-          port: service.port, [slow.replacing("/v1/validations", with: path)])
+        let answer = try await service.exchange(slow.replacing("/v1/validations", with: path))
         #expect(answer.hasPrefix("HTTP/1.1 408 "), "\(answer)")
         #expect(answer.contains(#""code":"request_timeout""#) && answer.contains(#""retryable":true"#))
         #expect(answer.lowercased().contains("connection: close") && answer.lowercased().contains("x-request-id: "))
         #expect(answer.components(separatedBy: "HTTP/1.1 ").count == 2)
       }
       // Behind a request that is answered it gets its own.
-      let both = try await RawClient.exchange(port: service.port, ["GET /livez HTTP/1.1\r\nHost: a\r\n\r\n" + slow])
+      let both = try await service.exchange("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n" + slow)
       let statuses = both.components(separatedBy: "HTTP/1.1 ").dropFirst().map { $0.prefix(3) }
       #expect(statuses == ["200", "408"])
     }
@@ -135,8 +128,8 @@ import Testing
         "//metrics", "/metrics/", "/metrics//", "//v1/brake", "/v1//brake", "/v1/brake/", "/livez/", "//", "/support//",
         "http://a//metrics", "/metrics/?x=1",
       ] {
-        let answer = try await RawClient.exchange(
-          port: service.port, ["GET \(path) HTTP/1.1\r\nHost: a\r\n\(Self.authorization)\r\nConnection: close\r\n\r\n"])
+        let answer = try await service.exchange(
+          "GET \(path) HTTP/1.1\r\nHost: a\r\n\(Self.authorization)\r\nConnection: close\r\n\r\n")
         #expect(answer.hasPrefix("HTTP/1.1 404 ") && answer.contains(#""code":"not_found""#), "\(path): \(answer)")
       }
     }
@@ -160,19 +153,16 @@ import Testing
         "GET /livez HTTP/2.0\r\nHost: a\r\n\r\n",
         "GET /livez HTTP/2.0\r\nHost: a\r\n\r\nGET /livez HTTP/2.0\r\nHost: a\r\n\r\n",
       ] {
-        let answer = try await RawClient.exchange(port: service.port, [request])
+        let answer = try await service.exchange(request)
         #expect(answer.hasPrefix("HTTP/1.1 400 "), "\(request.prefix(80))")
         #expect(answer.contains(#""code":"malformed_request""#))
         #expect(answer.components(separatedBy: "HTTP/1.1 ").count == 2)
       }
       // A broken chunk is the client's fault as well.
       for chunk in ["zz\r\n", "5\r\nabcdeXX"] {
-        let answer = try await RawClient.exchange(
-          port: service.port,
-          [
-            Self.json("Transfer-Encoding: chunked")
-              + chunk
-          ])
+        let answer = try await service.exchange(
+          Self.json("Transfer-Encoding: chunked")
+            + chunk)
         #expect(answer.hasPrefix("HTTP/1.1 400 "), "\(answer)")
       }
     }
@@ -181,18 +171,14 @@ import Testing
   @Test func `a connection that sends no whole head is closed`() async throws {
     try await run(Settings(server: ["idle_timeout": "200ms"])) { service async throws in
       for start in ["", "GET /livez HTTP/1.1\r\nHos"] {
-        #expect(try await RawClient.exchange(port: service.port, [start]).isEmpty)
+        #expect(try await service.exchange(start).isEmpty)
       }
     }
   }
 
   @Test func `a body that never arrives does not hold the connection`() async throws {
     try await run(Settings(server: ["request_deadline": "300ms"], appStore: ["deadline": "100ms"])) { service in
-      let answer = try await RawClient.exchange(
-        port: service.port,
-        [
-          Self.json("Content-Length: 1000", body: "{")
-        ])
+      let answer = try await service.exchange(Self.json("Content-Length: 1000", body: "{"))
       #expect(answer.isEmpty)
     }
   }

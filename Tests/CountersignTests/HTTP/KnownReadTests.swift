@@ -8,13 +8,12 @@ import TestSupport
 
 /// Reads that are answered from memory: nothing in them waits, so that their task ends where it began.
 @Suite struct KnownReadTests {
-  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
   static let user = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
 
   static func run(
     _ settings: Settings = Settings(
       server: ["user_rate_limit": "0"], jwt: ["secret": TokenMint.secret, "audience": "authenticated"]),
-    now: @escaping @Sendable () -> Date = { clock }, body: @Sendable (RunningService) async throws -> Void
+    now: @escaping @Sendable () -> Date = { noon }, body: @Sendable (RunningService) async throws -> Void
   ) async throws {
     try await RunningService.run(apple: .unreachable, settings: settings, now: now) { service in
       let grant = #"{"tier":"pro","for":"1d","note":"a test"}"#
@@ -31,7 +30,7 @@ import TestSupport
     let settings = Settings(
       server: ["user_rate_limit": "3"], jwt: ["secret": TokenMint.secret, "audience": "authenticated"])
     try await Self.run(settings) { service in
-      let token = try TokenMint.user(Self.user, at: Self.clock)
+      let token = try TokenMint.user(Self.user, at: noon)
       var answers: [Answer] = []
       // The bucket fills at three a second.
       for _ in 0..<64 where answers.last?.status != 429 {
@@ -52,7 +51,7 @@ import TestSupport
       server: ["user_rate_limit": "0", "address_rate_limit": "3", "trusted_proxies": "[127.0.0.1]"],
       jwt: ["secret": TokenMint.secret, "audience": "authenticated"])
     try await Self.run(settings) { service in
-      let token = try TokenMint.user(Self.user, at: Self.clock)
+      let token = try TokenMint.user(Self.user, at: noon)
       let path = "/v1/profiles/me"
       var answers: [Answer] = []
       // The bucket fills at three a second.
@@ -86,13 +85,10 @@ import TestSupport
 
   @Test func `a request that HTTP forbids is refused`() async throws {
     try await Self.run { service in
-      let text = try await RawClient.exchange(
-        port: service.port,
-        [
-          "GET /v1/profiles/\(Self.user) HTTP/1.1\r\nHost: a\r\nHost: b\r\n"
-            + "Authorization: Bearer \(RunningService.serviceKey)\r\n\r\n"
-            + "GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
-        ])
+      let text = try await service.exchange(
+        "GET /v1/profiles/\(Self.user) HTTP/1.1\r\nHost: a\r\nHost: b\r\n"
+          + "Authorization: Bearer \(RunningService.serviceKey)\r\n\r\n"
+          + "GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
       #expect(text.hasPrefix("HTTP/1.1 400"), "\(text)")
       #expect(text.contains("malformed_request"), "\(text)")
     }
@@ -138,12 +134,9 @@ import TestSupport
       }
       let read = "/v1/profiles/\(Self.user)"
       let paths = [read, "/v1/profiles/user-2", read, read + "/access", "/livez", "/v1/plans", read]
-      let text = try await RawClient.exchange(
-        port: service.port,
-        [
-          paths.enumerated().map { get($1, "X-Request-Id: number-\($0)\r\n") }.joined()
-            + get("/livez", "Connection: close, TE\r\n")
-        ])
+      let text = try await service.exchange(
+        paths.enumerated().map { get($1, "X-Request-Id: number-\($0)\r\n") }.joined()
+          + get("/livez", "Connection: close, TE\r\n"))
       let order = text.matches(of: /(?i)x-request-id: number-(\d)/).map { Int($0.1) }
       #expect(order == Array(0..<paths.count), "\(text)")
       #expect(text.ranges(of: "HTTP/1.1 200 OK").count == paths.count + 1)

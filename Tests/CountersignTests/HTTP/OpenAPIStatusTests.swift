@@ -11,7 +11,6 @@ import TestSupport
 /// Every status that `openapi.yaml` names comes about. That none comes which it does not name is checked with each answer
 /// that any test gets.
 @Suite struct OpenAPIStatusTests {
-  private static let clock = Date(timeIntervalSince1970: 1_718_452_800)
   private static let user = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
   private static let other = "11111111-1111-4111-8111-111111111111"
 
@@ -156,12 +155,12 @@ import TestSupport
   }
 
   @Test func `each operation takes the credentials that are documented, and no others`() async throws {
-    let token = try TokenMint.user(Self.user, at: Self.clock)
+    let token = try TokenMint.user(Self.user, at: noon)
     let contract = try Contract.shared.get()
     var settings = Settings(server: ["user_rate_limit": "0"], jwt: ["secret": TokenMint.secret])
     settings.revenueCat = Self.revenueCat
     // More than ten requests of a user within a second, where the machine is quick.
-    try await RunningService.besideStore(at: Self.clock, settings: settings) { service, _ in
+    try await RunningService.besideStore(settings: settings) { service, _ in
       var asked: Set<Contract.Operation> = []
       for ask in Self.asks("none", id: "1", token: token) {
         let operation = try #require(contract.operation(ask.method.rawValue, ask.path))
@@ -216,8 +215,8 @@ import TestSupport
 
   @Test func `every status that is documented comes about`() async throws {
     let seen = Seen()
-    let token = try TokenMint.user(Self.user, at: Self.clock)
-    try await SimulatedStore.run(at: Self.clock) { store in
+    let token = try TokenMint.user(Self.user, at: noon)
+    try await SimulatedStore.run { store in
       let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1)
       let id = try #require(receipt.originalTransactionIDs.first)
       let asks = Self.asks(receipt.receiptData, id: id, token: token)
@@ -229,7 +228,7 @@ import TestSupport
       // Nobody listens there.
       settings.webhooks = ["name: shop, url: https://127.0.0.1:9/hook"]
       settings.webhookSecrets = ["whsec_" + Data(repeating: 7, count: 32).base64EncodedString()]
-      try await RunningService.run(apple: store.apple, settings: settings, now: { Self.clock }) { service in
+      try await RunningService.run(apple: store.apple, settings: settings) { service in
         for ask in asks { _ = try await Self.ask(ask, service, seen) }
         let tag = try #require(try await service.profile("u").header("ETag"))
         let others = [
@@ -341,7 +340,7 @@ import TestSupport
       store.simulator.setTrouble(nil)
       var strict = Settings(policy: ["sandbox": "reject"])
       strict.products["com.example.app.gone"] = "{ tier: pro }"
-      try await RunningService.run(apple: store.apple(), settings: strict, now: { Self.clock }) { service in
+      try await RunningService.run(apple: store.apple(), settings: strict) { service in
         let others = try store.simulator.issueTransaction(.renewing, subscriber: 8, appAccountToken: UUID())
         let tester = try store.simulator.issueTransaction(.renewing, environment: .sandbox, subscriber: 9)
         for id in [others.originalTransactionID, tester.originalTransactionID] {
@@ -357,7 +356,7 @@ import TestSupport
       }
       let slow = Settings(
         server: ["rate_limit": "1", "user_rate_limit": "1"], jwt: ["secret": TokenMint.secret])
-      try await RunningService.run(apple: store.apple, settings: slow, now: { Self.clock }) { service in
+      try await RunningService.run(apple: store.apple, settings: slow) { service in
         for ask in asks where ask.key != nil {
           for _ in 0..<5 where try await Self.ask(ask, service, seen).status != 429 {}
         }
@@ -366,14 +365,14 @@ import TestSupport
       var proxied = Settings(
         server: ["address_rate_limit": "1", "trusted_proxies": "[127.0.0.1]"], jwt: ["secret": TokenMint.secret])
       proxied.revenueCat = Self.revenueCat
-      try await RunningService.run(apple: store.apple, settings: proxied, now: { Self.clock }) { service in
+      try await RunningService.run(apple: store.apple, settings: proxied) { service in
         for var ask in asks where ask.key == nil && ask.path != "/livez" {
           ask.headers = [TransportHeader("X-Forwarded-For", "192.0.2.1")]
           for _ in 0..<5 where try await Self.ask(ask, service, seen).status != 429 {}
         }
       }
       let apart = Settings(server: ["admin": "{ port: 0 }"])
-      try await RunningService.run(apple: store.apple, settings: apart, now: { Self.clock }) { service in
+      try await RunningService.run(apple: store.apple, settings: apart) { service in
         let admin = try #require(service.adminPort)
         for path in ["/livez", "/readyz", "/metrics"] {
           let answer = try await RawClient.exchange(
@@ -385,16 +384,13 @@ import TestSupport
       var patient = Settings(jwt: ["secret": TokenMint.secret])
       patient.revenueCat = Self.revenueCat
       try await RunningService.run(
-        apple: store.apple, settings: patient, now: { Self.clock },
+        apple: store.apple, settings: patient, now: { noon },
         bodyPatience: .milliseconds(100)
       ) { service in
         for ask in asks where ask.body != nil {
-          let answer = try await RawClient.exchange(
-            port: service.port,
-            [
-              "\(ask.method.rawValue) \(ask.path) HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n"
-                + "Authorization: Bearer \(ask.key ?? "none")\r\n\r\n{"
-            ])
+          let answer = try await service.exchange(
+            "\(ask.method.rawValue) \(ask.path) HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n"
+              + "Authorization: Bearer \(ask.key ?? "none")\r\n\r\n{")
           #expect(answer.hasPrefix("HTTP/1.1 408 "), "\(ask.path): \(answer)")
           let operation = try #require(try Contract.shared.get().operation(ask.method.rawValue, ask.path))
           seen.note(operation, 408)

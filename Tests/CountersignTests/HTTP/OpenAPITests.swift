@@ -43,7 +43,7 @@ import TestSupport
           \r
 
           """
-        let answer = try await RawClient.exchange(port: service.port, [request])
+        let answer = try await service.exchange(request)
         let allow = answer.split(separator: "\r\n").first { $0.lowercased().hasPrefix("allow: ") }
         let methods = Set((allow ?? "").dropFirst("allow: ".count).split(separator: ", ").map(String.init))
         let documented = Set(contract.operations.filter { $0.path == path }.map(\.method))

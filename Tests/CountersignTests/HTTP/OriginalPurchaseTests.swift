@@ -148,7 +148,7 @@ import Testing
       let renewing = try store.simulator.issueReceipt(.renewing)
       let bought = try RevenueCatApp.info(try await app.post(renewing.receiptData, of: "anna"))
       #expect(bought.subscriber.originalApplicationVersion == "7")
-      #expect(bought.subscriber.originalPurchaseDate == RevenueCatApp.start.addingTimeInterval(-400 * 86_400))
+      #expect(bought.subscriber.originalPurchaseDate == noon.addingTimeInterval(-400 * 86_400))
       #expect(bought.active == ["pro"] && bought.subscriber.nonSubscriptions.isEmpty)
       #expect(try await Self.purchasesShown(of: "anna", app.service) == Set(renewing.originalTransactionIDs))
       let transaction = try store.simulator.issueAppTransaction(subscriber: 2)

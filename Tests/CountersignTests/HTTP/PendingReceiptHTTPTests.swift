@@ -9,15 +9,14 @@ import Testing
 
 /// A purchase that comes while Apple cannot be asked: acknowledged only once it is recorded, settled when Apple is back.
 @Suite struct PendingReceiptHTTPTests {
-  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
   static let settings = Settings(appStore: ["deadline": "4s"])
 
   @Test
   func `a receipt that Apple cannot be asked about is answered 202 with what stands, and settled when Apple is back`()
     async throws
   {
-    let clock = MovingClock(Self.clock)
-    try await RunningService.besideStore(at: Self.clock, settings: Self.settings, now: { clock.date }) {
+    let clock = MovingClock()
+    try await RunningService.besideStore(settings: Self.settings, now: { clock.date }) {
       service, store in
       let ended = try store.simulator.issueReceipt(.expiredVoluntary, subscriber: 2)
       #expect(try await service.validate(ended.receiptData, user: "known").verdict == "free expired voluntary")
@@ -50,8 +49,8 @@ import Testing
 
   /// The app has finished the transaction after the 202: nobody posts it again.
   @Test func `a receipt that Apple rejects after its 202 is not lost, and kept no longer than a week`() async throws {
-    let clock = MovingClock(Self.clock)
-    try await RunningService.besideStore(at: Self.clock, settings: Self.settings, now: { clock.date }) {
+    let clock = MovingClock()
+    try await RunningService.besideStore(settings: Self.settings, now: { clock.date }) {
       service, store in
       store.simulator.setTrouble(.http500, count: nil, environment: nil)
       let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1)
@@ -87,7 +86,7 @@ import Testing
   }
 
   @Test func `a user with too many waiting is told that nothing was recorded`() async throws {
-    try await RunningService.besideStore(at: Self.clock, settings: Self.settings) { service, store in
+    try await RunningService.besideStore(settings: Self.settings) { service, store in
       store.simulator.setTrouble(.status21004, count: nil, environment: nil)
       for number in 0..<20 {
         let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number + 1))

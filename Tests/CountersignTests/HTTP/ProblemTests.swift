@@ -11,8 +11,6 @@ import Testing
 
 /// Every problem a caller can meet: its status, its code, and that nothing was recorded.
 @Suite struct ProblemTests {
-  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
-
   /// Jobs log a refusal by `ValidationError.code`, callers get the problem's: support compares the two.
   @Test(arguments: [
     ValidationError.undecodableReceipt(detail: ""), .unsupportedReceipt(detail: ""),
@@ -27,7 +25,7 @@ import Testing
   private func run(
     _ settings: Settings = Settings(), body: @Sendable (RunningService, SimulatedStore) async throws -> Void
   ) async throws {
-    try await RunningService.besideStore(at: Self.clock, settings: settings) { service, store in
+    try await RunningService.besideStore(settings: settings) { service, store in
       try await body(service, store)
     }
   }
@@ -169,12 +167,10 @@ import Testing
       expect(answer, 405, "method_not_allowed")
       #expect(answer.header("Allow") == "POST")
       expect(try await service.send(.put, "/v1/profiles/u"), 405, "method_not_allowed")
-      let head = try await RawClient.exchange(
-        port: service.port, ["HEAD /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"])
+      let head = try await service.exchange("HEAD /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
       #expect(head.hasPrefix("HTTP/1.1 200 "))
       #expect(head.hasSuffix("\r\n\r\n"), "no body")
-      let refused = try await RawClient.exchange(
-        port: service.port, ["HEAD /v1/validations HTTP/1.1\r\nHost: a\r\nConnection: Close\r\n\r\n"])
+      let refused = try await service.exchange("HEAD /v1/validations HTTP/1.1\r\nHost: a\r\nConnection: Close\r\n\r\n")
       #expect(refused.hasPrefix("HTTP/1.1 401 "))
       #expect(refused.hasSuffix("\r\n\r\n"), "no body")
       expect(try await service.send(.post, "/livez", body: "{}"), 405, "method_not_allowed")
@@ -193,8 +189,7 @@ import Testing
           #expect(answer.contains(#""code":"method_not_allowed""#) && answer.lowercased().contains("allow: get, head"))
         }
       }
-      let nothing = try await RawClient.exchange(
-        port: service.port, ["QUERY /v1/nothing HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"])
+      let nothing = try await service.exchange("QUERY /v1/nothing HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
       #expect(nothing.hasPrefix("HTTP/1.1 404 "))
       #expect(service.log.text.contains("MKCOL") && !service.log.text.contains("TRACE"))
     }
@@ -242,11 +237,11 @@ import Testing
 
   @Test func `with local_verification require, what cannot be proven here is refused and Apple not asked`() async throws
   {
-    try await SimulatedStore.run(at: Self.clock) { store in
+    try await SimulatedStore.run { store in
       var apple = store.apple
       apple.roots = []
       let settings = Settings(policy: ["local_verification": "require"])
-      try await RunningService.run(apple: apple, settings: settings, now: { Self.clock }) { service in
+      try await RunningService.run(apple: apple, settings: settings) { service in
         let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1)
         expect(try await service.validate(receipt.receiptData), 422, "not_authentic")
         let old = try store.simulator.issueReceipt(.renewing, subscriber: 2, format: .ios6)
@@ -258,7 +253,7 @@ import Testing
 
   @Test func `a ledger that is closed answers 503, for writing and for reading`() async throws {
     // Closing is the one failure of a disk that a test can bring about at will; the ledger's own tests show the others.
-    try await RunningService.besideStore(at: Self.clock) { service, store in
+    try await RunningService.besideStore { service, store in
       await service.ledger.close()
       let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
       let written = try await service.validate(receipt)

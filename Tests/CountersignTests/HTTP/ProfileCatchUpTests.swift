@@ -8,13 +8,11 @@ import Testing
 
 /// What an earlier process, or a write that was never answered, left undone in the app's rows is made up for.
 @Suite struct ProfileCatchUpTests {
-  private static let start = ProfileWriteBackTests.start
-
   @Test func `a store that is configured later gets every user that the ledger knows`() async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     defer { try? FileManager.default.removeItem(at: directory) }
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await RunningService.run(apple: store.apple, directory: directory, now: { Self.start }) { service in
+    try await SimulatedStore.run { store in
+      try await RunningService.run(apple: store.apple, directory: directory) { service in
         for number in 1...25 {
           let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number)).receiptData
           #expect(try await service.validate(receipt, user: "user-\(number)")["profile_write"] == "none")
@@ -25,7 +23,7 @@ import Testing
       try await ProfileStoreDouble.running { profiles in
         let settings = Settings(profileStore: .store(profiles.url))
         try await RunningService.run(
-          apple: store.apple, settings: settings, directory: directory, now: { Self.start }
+          apple: store.apple, settings: settings, directory: directory
         ) { service in
           try await eventually { profiles.rows.count == 25 }
           #expect(profiles.applied.count == 25)
@@ -49,8 +47,8 @@ import Testing
   @Test func `a write that was under way when the process ended is delivered too, and once more`() async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     defer { try? FileManager.default.removeItem(at: directory) }
-    let clock = MovingClock(Self.start)
-    try await SimulatedStore.run(at: Self.start) { store in
+    let clock = MovingClock()
+    try await SimulatedStore.run { store in
       try await ProfileStoreDouble.running { profiles in
         let settings = Settings(profileStore: Self.withoutVersion(profiles.url))
         profiles.set(.http503)

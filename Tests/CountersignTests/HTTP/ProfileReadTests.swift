@@ -7,10 +7,8 @@ import Testing
 
 /// Reading an entitlement: from the ledger, without a call to Apple.
 @Suite struct ProfileReadTests {
-  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
-
   @Test func `a read has an entity tag and spares the body that is known already`() async throws {
-    try await RunningService.besideStore(at: Self.clock) { service, store in
+    try await RunningService.besideStore { service, store in
       let before = try await service.profile()
       #expect(before.status == 200)
       #expect(before.verdict == "free active no_purchases")
@@ -34,7 +32,7 @@ import Testing
   }
 
   @Test func `an ID in the path may be percent-encoded, and one that is none is refused`() async throws {
-    try await RunningService.run(apple: .unreachable, now: { Self.clock }) { service in
+    try await RunningService.run(apple: .unreachable) { service in
       for (path, user) in [("a%40b.c", "a@b.c"), ("auth0%7C12", "auth0|12"), ("a:b", "a:b"), ("%61", "a")] {
         let answer = try await service.profile(path)
         #expect(answer.status == 200 && answer["user_id"] == user, "\(answer.text)")

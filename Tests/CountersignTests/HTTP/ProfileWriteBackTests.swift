@@ -9,8 +9,6 @@ import Testing
 
 /// The app's own row of a user: written in line with the request, or after it, until it says what the verdict says.
 @Suite struct ProfileWriteBackTests {
-  static let start = Date(timeIntervalSince1970: 1_718_452_800)
-
   /// A service that writes to a store, both of them beside Apple.
   private func run(
     deadline: String = "4s", policy: [String: String] = [:],
@@ -18,7 +16,7 @@ import Testing
     body: @Sendable (RunningService, SimulatedStore, ProfileStoreDouble, MovingClock) async throws -> Void
   ) async throws {
     try await RunningService.besideStores(
-      at: Self.start, settings: Settings(policy: policy), deadline: deadline, jobPause: jobPause, body: body)
+      settings: Settings(policy: policy), deadline: deadline, jobPause: jobPause, body: body)
   }
 
   // MARK: What the row says
@@ -182,13 +180,13 @@ import Testing
 
   @Test(arguments: [true, false])
   func `a store that is away at the start is looked at when it is back`(hasUpdate: Bool) async throws {
-    let clock = MovingClock(Self.start)
+    let clock = MovingClock()
     let isAway = Mutex(true)
     let answer: @Sendable (TestRequest) -> TestAnswer = { _ in
       isAway.withLock { $0 }
         ? .json(#"{"code":"PGRST002","details":null,"hint":null,"message":"no"}"#, status: 503) : .json("[]")
     }
-    try await SimulatedStore.run(at: Self.start) { store in
+    try await SimulatedStore.run { store in
       try await RawTLSServer.answering(identity: nil, answer: answer) { profiles in
         var section = [String: String].store(profiles.origin)
         section["key"] = "\"\(Self.ownRole)\""
@@ -240,7 +238,7 @@ import Testing
   }
 
   private static func milliseconds(after seconds: Double) -> Int64 {
-    Int64((start.timeIntervalSince1970 + seconds) * 1000)
+    Int64((noon.timeIntervalSince1970 + seconds) * 1000)
   }
 
   // MARK: Order
@@ -276,7 +274,7 @@ import Testing
     for (answer, level, message, state) in expected {
       try await RawTLSServer.answering(identity: nil, answer: { _ in answer }) { profiles in
         let settings = Settings(profileStore: .store(profiles.origin))
-        try await RunningService.run(apple: .unreachable, settings: settings, now: { Self.start }) { service in
+        try await RunningService.run(apple: .unreachable, settings: settings) { service in
           try await eventually {
             service.log.lines.contains {
               $0.contains(#""level":"\#(level)""#) && $0.contains(#""message":"\#(message)""#)

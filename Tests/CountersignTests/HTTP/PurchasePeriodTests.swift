@@ -7,15 +7,13 @@ import Testing
 @testable import CountersignServer
 
 @Suite struct PurchasePeriodTests {
-  static let now = Date(timeIntervalSince1970: 1_718_452_800)
-
   /// After a change of product Apple may send an element for each of the two, under one original transaction ID.
   @Test func `a period's grace is that of the renewal info that the rules go by, in whatever order they come`() throws {
     let product: ProductID = "pro"
-    let grace = Self.now.addingTimeInterval(5 * 86_400)
+    let grace = noon.addingTimeInterval(5 * 86_400)
     let purchase = Purchase(
       productID: product, transactionID: "2", originalTransactionID: "1",
-      purchaseDate: Self.now.addingTimeInterval(-31 * 86_400), expiresDate: Self.now.addingTimeInterval(-86_400))
+      purchaseDate: noon.addingTimeInterval(-31 * 86_400), expiresDate: noon.addingTimeInterval(-86_400))
     let renewals = [
       RenewalInfo(originalTransactionID: "1", productID: "other", autoRenews: false, expirationIntent: 1),
       RenewalInfo(
@@ -27,8 +25,8 @@ import Testing
     for renewals in [renewals, renewals.reversed()] {
       let evidence = SubscriptionEvidence(
         key: SubscriptionKey(environment: .production, originalTransactionID: "1"), source: .verifyReceipt,
-        evidenceTime: Self.now, evaluatedAt: Self.now, purchases: [purchase], renewals: renewals)
-      let verdict = rules.evaluate("anna", [evidence], at: Self.now)
+        evidenceTime: noon, evaluatedAt: noon, purchases: [purchase], renewals: renewals)
+      let verdict = rules.evaluate("anna", [evidence], at: noon)
       #expect(verdict.status == .gracePeriod)
       let period = try #require(PurchasePeriod.all(of: [evidence], rules: rules).first)
       #expect(period.graceUntil == verdict.accessUntil)

@@ -191,12 +191,9 @@ import TestSupport
   }
 
   private static func preflight(_ service: RunningService, from address: String) async throws -> String {
-    try await RawClient.exchange(
-      port: service.port,
-      [
-        "OPTIONS /v1/profiles/me HTTP/1.1\r\nHost: a\r\nOrigin: https://app.example.com\r\nConnection: close\r\n"
-          + "Access-Control-Request-Method: GET\r\nX-Forwarded-For: \(address)\r\n\r\n"
-      ]
+    try await service.exchange(
+      "OPTIONS /v1/profiles/me HTTP/1.1\r\nHost: a\r\nOrigin: https://app.example.com\r\nConnection: close\r\n"
+        + "Access-Control-Request-Method: GET\r\nX-Forwarded-For: \(address)\r\n\r\n"
     ).lowercased()
   }
 

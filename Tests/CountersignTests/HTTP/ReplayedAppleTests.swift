@@ -8,8 +8,6 @@ import Testing
 
 /// Answers that the simulator does not give, played word for word.
 @Suite struct ReplayedAppleTests {
-  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
-
   /// What Apple answers next.
   final class Script: Sendable {
     private let answer = Mutex(TestAnswer(text: ""))
@@ -33,7 +31,7 @@ import Testing
     let authority = try TestCertificateAuthority()
     let script = Script()
     let receipt = try ReceiptIssuer(pki: try DevelopmentPKI()).issue(
-      ReceiptOrder(scenario: .renewing), at: Timestamp(Self.clock)
+      ReceiptOrder(scenario: .renewing), at: Timestamp(noon)
     ).receiptData
     try await RawTLSServer.answering(identity: try authority.serverIdentity(), answer: { _ in script.next }) { server in
       let apple = Apple(
@@ -41,7 +39,7 @@ import Testing
         caFile: authority.caFile)
       let settings = Settings(appStore: ["deadline": "4s"])
       try await RunningService.run(
-        apple: apple, settings: settings, jobPause: .seconds(3600), now: { Self.clock }
+        apple: apple, settings: settings, jobPause: .seconds(3600)
       ) { service in try await body(service, script, receipt) }
     }
     withExtendedLifetime(authority) {}
@@ -54,10 +52,10 @@ import Testing
   ) -> String {
     var members = [
       #""product_id":"com.example.app.\#(product)""#, #""transaction_id":"\#(id)""#,
-      #""original_transaction_id":"\#(id)""#, #""purchase_date_ms":"\#(ms(clock - 86_400))""#,
+      #""original_transaction_id":"\#(id)""#, #""purchase_date_ms":"\#(ms(noon - 86_400))""#,
     ]
-    if let expires { members.append(#""expires_date_ms":"\#(ms(clock + expires))""#) }
-    if let cancelled { members.append(#""cancellation_date_ms":"\#(ms(clock + cancelled))""#) }
+    if let expires { members.append(#""expires_date_ms":"\#(ms(noon + expires))""#) }
+    if let cancelled { members.append(#""cancellation_date_ms":"\#(ms(noon + cancelled))""#) }
     if let account { members.append(#""app_account_token":"\#(account)""#) }
     return "{" + members.joined(separator: ",") + "}"
   }
@@ -65,7 +63,7 @@ import Testing
   static func answer(requested offset: TimeInterval = 0, inApp: [String], latest: [String]) -> String {
     """
     {"status":0,"environment":"Production","receipt":{"bundle_id":"com.example.app",\
-    "request_date_ms":"\(ms(clock + offset))","in_app":[\(inApp.joined(separator: ","))]},\
+    "request_date_ms":"\(ms(noon + offset))","in_app":[\(inApp.joined(separator: ","))]},\
     "latest_receipt_info":[\(latest.joined(separator: ","))]}
     """
   }
@@ -100,7 +98,7 @@ import Testing
         .replacingOccurrences(of: "{", with: #"{"bid":"com.example.app","#)
         .replacingOccurrences(of: "expires_date_ms", with: "expires_date")
       script.say(
-        #"{"status":0,"receipt":\#(refunded),"latest_receipt_info":\#(refunded)}"#, date: isDated ? Self.clock : nil)
+        #"{"status":0,"receipt":\#(refunded),"latest_receipt_info":\#(refunded)}"#, date: isDated ? noon : nil)
       let answer = try await service.validate(receipt)
       // Without any time of Apple's it cannot be told which is newer; with the date of the answer it can.
       #expect(answer.verdict == (isDated ? "free expired refunded" : "pro active renewing"), "\(answer.text)")

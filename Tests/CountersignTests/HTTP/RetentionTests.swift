@@ -10,13 +10,11 @@ import Testing
 
 /// `retention.history`, as it is configured and as support sees it.
 @Suite struct RetentionTests {
-  private static let start = Date(timeIntervalSince1970: 1_718_452_800)
-
   @Test func `after the span a history says in one line what is gone, in a page and in an export`() async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "retention-\(UUID())")
     defer { try? FileManager.default.removeItem(at: directory) }
-    let clock = MovingClock(Self.start)
-    try await SimulatedStore.run(at: Self.start) { store in
+    let clock = MovingClock()
+    try await SimulatedStore.run { store in
       let receipt = try store.simulator.issueReceipt(.subscriber, subscriber: 1).receiptData
       try await RunningService.run(
         apple: store.apple, directory: directory, jobPause: .seconds(3_600), now: { clock.date }

@@ -7,17 +7,15 @@ import Testing
 
 /// A receipt that Apple answered a moment ago is not asked about again (`policy.reuse`).
 @Suite struct ReuseTests {
-  static let start = Date(timeIntervalSince1970: 1_718_452_800)
-
   /// Nothing asks Apple but the posts: calls are counted.
   private func run(
     _ reuse: String = "10m", policy: [String: String] = [:],
     body: @Sendable (RunningService, SimulatedStore, MovingClock) async throws -> Void
   ) async throws {
-    let clock = MovingClock(Self.start)
+    let clock = MovingClock()
     let settings = Settings(appStore: ["deadline": "4s"], policy: policy.merging(["reuse": reuse]) { $1 })
     try await RunningService.besideStore(
-      at: Self.start, settings: settings, jobPause: .seconds(3600), now: { clock.date }
+      settings: settings, jobPause: .seconds(3600), now: { clock.date }
     ) { service, store in try await body(service, store, clock) }
   }
 

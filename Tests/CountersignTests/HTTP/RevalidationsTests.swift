@@ -8,7 +8,6 @@ import Testing
 
 /// `/v1/revalidations` over HTTP.
 @Suite struct RevalidationsTests {
-  static let start = Date(timeIntervalSince1970: 1_718_452_800)
   static let wish = #"{"expiring_within":"20d"}"#
 
   /// - Parameter jobPause: an hour, and nothing is done for a run but what the test sees.
@@ -17,7 +16,7 @@ import Testing
     body: @Sendable (RunningService, SimulatedStore) async throws -> Void
   ) async throws {
     try await RunningService.besideStore(
-      at: Self.start, settings: Settings(revalidation: ["rate": "1000"]), jobPause: jobPause
+      settings: Settings(revalidation: ["rate": "1000"]), jobPause: jobPause
     ) { service, store in
       for number in 0..<users {
         let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number + 1)).receiptData

@@ -12,7 +12,6 @@ import Testing
 
 /// RevenueCat's webhooks, as they come over HTTP.
 @Suite struct RevenueCatTests {
-  private static let clock = Date(timeIntervalSince1970: 1_718_452_800)
   private static let day = 86_400.0
   private static let header = "Bearer what the dashboard has"
 
@@ -32,7 +31,7 @@ import Testing
     product: String = "com.example.app.pro.monthly:base", from begin: Double = 0, until end: Double? = 30,
     environment: String = "PRODUCTION", _ more: [String: any Sendable] = [:]
   ) -> String {
-    func milliseconds(_ days: Double) -> Int { Int((clock.timeIntervalSince1970 + days * day) * 1_000) }
+    func milliseconds(_ days: Double) -> Int { Int((noon.timeIntervalSince1970 + days * day) * 1_000) }
     var members: [String: Any] = [
       "id": id, "type": type, "app_id": "app123", "event_timestamp_ms": milliseconds(days), "app_user_id": user,
       "original_app_user_id": user, "aliases": [user], "store": store, "environment": environment,
@@ -75,16 +74,15 @@ import Testing
   // MARK: The edge
 
   @Test func `without a secret there is no such path`() async throws {
-    try await RunningService.run(apple: .unreachable, now: { Self.clock }) { service in
-      let answer = try await RawClient.exchange(
-        port: service.port,
-        ["POST /v1/notifications/revenuecat HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"])
+    try await RunningService.run(apple: .unreachable) { service in
+      let answer = try await service.exchange(
+        "POST /v1/notifications/revenuecat HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
       #expect(answer.hasPrefix("HTTP/1.1 404"), "\(answer)")
     }
   }
 
   @Test func `a request that is not RevenueCat's is refused, and leaves no trace`() async throws {
-    try await RunningService.run(apple: .unreachable, settings: Self.settings(), now: { Self.clock }) { service in
+    try await RunningService.run(apple: .unreachable, settings: Self.settings()) { service in
       for header in [nil, "", "Bearer other", RunningService.serviceKey] {
         #expect(try await Self.post(Self.event("INITIAL_PURCHASE"), to: service, header: header).status == 401)
       }
@@ -99,7 +97,7 @@ import Testing
   @Test func `signed events are taken, and no body is read before it is proven`() async throws {
     var settings = Settings()
     settings.revenueCat = ["signing_secret_file": ["old-secret", "new-secret"]]
-    try await RunningService.run(apple: .unreachable, settings: settings, now: { Self.clock }) { service in
+    try await RunningService.run(apple: .unreachable, settings: settings) { service in
       func post(_ body: String, by secret: String, late: Int = 0) async throws -> Answer {
         let signature = revenueCatSignature(
           Array(body.utf8), by: secret, at: 1_718_452_800 - late)
@@ -124,7 +122,7 @@ import Testing
       #"{"event":{"id":"1","type":"RENEWAL"}}"#, #"{"event":{"id":"1","type":"TEST","event_timestamp_ms":"now"}}"#,
       #"{"event":{"id":"1","type":"RENEWAL","event_timestamp_ms":1,"app_user_id":"u","store":"STRIPE"}}"#,
     ]
-    try await RunningService.run(apple: .unreachable, settings: Self.settings(), now: { Self.clock }) { service in
+    try await RunningService.run(apple: .unreachable, settings: Self.settings()) { service in
       for body in bodies {
         let answer = try await Self.post(body, to: service)
         #expect(answer.status == 400 && answer["code"] == "malformed_request", "\(answer.text)")
@@ -134,7 +132,7 @@ import Testing
   }
 
   @Test func `an event of the far future counts as of its arrival, and the next one after it`() async throws {
-    let clock = MovingClock(Self.clock.addingTimeInterval(0.123_456_789))
+    let clock = MovingClock(noon.addingTimeInterval(0.123_456_789))
     try await RunningService.run(apple: .unreachable, settings: Self.settings(), now: { clock.date }) {
       service async throws in
       let bought = Self.event("INITIAL_PURCHASE", ["event_timestamp_ms": 78_788_000_000_000])
@@ -148,7 +146,7 @@ import Testing
   }
 
   @Test func `an event is kept once, and nothing is acknowledged while the ledger is away`() async throws {
-    try await RunningService.run(apple: .unreachable, settings: Self.settings(), now: { Self.clock }) { service in
+    try await RunningService.run(apple: .unreachable, settings: Self.settings()) { service in
       let first = Self.event("INITIAL_PURCHASE", id: "one")
       #expect(try await Self.take(first, service) == "recorded")
       let history = try await service.send(.get, "/v1/profiles/anna/history", key: RunningService.supportKey).text
@@ -164,7 +162,7 @@ import Testing
   // MARK: Other stores
 
   @Test func `events without proof are listed, one for each hour`() async throws {
-    let clock = MovingClock(Self.clock)
+    let clock = MovingClock()
     try await RunningService.run(apple: .unreachable, settings: Self.settings(), now: { clock.date }) { service in
       func refused() async throws -> [[String: Any]] {
         let answer = try await service.send(.get, "/v1/notifications/refused", key: RunningService.supportKey)
@@ -188,13 +186,13 @@ import Testing
     settings.jwt = ["secret": TokenMint.secret]
     settings.dialects = ["revenuecat", "cordova", "subscriptions_api"]
     let configured = settings
-    try await RunningService.besideStore(at: Self.clock, settings: configured) { service, store in
+    try await RunningService.besideStore(settings: configured) { service, store in
       let user = DialectBench.user
       #expect(
         try await Self.take(
           Self.event("INITIAL_PURCHASE", user: user, product: "com.example.app.premium.monthly"), service)
           == "recorded")
-      let token = try TokenMint.user(user, at: Self.clock)
+      let token = try TokenMint.user(user, at: noon)
       let current = try await service.send(.get, "/api/subscriptions/current", key: token)
       let subscription = current.object["subscription"] as? [String: Any]
       #expect(subscription?["externalProvider"] as? String == "play_store")
@@ -218,7 +216,7 @@ import Testing
   }
 
   @Test func `a lost expiration is held, then unproven, and the app's row follows`() async throws {
-    let clock = MovingClock(Self.clock)
+    let clock = MovingClock()
     try await ProfileStoreDouble.running { rows in
       var settings = Self.settings()
       settings.profileStore = .store(rows.url, deadline: "1m")
@@ -238,7 +236,7 @@ import Testing
   }
 
   @Test func `an event with another user counts for the owner`() async throws {
-    try await RunningService.run(apple: .unreachable, settings: Self.settings(), now: { Self.clock }) { service in
+    try await RunningService.run(apple: .unreachable, settings: Self.settings()) { service in
       _ = try await Self.take(Self.event("INITIAL_PURCHASE", at: -40, from: -40, until: -10), service)
       let renewal = Self.event("RENEWAL", at: -10, user: "bert", from: -10, until: 20)
       #expect(try await Self.take(renewal, service) == "recorded_for_owner")
@@ -248,12 +246,12 @@ import Testing
   }
 
   @Test func `while RevenueCat cannot reach a store the user has what they last had there`() async throws {
-    let clock = MovingClock(Self.clock)
+    let clock = MovingClock()
     let settings = Self.settings(policy: ["provisional": "24h"])
     try await RunningService.run(apple: .unreachable, settings: settings, now: { clock.date }) { service async throws in
       let grant = { (user: String, id: String, days: Double) in
         #"{"event":{"id":"\#(id)","type":"TEMPORARY_ENTITLEMENT_GRANT","app_user_id":"\#(user)","store":"PLAY_STORE","#
-          + #""event_timestamp_ms":\#(Int((Self.clock.timeIntervalSince1970 + days * Self.day) * 1_000))}}"#
+          + #""event_timestamp_ms":\#(Int((noon.timeIntervalSince1970 + days * Self.day) * 1_000))}}"#
       }
       // Neither product nor entitlement, and nobody that is known.
       #expect(try await Self.take(grant("anna", "g1", 0), service) == "noted")
@@ -285,7 +283,7 @@ import Testing
       Self.event(
         type, at: days, user: user, original: "GPA.\(user)", product: product, from: begin, until: end, more)
     }
-    try await RunningService.run(apple: .unreachable, settings: settings, now: { Self.clock }) { service async throws in
+    try await RunningService.run(apple: .unreachable, settings: settings) { service async throws in
       for (user, grant, expected) in [
         ("u1", event("u1", until: 23.0 / 24, forever), pro),
         // No longer than the policy lets it, and by the entitlement where the product is not listed, or not named.
@@ -316,11 +314,11 @@ import Testing
   }
 
   @Test func `temporary access to a purchase at Apple's counts until Apple has answered`() async throws {
-    let clock = MovingClock(Self.clock)
+    let clock = MovingClock()
     var settings = Self.settings(policy: ["provisional": "24h"])
     settings.appStore["deadline"] = "20s"
     try await RunningService.besideStore(
-      at: Self.clock, withServerAPI: true, settings: settings, now: { clock.date }
+      withServerAPI: true, settings: settings, now: { clock.date }
     ) { service, store in
       func grant(_ id: String, user: String = "anna") -> String {
         Self.event(
@@ -344,7 +342,7 @@ import Testing
     var settings = Self.settings()
     settings.products["com.example.app.pro.monthly"] = "{ tier: pro, period: P1M }"
     let configured = settings
-    try await RunningService.run(apple: .unreachable, settings: configured, now: { Self.clock }) { service in
+    try await RunningService.run(apple: .unreachable, settings: configured) { service in
       func expect(_ user: String, _ expected: String, _ bodies: String...) async throws {
         for body in bodies { #expect(try await Self.take(body, service) == "recorded") }
         #expect(try await Self.state(of: user, service) == expected)
@@ -375,7 +373,7 @@ import Testing
 
   @Test func `an event of the App Store has Apple asked, whose answer counts`() async throws {
     let settings = Self.settings(policy: ["provisional": "24h"])
-    try await RunningService.besideStore(at: Self.clock, withServerAPI: true, settings: settings) { service, store in
+    try await RunningService.besideStore(withServerAPI: true, settings: settings) { service, store in
       let issued = try store.simulator.issueTransaction(.renewalOff)
       let id = issued.originalTransactionID
       // RevenueCat calls it premium and renewing; Apple knows better.
@@ -398,11 +396,11 @@ import Testing
   }
 
   @Test func `while Apple is away an event raises for a while, and never lowers; Apple settles it`() async throws {
-    let clock = MovingClock(Self.clock)
+    let clock = MovingClock()
     var settings = Self.settings(policy: ["provisional": "24h"])
     settings.appStore["deadline"] = "20s"
     try await RunningService.besideStore(
-      at: Self.clock, withServerAPI: true, settings: settings, now: { clock.date }
+      withServerAPI: true, settings: settings, now: { clock.date }
     ) { service, store in
       let known = try store.simulator.issueTransaction(.renewing, subscriber: 1)
       #expect(try await service.validate(known.signedTransaction, user: "bert").status == 200)
@@ -428,7 +426,7 @@ import Testing
   }
 
   @Test func `where Apple can never be asked an event raises for a while, and no longer`() async throws {
-    let clock = MovingClock(Self.clock)
+    let clock = MovingClock()
     let settings = Self.settings(policy: ["provisional": "24h"])
     try await RunningService.run(apple: .unreachable, settings: settings, now: { clock.date }) { service in
       let bought = Self.event(

@@ -8,8 +8,6 @@ import Testing
 @testable import Countersign
 
 @Suite struct SandboxPolicyTests {
-  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
-
   @Test(
     arguments: [
       (["sandbox": "accept"], 200, 200), (["sandbox": "testers", "testers": "[reviewer]"], 200, 422),
@@ -18,7 +16,7 @@ import Testing
   func `the sandbox policy says which users may use a sandbox purchase`(
     policy: [String: String], reviewer: Int, anybody: Int
   ) async throws {
-    try await RunningService.besideStore(at: Self.clock, settings: Settings(policy: policy)) { service, store in
+    try await RunningService.besideStore(settings: Settings(policy: policy)) { service, store in
       for (number, (user, status)) in [("reviewer", reviewer), ("anybody", anybody)].enumerated() {
         let receipt = try store.simulator.issueReceipt(
           .renewing, environment: .sandbox, subscriber: Int64(number + 1))
@@ -41,13 +39,13 @@ import Testing
   {
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     defer { try? FileManager.default.removeItem(at: directory) }
-    try await SimulatedStore.run(at: Self.clock) { store in
-      try await RunningService.run(apple: store.apple, directory: directory, now: { Self.clock }) { service in
+    try await SimulatedStore.run { store in
+      try await RunningService.run(apple: store.apple, directory: directory) { service in
         let receipt = try store.simulator.issueReceipt(.renewing, environment: .sandbox, subscriber: 1)
         #expect(try await service.validate(receipt.receiptData).verdict == "pro active renewing")
       }
       let strict = Settings(policy: ["sandbox": "reject"])
-      try await RunningService.run(apple: store.apple, settings: strict, directory: directory, now: { Self.clock }) {
+      try await RunningService.run(apple: store.apple, settings: strict, directory: directory) {
         service in
         try await eventually { try await service.send(.get, "/v1/brake")["withheld_by_rules"] == "1" }
         let read = try await service.profile()

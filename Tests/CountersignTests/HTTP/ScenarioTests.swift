@@ -8,8 +8,6 @@ import Testing
 
 /// The main job over real TLS, scenario by scenario.
 @Suite struct ScenarioTests {
-  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
-
   struct Case: Sendable, CustomTestStringConvertible {
     var scenario: Scenario
     var status = 200
@@ -62,7 +60,7 @@ import Testing
 
   @Test func `every scenario gets the verdict of the decision table`() async throws {
     #expect(Set(Self.cases.map(\.scenario)) == Set(Scenario.allCases))
-    try await RunningService.besideStore(at: Self.clock) { service, store in
+    try await RunningService.besideStore { service, store in
       for (number, expected) in Self.cases.enumerated() {
         for environment in [AppStoreSimulator.StoreEnvironment.production, .sandbox] {
           let user = "user-\(number)-\(environment.rawValue)"
@@ -82,7 +80,7 @@ import Testing
   }
 
   @Test func `the answer carries what an app needs`() async throws {
-    try await RunningService.besideStore(at: Self.clock) { service, store in
+    try await RunningService.besideStore { service, store in
       let receipt = try store.simulator.issueReceipt(.trial, subscriber: 1)
       let answer = try await service.validate(receipt.receiptData)
       #expect(answer["user_id"] == "user-1")
@@ -107,7 +105,7 @@ import Testing
   }
 
   @Test func `an iOS 6-style receipt is validated too`() async throws {
-    try await RunningService.besideStore(at: Self.clock) { service, store in
+    try await RunningService.besideStore { service, store in
       let running = try store.simulator.issueReceipt(.renewing, subscriber: 1, format: .ios6)
       #expect(try await service.validate(running.receiptData, user: "a").verdict == "pro active renewing")
       let ended = try store.simulator.issueReceipt(.expiredVoluntary, subscriber: 2, format: .ios6)
@@ -130,7 +128,7 @@ struct SimulatedStore: Sendable {
 
   /// - Parameter certifiedSince: for a service whose own clock is behind.
   static func run<Result: Sendable>(
-    at clock: Date, certifiedSince: Date? = nil, body: @Sendable (SimulatedStore) async throws -> Result
+    at clock: Date = noon, certifiedSince: Date? = nil, body: @Sendable (SimulatedStore) async throws -> Result
   ) async throws -> Result {
     var configuration = Simulator.Configuration()
     configuration.clock = clock

@@ -10,14 +10,13 @@ import TestSupport
 
 /// A machine whose clock jumps ends nobody's access.
 @Suite struct ServiceClockTests {
-  static let start = Date(timeIntervalSince1970: 1_718_452_800)
   static let year: TimeInterval = 365 * 86_400
 
   /// A machine: a time of day that can be set, and an uptime that only goes on.
   private final class Machine: Sendable {
     private let state: Mutex<(wall: Date, uptime: Duration)>
 
-    init(_ wall: Date = ServiceClockTests.start) { state = Mutex((wall, .seconds(1000))) }
+    init(_ wall: Date = noon) { state = Mutex((wall, .seconds(1000))) }
 
     func run(for seconds: Double) {
       state.withLock { state in
@@ -38,9 +37,9 @@ import TestSupport
   @Test func `the service's clock starts at the machine's time of day and goes on with its uptime`() {
     let machine = Machine()
     let clock = machine.clock
-    #expect(clock.now == Self.start)
+    #expect(clock.now == noon)
     machine.run(for: 90)
-    #expect(clock.now == Self.start + 90)
+    #expect(clock.now == noon + 90)
     #expect(clock.skew == nil)
   }
 
@@ -50,46 +49,46 @@ import TestSupport
     let clock = machine.clock
     machine.run(for: 60)
     machine.jump(by: jump)
-    #expect(clock.now == Self.start + 60)
+    #expect(clock.now == noon + 60)
     #expect(clock.skew == jump)
     machine.run(for: 60)
-    #expect(clock.now == Self.start + 120)
+    #expect(clock.now == noon + 120)
     // Set right again, nothing is left of it.
     machine.jump(by: -jump)
-    #expect(clock.now == Self.start + 120)
+    #expect(clock.now == noon + 120)
     #expect(clock.skew == nil)
   }
 
   @Test(arguments: [year, -year, 301, -301])
   func `three answers of Apple's in a row put a wrong start right`(wrong: TimeInterval) {
-    let machine = Machine(Self.start + wrong)
+    let machine = Machine(noon + wrong)
     let clock = machine.clock
     machine.run(for: 10)
-    #expect(clock.observe(Self.start + 10) == nil)
+    #expect(clock.observe(noon + 10) == nil)
     machine.run(for: 10)
-    #expect(clock.observe(Self.start + 20) == nil)
-    #expect(clock.now == Self.start + wrong + 20)
+    #expect(clock.observe(noon + 20) == nil)
+    #expect(clock.now == noon + wrong + 20)
     #expect(clock.corrections == 0)
     machine.run(for: 10)
-    #expect(clock.observe(Self.start + 30) == wrong)
-    #expect(clock.now == Self.start + 30)
+    #expect(clock.observe(noon + 30) == wrong)
+    #expect(clock.now == noon + 30)
     #expect(clock.corrections == 1)
     #expect(clock.skew == wrong)
-    #expect(clock.start == Self.start)
+    #expect(clock.start == noon)
     machine.run(for: 5)
-    #expect(clock.now == Self.start + 35)
+    #expect(clock.now == noon + 35)
     // It is said once; after that the two agree.
-    for _ in 0..<3 { #expect(clock.observe(Self.start + 35) == nil) }
+    for _ in 0..<3 { #expect(clock.observe(noon + 35) == nil) }
     #expect(clock.corrections == 1)
     // Only Apple moves this clock: the machine's stays as it is.
-    #expect(clock.machineTime == Self.start + wrong + 35)
+    #expect(clock.machineTime == noon + wrong + 35)
   }
 
   @Test func `a clock is confirmed by one answer that agrees, or after ten minutes, unless the last ones disagree`() {
     let machine = Machine()
     let clock = machine.clock
     #expect(!clock.isConfirmed && !clock.isWitnessed)
-    #expect(clock.observe(Self.start + 400) == nil)
+    #expect(clock.observe(noon + 400) == nil)
     machine.run(for: 600)
     #expect(!clock.isConfirmed)
     #expect(clock.observe(machine.wall) == nil)
@@ -117,11 +116,11 @@ import TestSupport
         .post, "/v1/profiles/\(user)/grants", body: #"{"tier":"pro","for":"\#(length)"}"#)
       #expect(answer.status == 201)
     }
-    try await SimulatedStore.run(at: Self.start) { store in
+    try await SimulatedStore.run { store in
       try await RunningService.run(apple: store.apple, directory: directory, clock: Machine().clock) { service in
         try await give(service, "1h", user: "before")
       }
-      let machine = Machine(Self.start + 7_200)
+      let machine = Machine(noon + 7_200)
       try await RunningService.run(apple: store.apple, directory: directory, clock: machine.clock) { service in
         try await give(service, "30d", user: "meanwhile")
         machine.run(for: 600)
@@ -156,28 +155,28 @@ import TestSupport
     let machine = Machine()
     let clock = machine.clock
     for off in [900, -900, 1_800, 1_861, -400, 5_000, 900, 961, 1_022] as [TimeInterval] {
-      #expect(clock.observe(Self.start + off) == nil)
+      #expect(clock.observe(noon + off) == nil)
     }
-    #expect(clock.now == Self.start)
+    #expect(clock.now == noon)
     // These differ by as much as answers may.
-    #expect(clock.observe(Self.start + 3_000) == nil)
-    #expect(clock.observe(Self.start + 3_060) == nil)
-    #expect(clock.observe(Self.start + 3_030) == -3_030)
+    #expect(clock.observe(noon + 3_000) == nil)
+    #expect(clock.observe(noon + 3_060) == nil)
+    #expect(clock.observe(noon + 3_030) == -3_030)
   }
 
   @Test(arguments: [2.5, 86_400, -301, -86_400] as [TimeInterval])
   func `a simulated store's clock is followed from one answer on`(moved: TimeInterval) {
-    let machine = Machine(Self.start + 0.123456789)
+    let machine = Machine(noon + 0.123456789)
     let clock = machine.clock
-    #expect(clock.follow(Self.start) == nil)
-    #expect(clock.follow(Self.start + moved) != nil)
-    #expect(clock.now == Self.start + moved)
+    #expect(clock.follow(noon) == nil)
+    #expect(clock.follow(noon + moved) != nil)
+    #expect(clock.now == noon + moved)
     #expect(clock.corrections == 1)
     machine.run(for: 5)
-    #expect(clock.now == Self.start + moved + 5)
+    #expect(clock.now == noon + moved + 5)
     // It says nothing against the machine's.
     #expect(clock.skew == nil)
-    #expect(abs(clock.machineTime.timeIntervalSince(Self.start + 5.123)) < 0.000_1)
+    #expect(abs(clock.machineTime.timeIntervalSince(noon + 5.123)) < 0.000_1)
   }
 
   @Test func `a simulated store's clock that stands is left behind by five minutes at most`() {
@@ -185,11 +184,11 @@ import TestSupport
     let clock = machine.clock
     for _ in 0..<300 {
       machine.run(for: 1)
-      #expect(clock.follow(Self.start) == nil)
+      #expect(clock.follow(noon) == nil)
     }
     machine.run(for: 1)
-    #expect(clock.follow(Self.start) == 301)
-    #expect(clock.now == Self.start)
+    #expect(clock.follow(noon) == 301)
+    #expect(clock.now == noon)
   }
 
   /// Settings of a service that goes by the store's clock.
@@ -203,8 +202,8 @@ import TestSupport
   func `a first transaction of a simulator's counts, whatever the machine's clock says, and a read says the same`(
     wrong: TimeInterval
   ) async throws {
-    let machine = Machine(Self.start + wrong + 0.123456789)
-    try await RunningService.besideStore(at: Self.start, settings: Self.following, clock: machine.clock) {
+    let machine = Machine(noon + wrong + 0.123456789)
+    try await RunningService.besideStore(settings: Self.following, clock: machine.clock) {
       service, store in
       let signed = try store.simulator.issueTransaction(.subscriber, subscriber: 21)
       let answer = try await service.validate(signed.signedTransaction, user: "u2")
@@ -219,10 +218,10 @@ import TestSupport
   }
 
   @Test func `a simulator's transaction is taken at once after its clock was moved`() async throws {
-    let machine = Machine(Self.start + 0.123456789)
+    let machine = Machine(noon + 0.123456789)
     // Nothing looks at the clock meanwhile.
     try await RunningService.besideStore(
-      at: Self.start, settings: Self.following, jobPause: .seconds(3_600), clock: machine.clock
+      settings: Self.following, jobPause: .seconds(3_600), clock: machine.clock
     ) { service, store in
       let first = try store.simulator.issueTransaction(.subscriber, subscriber: 1)
       #expect(try await service.validate(first.signedTransaction, user: "u1").status == 200)
@@ -241,8 +240,8 @@ import TestSupport
 
   @Test func `a simulator's clock that nobody tells about is found, and what is due by it is asked about`() async throws
   {
-    let machine = Machine(Self.start + 0.123456789)
-    try await RunningService.besideStore(at: Self.start, settings: Self.following, clock: machine.clock) {
+    let machine = Machine(noon + 0.123456789)
+    try await RunningService.besideStore(settings: Self.following, clock: machine.clock) {
       service, store in
       let receipt = try store.simulator.issueReceipt(.renewalOff).receiptData
       #expect(try await service.validate(receipt).verdict == "pro cancelled renewal_off")
@@ -256,8 +255,8 @@ import TestSupport
   func `differences that clocks have anyway are let be`(difference: TimeInterval) {
     let machine = Machine()
     let clock = machine.clock
-    #expect(clock.observe(Self.start - difference) == nil)
-    #expect(clock.now == Self.start)
+    #expect(clock.observe(noon - difference) == nil)
+    #expect(clock.now == noon)
     machine.jump(by: difference)
     #expect(clock.skew == nil)
   }
@@ -267,7 +266,7 @@ import TestSupport
     jump: TimeInterval
   ) async throws {
     let machine = Machine()
-    try await RunningService.besideStore(at: Self.start, clock: machine.clock) { service, store in
+    try await RunningService.besideStore(clock: machine.clock) { service, store in
       let users: [(String, Scenario)] = [
         ("renewing", .renewing), ("ending", .renewalOff), ("grace", .grace), ("lifetime", .lifetime),
       ]
@@ -290,8 +289,8 @@ import TestSupport
   }
 
   @Test func `a service that starts with a wrong clock goes by Apple's from the third answer`() async throws {
-    let machine = Machine(Self.start + Self.year)
-    try await RunningService.besideStore(at: Self.start, clock: machine.clock) { service, store in
+    let machine = Machine(noon + Self.year)
+    try await RunningService.besideStore(clock: machine.clock) { service, store in
       // Each verdict goes by the time in Apple's own answer.
       for number in 1...3 {
         let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number)).receiptData
@@ -315,11 +314,11 @@ import TestSupport
   func `users' tokens go by the machine's clock, whatever Apple's says`(off: TimeInterval) async throws {
     var settings = Settings()
     settings.jwt = ["secret": TokenMint.secret]
-    try await RunningService.besideStore(at: Self.start + off, settings: settings, clock: Machine().clock) {
+    try await RunningService.besideStore(at: noon + off, settings: settings, clock: Machine().clock) {
       service, store in
       let user = "00000000-0000-4000-8000-000000000001"
-      let good = try TokenMint.user(user, at: Self.start)
-      let expired = try TokenMint.user(user, at: Self.start - 7_200)
+      let good = try TokenMint.user(user, at: noon)
+      let expired = try TokenMint.user(user, at: noon - 7_200)
       let receipt = try store.simulator.issueReceipt(.renewing).receiptData
       for _ in 0..<4 { #expect(try await service.post(["receipt_data": receipt], key: good).status == 200) }
       // Apple's clock counts by now for verdicts, and for nothing else.

@@ -8,8 +8,6 @@ import Testing
 
 /// Our client of DeviceCheck over libcurl, against the simulator that was written apart from it.
 @Suite struct SimulatedDeviceCheckTests {
-  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
-
   private func client(_ simulator: RunningSimulator) throws -> DeviceCheck {
     var configuration = CurlTransport.Configuration()
     configuration.caFile = simulator.rootPEMPath
@@ -32,7 +30,7 @@ import Testing
 
   @Test(arguments: DeviceCheck.Server.allCases)
   func `bits that were never set are set, and read back`(server: DeviceCheck.Server) async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
+    try await SimulatedStore.run { store in
       let client = try client(store.simulator)
       let environment: AppStoreSimulator.StoreEnvironment = server == .production ? .production : .sandbox
       let other: AppStoreSimulator.StoreEnvironment = server == .production ? .sandbox : .production
@@ -53,7 +51,7 @@ import Testing
   }
 
   @Test func `a token that is late is refused`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
+    try await SimulatedStore.run { store in
       let token = try token(store.simulator)
       store.simulator.advanceClock(by: .seconds(31))
       await #expect(throws: DeviceCheckError.tokenRefused) {
@@ -65,7 +63,7 @@ import Testing
 
   @Test(arguments: Trouble.allCases.filter { $0.befalls(.deviceCheck) })
   func `no trouble is taken for an answer`(trouble: Trouble) async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
+    try await SimulatedStore.run { store in
       let client = try client(store.simulator)
       try await client.update(token(store.simulator), bit0: true, bit1: true, deadline: .now + .seconds(60))
       store.simulator.setTrouble(trouble, service: .deviceCheck)
@@ -85,7 +83,7 @@ import Testing
   }
 
   @Test func `a trouble of one call is got over`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
+    try await SimulatedStore.run { store in
       let client = try client(store.simulator)
       for trouble in [Trouble.http500, .reset, .deviceCheckKeyRefused] {
         store.simulator.setTrouble(trouble, count: 1)

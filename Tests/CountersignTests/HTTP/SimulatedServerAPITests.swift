@@ -9,8 +9,6 @@ import Testing
 
 /// Our reader of signed data and our client of the Server API, against the simulator that was written apart from both.
 @Suite struct SimulatedServerAPITests {
-  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
-
   private func verifier(_ store: SimulatedStore) throws -> SignedDataVerifier {
     SignedDataVerifier(roots: try TrustedRoots(files: [store.simulator.rootPEMPath]))
   }
@@ -32,11 +30,11 @@ import Testing
   }
 
   @Test func `every notification of an eventful year is taken for Apple's, and all that it carries`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
+    try await SimulatedStore.run { store in
       for environment in AppStoreSimulator.StoreEnvironment.allCases {
         let issued = try store.simulator.issueTransaction(
           .eventfulYear, environment: environment, subscriber: 7, appAccountToken: UUID())
-        let end = Self.clock.addingTimeInterval(400 * 86_400)
+        let end = noon.addingTimeInterval(400 * 86_400)
         let reported = try store.simulator.notifications(of: issued.transactionID, to: end)
         #expect(reported.count == 23)
         for notification in reported {
@@ -54,10 +52,10 @@ import Testing
   @Test(arguments: Scenario.allCases)
   func `the Server API's answer about each scenario is read`(scenario: Scenario) async throws {
     guard scenario != .empty else { return }
-    try await SimulatedStore.run(at: Self.clock) { store in
+    try await SimulatedStore.run { store in
       for environment in AppStoreSimulator.StoreEnvironment.allCases {
         let issued = try store.simulator.issueTransaction(scenario, environment: environment, subscriber: 8)
-        let jws = try verifier(store).transaction(issued.signedTransaction, now: Self.clock)
+        let jws = try verifier(store).transaction(issued.signedTransaction, now: noon)
         #expect(jws.payload.purchase.transactionID.rawValue == issued.transactionID)
         do {
           let answer = try await client(store).history(
@@ -74,7 +72,7 @@ import Testing
   }
 
   @Test func `a stranger's key is rejected`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
+    try await SimulatedStore.run { store in
       let issued = try store.simulator.issueTransaction()
       store.simulator.setTrouble(.serverAPIKeyRejected)
       await #expect(throws: AppStoreError.keyRejected) {

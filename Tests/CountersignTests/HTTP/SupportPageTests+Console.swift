@@ -88,7 +88,7 @@ extension SupportPageTests {
   func `an operator reads figures, releases the brake, starts a run and redelivers an event`(width: Int) async throws {
     let directory = try await Self.folderWithEngagedBrake()
     defer { try? FileManager.default.removeItem(at: directory) }
-    let clock = MovingClock(Self.start)
+    let clock = MovingClock()
     try await WebhookReceiver.running { receiver in
       receiver.answer(500)
       var settings = Settings()
@@ -98,7 +98,7 @@ extension SupportPageTests {
       settings.webhooks = ["name: shop, url: \(receiver.url)/hook, private: true, events: [grant.started]"]
       let configured = settings
       try await RunningService.besideStore(
-        at: Self.start, settings: configured, directory: directory, now: { clock.date }
+        settings: configured, directory: directory, now: { clock.date }
       ) { service, store in
         for number in 1...3 as ClosedRange<Int64> {
           let receipt = try store.simulator.issueReceipt(.renewing, subscriber: number).receiptData
@@ -106,7 +106,7 @@ extension SupportPageTests {
         }
         _ = try await service.send(.post, "/v1/profiles/anna/grants", body: #"{"tier":"pro","for":"365d"}"#)
         try await giveUp(service, receiver, clock)
-        store.simulator.advanceClock(by: .seconds(clock.date.timeIntervalSince(Self.start)))
+        store.simulator.advanceClock(by: .seconds(clock.date.timeIntervalSince(noon)))
         try await eventually { try await service.send(.get, "/v1/figures").text.contains(#""active":3"#) }
         try await Browser.run { browser in
           try await browser.resize(width: width, height: 844)

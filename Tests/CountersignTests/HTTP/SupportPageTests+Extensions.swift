@@ -62,8 +62,8 @@ extension SupportPageTests {
   func `a product is extended for all once its ID was typed twice, and a bar shows how far Apple is`(width: Int)
     async throws
   {
-    let clock = MovingClock(Self.start)
-    try await RunningService.besideStore(at: Self.start, withServerAPI: true, now: { clock.date }) { service, store in
+    let clock = MovingClock()
+    try await RunningService.besideStore(withServerAPI: true, now: { clock.date }) { service, store in
       for number in 1...3 as ClosedRange<Int64> {
         let receipt = try store.simulator.issueReceipt(.subscriber, subscriber: number).receiptData
         _ = try await service.validate(receipt, user: "user-\(number)")

@@ -15,7 +15,7 @@ extension SupportPageTests {
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
     var snapshot = DowngradeBrake.Snapshot()
-    snapshot.engagement = DowngradeBrake.Engagement(since: start, lowered: 10, looked: 41, withheld: 3)
+    snapshot.engagement = DowngradeBrake.Engagement(since: noon, lowered: 10, looked: 41, withheld: 3)
     let memo = String(decoding: try JSONEncoder().encode(snapshot), as: UTF8.self)
     let path = directory.appending(path: "ledger.sqlite").path(percentEncoded: false)
     let ledger = try await Ledger.open(path: path, onFatal: { _ in })
@@ -99,15 +99,15 @@ extension SupportPageTests {
     settings.products["com.example.app.pro.monthlyy"] = "{ tier: pro }"
     settings.catalog["accept_loss"] = "[com.example.app.pro.monthly]"
     let changed = settings
-    try await SimulatedStore.run(at: Self.start) { store in
-      try await RunningService.run(apple: store.apple, directory: directory, now: { Self.start }) { service in
+    try await SimulatedStore.run { store in
+      try await RunningService.run(apple: store.apple, directory: directory) { service in
         for number in 1...3 as ClosedRange<Int64> {
           let receipt = try store.simulator.issueReceipt(.renewing, subscriber: number).receiptData
           _ = try await service.validate(receipt, user: "user-\(number)")
         }
       }
       try await RunningService.run(
-        apple: store.apple, settings: changed, directory: directory, jobPause: .milliseconds(20), now: { Self.start }
+        apple: store.apple, settings: changed, directory: directory, jobPause: .milliseconds(20)
       ) { service in
         try await eventually { try await service.send(.get, "/v1/brake")["withheld_by_rules"] == "3" }
         try await Browser.run { browser in

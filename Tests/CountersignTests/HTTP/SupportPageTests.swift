@@ -14,8 +14,6 @@ import Testing
     if: Browser.isInstalled, "The support page is tried in Chromium: install the packages chromium and chromium-driver."
   ))
 struct SupportPageTests {
-  static let start = Date(timeIntervalSince1970: 1_718_452_800)
-
   func run(
     withKey: Bool = false, settings: Settings = Settings(), directory: URL? = nil,
     jobPause: Duration = .seconds(3600),
@@ -24,7 +22,7 @@ struct SupportPageTests {
     var settings = settings
     settings.appStore["deadline"] = "2s"
     try await World.run(
-      at: Self.start, withServerAPI: withKey, settings: settings, directory: directory, jobPause: jobPause, body: body)
+      withServerAPI: withKey, settings: settings, directory: directory, jobPause: jobPause, body: body)
   }
 
   func enter(_ browser: Browser, _ service: RunningService, key: String = RunningService.supportKey)

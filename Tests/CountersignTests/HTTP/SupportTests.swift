@@ -10,13 +10,12 @@ import Testing
 
 /// Support's day: why is this user on this tier, ask Apple anew, and whose is this purchase?
 @Suite struct SupportTests {
-  static let start = Date(timeIntervalSince1970: 1_718_452_800)
   static let support = RunningService.supportKey
 
   private func run(
     _ settings: Settings = Settings(), jobPause: Duration = .seconds(3600), body: @Sendable (World) async throws -> Void
   ) async throws {
-    try await World.run(at: Self.start, settings: settings, jobPause: jobPause, body: body)
+    try await World.run(settings: settings, jobPause: jobPause, body: body)
   }
 
   // MARK: The history
@@ -329,9 +328,9 @@ import Testing
       // The simulator never hands out one ID twice.
       let row = Purchase(
         productID: "com.example.app.pro.monthly", transactionID: "1", originalTransactionID: OriginalTransactionID(id),
-        purchaseDate: Self.start, expiresDate: Self.start + 86_400)
+        purchaseDate: noon, expiresDate: noon + 86_400)
       let evidence = PurchaseHistory(
-        environment: .sandbox, source: .verifyReceipt, evidenceTime: Self.start, evaluatedAt: Self.start,
+        environment: .sandbox, source: .verifyReceipt, evidenceTime: noon, evaluatedAt: noon,
         purchases: [row]
       ).evidence()
       _ = try await world.service.ledger.record(
@@ -339,7 +338,7 @@ import Testing
           user: "tester", evidence: evidence, contestedKeys: Set(evidence.map(\.key)),
           receipt: KeptReceipt(base64: "MIAA", environment: .sandbox, bundleID: "com.example.app"),
           origin: .presented(.keep),
-          evaluatedAt: Self.start, recordedAt: Self.start, requestID: "test",
+          evaluatedAt: noon, recordedAt: noon, requestID: "test",
           evaluate: { _, _, _, now in
             .none(
               tier: "free", reason: .noPurchases,

@@ -97,7 +97,7 @@ import Testing
           headers.filter { $0.name.lowercased() == "strict-transport-security" }.map(\.value)
             == ["max-age=31536000; includeSubDomains"])
       }
-      let plain = try await RawClient.exchange(port: service.port, ["GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"])
+      let plain = try await service.exchange("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n")
       #expect(!plain.contains("HTTP/1.1"))
     }
   }
@@ -183,7 +183,7 @@ import Testing
     try await RunningService.run(apple: .unreachable, settings: settings) { service in
       let start = ContinuousClock.now
       // Returns when the service has closed the connection; without a limit that would be never.
-      let answer = try await RawClient.exchange(port: service.port, [hello])
+      let answer = try await service.exchange(hello)
       // An alert of TLS at most.
       #expect(!answer.contains("HTTP"))
       #expect(start.duration(to: .now) < .seconds(60))

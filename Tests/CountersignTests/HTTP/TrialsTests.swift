@@ -9,7 +9,6 @@ import Testing
 
 /// Trials of the app's own, through HTTP on the running service, with Apple's DeviceCheck played beside it.
 @Suite struct TrialsTests {
-  private static let start = Date(timeIntervalSince1970: 1_718_452_800)
   private static let anna = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
   private static let ben = "00000000-0000-4000-8000-000000000002"
   private static let phone = "11111111-1111-4111-8111-111111111111"
@@ -20,8 +19,8 @@ import Testing
     deviceCheck: String? = nil, sessions: Int? = nil,
     body: @Sendable (RunningService, SimulatedStore, ProfileStoreDouble, MovingClock) async throws -> Void
   ) async throws {
-    let clock = MovingClock(Self.start)
-    try await SimulatedStore.run(at: Self.start) { store in
+    let clock = MovingClock()
+    try await SimulatedStore.run { store in
       try await ProfileStoreDouble.running { profiles in
         var settings = Settings(
           server: ["user_rate_limit": "0"],
@@ -84,7 +83,7 @@ import Testing
       #expect(answer.status == 201)
       let trial = try JSONDecoder.countersign.decode(TrialResponse.self, from: Data(answer.text.utf8))
       #expect(trial.trial == "week" && trial.tier == "pro" && trial.state == .running && trial.deviceID == Self.phone)
-      #expect(trial.startedAt == Self.start && trial.expiresAt == Self.start + 7 * 86_400)
+      #expect(trial.startedAt == noon && trial.expiresAt == noon + 7 * 86_400)
       #expect(trial.sessionsTotal == nil && trial.sessionsUsed == 0 && trial.sessionsRemaining == nil)
       let read = try await service.profile(Self.anna)
       #expect(read.verdict == "pro active trial" && read["is_trial"] == "true")

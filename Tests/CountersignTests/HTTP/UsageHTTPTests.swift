@@ -8,7 +8,6 @@ import TestSupport
 
 /// Plans, features and usage, as an app sees them.
 @Suite struct UsageHTTPTests {
-  private static let clock = Date(timeIntervalSince1970: 1_718_452_800)  // 2024-06-15T12:00:00Z, a Saturday
   private static let user = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
   private static let features = """
     { filters: { pro: true }, children: { kind: limit, free: 2, pro: 99 }, \
@@ -19,7 +18,7 @@ import TestSupport
     """
 
   private func run(
-    _ clock: MovingClock = MovingClock(clock), body: @Sendable (RunningService, MovingClock) async throws -> Void
+    _ clock: MovingClock = MovingClock(), body: @Sendable (RunningService, MovingClock) async throws -> Void
   ) async throws {
     let settings = Settings(
       server: ["user_rate_limit": "0"], jwt: ["secret": TokenMint.secret],
@@ -40,21 +39,21 @@ import TestSupport
 
   @Test func `a user consumes up to the limit, and is told when and with what tier there is more`() async throws {
     try await run { service, _ in
-      let token = try TokenMint.user(Self.user, at: Self.clock)
+      let token = try TokenMint.user(Self.user, at: noon)
       for count in 1...2 {
         let answer = try await service.consume("questions", of: "me", key: token)
         #expect(answer.status == 200)
         let state = try feature(answer)
         #expect(state.feature == "questions" && state.tier == "free" && state.isAllowed && state.kind == .meter)
         #expect(state.current == count && state.limit == 2 && state.remaining == 2 - count)
-        #expect(state.resetsAt == Self.clock + 43_200)
+        #expect(state.resetsAt == noon + 43_200)
       }
       let refused = try await service.consume("questions", of: "me", key: token)
       #expect(refused.status == 403 && refused["code"] == "limit_reached" && refused["retryable"] == "false")
       let problem = try JSONDecoder.countersign.decode(ProblemDocument.self, from: Data(refused.text.utf8))
       let state = try #require(problem.feature)
       #expect(!state.isAllowed && state.current == 2 && state.remaining == 0 && state.upgradeTo == "pro")
-      #expect(state.resetsAt == Self.clock + 43_200)
+      #expect(state.resetsAt == noon + 43_200)
       let read = try await service.send(.get, "/v1/profiles/me/features/questions", key: token)
       #expect(read.status == 200 && read["allowed"] == "false")
     }
@@ -78,7 +77,7 @@ import TestSupport
 
   @Test func `a consumption is given back by its key, once`() async throws {
     try await run { service, clock in
-      let token = try TokenMint.user(Self.user, at: Self.clock)
+      let token = try TokenMint.user(Self.user, at: noon)
       for key in ["a/b", "c"] {
         _ = try await service.consume(
           "questions", of: "me", key: token, headers: [TransportHeader("Idempotency-Key", key)])
@@ -143,10 +142,10 @@ import TestSupport
     try await run { service, _ in
       // 12:00 in London is 00:00 of the next day in Auckland: today's midnight is 12 hours away in both.
       let answer = try await service.consume("questions", of: "u", zone: "Asia/Kolkata")
-      #expect(try feature(answer).resetsAt == Self.clock + 6.5 * 3600)
+      #expect(try feature(answer).resetsAt == noon + 6.5 * 3600)
       #expect(
         try feature(try await service.send(.get, "/v1/profiles/u/features/questions?time_zone=UTC")).resetsAt
-          == Self.clock + 43_200)
+          == noon + 43_200)
       let wrong = try await service.consume("questions", of: "u", zone: "Mars/Olympus")
       #expect(wrong.status == 400)
     }

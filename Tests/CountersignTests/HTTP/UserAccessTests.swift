@@ -154,8 +154,9 @@ import TestSupport
         header: #"{"alg":"ES256","kid":"\#(id)"}"#,
         claims: #"{"sub":"\#(Self.alice)","exp":\#(Int(Self.clock.timeIntervalSince1970) + 60)}"#, by: .es256(key))
     }
-    try await KeySetServer.running(TokenMint.set([TokenMint.jwk(old.publicKey, id: "old")])) { provider in
-      let settings = Settings(jwt: ["jwks_url": "\"\(provider.url)\""])
+    try await WebhookReceiver.running { provider in
+      provider.publish(TokenMint.set([TokenMint.jwk(old.publicKey, id: "old")]))
+      let settings = Settings(jwt: ["jwks_url": "\"\(provider.keySetURL)\""])
       try await RunningService.run(apple: .unreachable, settings: settings, now: { Self.clock }) {
         (service) async throws in
         #expect(try await service.profile("me", key: token(old, "old")).status == 200)
@@ -172,7 +173,7 @@ import TestSupport
 
   @Test func `when the keys cannot be had, a user is told to come back, and a server is served`() async throws {
     // Nobody listens on the port of a server that has ended.
-    let url = try await KeySetServer.running("{}") { $0.url }
+    let url = try await WebhookReceiver.running { $0.keySetURL }
     let settings = Settings(jwt: ["jwks_url": "\"\(url)\""])
     try await RunningService.run(apple: .unreachable, settings: settings, now: { Self.clock }) { service in
       let key = P256.Signing.PrivateKey()
@@ -207,4 +208,11 @@ import TestSupport
       #expect(try await service.validate(receipt, user: "carol").status == 409)
     }
   }
+}
+
+extension WebhookReceiver {
+  /// Where the keys of users' tokens are published.
+  var keySetURL: String { url + "/auth/v1/.well-known/jwks.json" }
+
+  func publish(_ keySet: String) { answer { _ in .json(keySet) } }
 }

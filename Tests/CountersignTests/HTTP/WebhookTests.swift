@@ -11,7 +11,6 @@ import Testing
 
 /// Webhooks from end to end: the running service, its ledger, and a receiver.
 @Suite struct WebhookTests {
-  static let start = Date(timeIntervalSince1970: 1_718_452_800)
   static let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
   static let newSecret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 
@@ -23,7 +22,7 @@ import Testing
   }
 
   private func run(
-    more: String = "", secrets: [String] = [secret], directory: URL? = nil, clock: MovingClock = MovingClock(start),
+    more: String = "", secrets: [String] = [secret], directory: URL? = nil, clock: MovingClock = MovingClock(),
     receiver: WebhookReceiver, body: @Sendable (RunningService, MovingClock) async throws -> Void
   ) async throws {
     try await RunningService.run(
@@ -254,12 +253,12 @@ import Testing
 
   @Test func `a receiver of RevenueCat's format is told in its words`() async throws {
     try await WebhookReceiver.running { receiver in
-      let clock = MovingClock(Self.start)
+      let clock = MovingClock()
       try await RunningService.besideStore(
-        at: Self.start, settings: settings(receiver.url, more: ", format: revenuecat"), now: { clock.date }
+        settings: settings(receiver.url, more: ", format: revenuecat"), now: { clock.date }
       ) { service, store in
         let email = CustomerAttribute(value: "ben@example.com", updatedAtMilliseconds: 1_718_452_800_000)
-        _ = try await service.ledger.keep(["$email": email], of: "ben", at: Self.start)
+        _ = try await service.ledger.keep(["$email": email], of: "ben", at: noon)
         _ = try await service.validate(try store.simulator.issueReceipt(.grace).receiptData, user: "anna")
         try await grant(service, to: "ben")
         for _ in 0..<3 { _ = try await service.send(.post, "/v1/profiles/carl/usage/questions", body: "{}") }
@@ -301,7 +300,7 @@ import Testing
       var settings = Settings()
       settings.webhookSecrets = [Self.secret]
       settings.webhooks = ["name: shop, url: https://127.0.0.1:\(receiver.port)/hook"]
-      try await RunningService.run(apple: .unreachable, settings: settings, now: { Self.start }) { service in
+      try await RunningService.run(apple: .unreachable, settings: settings) { service in
         try await grant(service, to: "anna")
         try await eventually { try await service.ledger.webhookStatus("shop")?.problem == "private_address" }
         #expect(receiver.requests.isEmpty)

@@ -7,10 +7,8 @@ import Testing
 
 /// What a person finds who follows the address of the service, or the `type` of a problem.
 @Suite struct WelcomePageTests {
-  private static let clock = Date(timeIntervalSince1970: 1_718_452_800)
-
   @Test func `the root says what this is and where to go on`() async throws {
-    try await RunningService.besideStore(at: Self.clock) { service, store in
+    try await RunningService.besideStore { service, store in
       let answer = try await service.send(.get, "/", key: nil)
       #expect(answer.status == 200)
       #expect(answer.header("Content-Type") == "text/plain; charset=utf-8")
@@ -25,7 +23,7 @@ import Testing
   }
 
   @Test func `the type of a problem is the address of its page`() async throws {
-    try await RunningService.besideStore(at: Self.clock) { service, store in
+    try await RunningService.besideStore { service, store in
       let refused = try await service.send(.get, "/v1/profiles/user-1", key: nil)
       #expect(refused["type"] == "/problems/unauthenticated")
       for code in Problem.Code.allCases {

@@ -9,7 +9,6 @@ import Testing
 /// Sixty subscriptions that were to renew and turn out to be refunded: more than can be right, so the service lowers no
 /// more of them and waits for a person.
 @Suite struct BrakeServiceTests {
-  static let start = Date(timeIntervalSince1970: 1_718_452_800)
   static let users = 60
   static let settings = Settings(revalidation: ["rate": "1000"])
   /// When the periods are over, in seconds.
@@ -17,11 +16,11 @@ import Testing
 
   private func subscribe(_ service: RunningService, _ store: SimulatedStore) async throws -> [String] {
     // Refunded yesterday, as seen from tomorrow: today nothing is known of it.
-    store.simulator.setClock(Self.start.addingTimeInterval(1.5 * 86_400))
+    store.simulator.setClock(noon.addingTimeInterval(1.5 * 86_400))
     let receipts = try (1...Self.users).map {
       try store.simulator.issueReceipt(.refunded, subscriber: Int64($0)).receiptData
     }
-    store.simulator.setClock(Self.start)
+    store.simulator.setClock(noon)
     for (number, receipt) in receipts.enumerated() {
       let answer = try await service.validate(receipt, user: "user-\(number)")
       #expect(answer.verdict == "premium active renewing")
@@ -43,8 +42,8 @@ import Testing
   @Test func `ten are lowered, then nobody until a person says so, and then all the others`() async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     defer { try? FileManager.default.removeItem(at: directory) }
-    let clock = MovingClock(Self.start)
-    try await SimulatedStore.run(at: Self.start) { store in
+    let clock = MovingClock()
+    try await SimulatedStore.run { store in
       let receipts = try await RunningService.run(
         apple: store.apple, settings: Self.settings, directory: directory, now: { clock.date }
       ) { service in
@@ -120,8 +119,8 @@ import Testing
   @Test func `a service key releases it too, and a release survives a restart`() async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     defer { try? FileManager.default.removeItem(at: directory) }
-    let clock = MovingClock(Self.start)
-    try await SimulatedStore.run(at: Self.start) { store in
+    let clock = MovingClock()
+    try await SimulatedStore.run { store in
       try await RunningService.run(
         apple: store.apple, settings: Self.settings, directory: directory, now: { clock.date }
       ) { service in
@@ -146,10 +145,10 @@ import Testing
   }
 
   @Test func `posts of callers neither engage it nor are held back by it`() async throws {
-    let clock = MovingClock(Self.start)
+    let clock = MovingClock()
     // The jobs rest: every verdict comes of a post.
     try await RunningService.besideStore(
-      at: Self.start, settings: Self.settings, jobPause: .seconds(3600), now: { clock.date }
+      settings: Self.settings, jobPause: .seconds(3600), now: { clock.date }
     ) { service, store in
       let receipts = try await subscribe(service, store)
       clock.advance(by: Self.untilTheEnd)

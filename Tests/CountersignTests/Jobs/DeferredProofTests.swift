@@ -10,12 +10,10 @@ import Testing
 
 /// The check of a receipt's signature is made when its result matters, and then once.
 @Suite struct DeferredProofTests {
-  private static let clock = Date(timeIntervalSince1970: 1_718_452_800)
-
   private func run(
     _ settings: Settings = Settings(), body: @Sendable (JobBench, RunningSimulator) async throws -> Void
   ) async throws {
-    try await JobBench.besideStore(by: MovingClock(Self.clock), settings: settings) { bench, store, _ in
+    try await JobBench.besideStore(by: MovingClock(), settings: settings) { bench, store, _ in
       try await body(bench, store.simulator)
     }
   }

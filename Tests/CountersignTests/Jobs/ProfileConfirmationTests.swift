@@ -12,7 +12,6 @@ import Testing
 /// A write that was never answered may be carried out after a newer one, so that the newer one is written once more, when
 /// the older cannot come any more.
 @Suite struct ProfileConfirmationTests {
-  private static let start = Date(timeIntervalSince1970: 1_718_452_800)
   private static let user = UserID("user-1")
 
   /// A store that cannot tell old from new, and gives the answers it was told to give, the last one again and again.
@@ -41,11 +40,11 @@ import Testing
   private func run(
     _ store: Store, body: @Sendable (JobBench, ProfileWriteBack, UpdateDeliverer, MovingClock) async throws -> Void
   ) async throws {
-    let clock = MovingClock(Self.start)
-    try await SimulatedStore.run(at: Self.start) { simulated in
+    let clock = MovingClock()
+    try await SimulatedStore.run { simulated in
       try await JobBench.run(apple: simulated.apple, now: { clock.date }) { bench in
         let writeBack = ProfileWriteBack(
-          store: store, ledger: bench.ledger, deadline: .seconds(4), now: { clock.date }, startedAt: { Self.start },
+          store: store, ledger: bench.ledger, deadline: .seconds(4), now: { clock.date }, startedAt: { noon },
           jitter: { _ in .zero }, health: ProfileStoreHealth())
         var bench = bench
         let validator = bench.validator

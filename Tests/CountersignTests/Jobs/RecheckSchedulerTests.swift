@@ -10,7 +10,6 @@ import Testing
 
 /// What the service asks Apple by itself: at the end of a period, through grace and billing retry.
 @Suite struct RecheckSchedulerTests {
-  static let start = Date(timeIntervalSince1970: 1_718_452_800)
   static let day: TimeInterval = 86_400
   /// Rechecks of one moment are spread over a minute.
   static let spread: TimeInterval = 60
@@ -25,14 +24,14 @@ import Testing
       store.simulator.setClock(own.date)
     }
 
-    func move(to seconds: TimeInterval) { advance(by: start.addingTimeInterval(seconds).timeIntervalSince(own.date)) }
+    func move(to seconds: TimeInterval) { advance(by: noon.addingTimeInterval(seconds).timeIntervalSince(own.date)) }
   }
 
   private func run(
     _ settings: Settings = Settings(appStore: ["deadline": "4s"]), directory: URL? = nil,
     body: @Sendable (JobBench, SimulatedStore, Clocks) async throws -> Void
   ) async throws {
-    try await JobBench.besideStore(by: MovingClock(Self.start), settings: settings, directory: directory) {
+    try await JobBench.besideStore(by: MovingClock(), settings: settings, directory: directory) {
       bench, store, clock in
       try await body(bench, store, Clocks(own: clock, store: store))
     }
@@ -169,8 +168,8 @@ import Testing
   }
 
   @Test func `the service does it by itself, and writes the row`() async throws {
-    let clock = MovingClock(Self.start)
-    try await SimulatedStore.run(at: Self.start) { store in
+    let clock = MovingClock()
+    try await SimulatedStore.run { store in
       let clocks = Clocks(own: clock, store: store)
       try await ProfileStoreDouble.running { profiles in
         let settings = Settings(revalidation: ["rate": "1000"], profileStore: .store(profiles.url))

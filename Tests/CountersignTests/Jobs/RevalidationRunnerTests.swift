@@ -12,7 +12,6 @@ import Testing
 
 /// What works on runs: each step is made by the test itself.
 @Suite struct RevalidationRunnerTests {
-  static let start = Date(timeIntervalSince1970: 1_718_452_800)
   static let day: TimeInterval = 86_400
   /// `renewing` ends 2024-07-01T12:00:00Z: 16 days after the start.
   static let order = RunOrder(expiringWithin: .seconds(20 * 86_400), limit: 1_000)
@@ -22,7 +21,7 @@ import Testing
     body: @Sendable (JobBench, SimulatedStore, MovingClock) async throws -> Void
   ) async throws {
     try await JobBench.besideStore(
-      by: clock ?? MovingClock(Self.start), settings: settings, directory: directory, body: body)
+      by: clock ?? MovingClock(), settings: settings, directory: directory, body: body)
   }
 
   private func subscribe(
@@ -182,11 +181,11 @@ import Testing
   @Test func `the brake stops the run, and a new one after the release takes what is left`() async throws {
     try await run(Settings()) { bench, store, clock in
       // Refunded yesterday, as seen from tomorrow: today nothing is known of it.
-      store.simulator.setClock(Self.start.addingTimeInterval(1.5 * Self.day))
+      store.simulator.setClock(noon.addingTimeInterval(1.5 * Self.day))
       let receipts = try (1...60).map {
         try store.simulator.issueReceipt(.refunded, subscriber: Int64($0)).receiptData
       }
-      store.simulator.setClock(Self.start)
+      store.simulator.setClock(noon)
       for (number, receipt) in receipts.enumerated() { try await bench.validate(receipt, user: "user-\(number)") }
       let run = try await begin(bench)
       #expect(run.counts.due == 60)
@@ -222,7 +221,7 @@ import Testing
   @Test func `a run that a process left behind is ended by the next one, with the same counts`() async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     defer { try? FileManager.default.removeItem(at: directory) }
-    let clock = MovingClock(Self.start)
+    let clock = MovingClock()
     try await run(directory: directory, at: clock) { bench, store, _ in
       try await subscribe(bench, store, users: 1...20)
       _ = try await begin(bench)
@@ -248,8 +247,8 @@ import Testing
   @Test func `a user whose sandbox purchases count no more is judged anew, and counted`() async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     defer { try? FileManager.default.removeItem(at: directory) }
-    let clock = MovingClock(Self.start)
-    try await SimulatedStore.run(at: Self.start) { store in
+    let clock = MovingClock()
+    try await SimulatedStore.run { store in
       let receipt = try store.simulator.issueReceipt(.renewing, environment: .sandbox).receiptData
       try await JobBench.run(apple: store.apple, directory: directory, now: { clock.date }) { bench in
         _ = try await bench.validate(receipt)

@@ -10,14 +10,13 @@ import Testing
 
 /// The pass over all users after a start with other rules.
 @Suite struct RulesReviewerTests {
-  static let start = Date(timeIntervalSince1970: 1_718_452_800)
   static let day: TimeInterval = 86_400
   static let monthly: ProductID = "com.example.app.pro.monthly"
 
   private func run(
     _ settings: Settings = Settings(), body: @Sendable (JobBench, SimulatedStore, MovingClock) async throws -> Void
   ) async throws {
-    try await JobBench.besideStore(by: MovingClock(Self.start), settings: settings, body: body)
+    try await JobBench.besideStore(by: MovingClock(), settings: settings, body: body)
   }
 
   /// The rules of the bench with another catalog.

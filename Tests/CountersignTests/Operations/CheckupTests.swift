@@ -13,8 +13,6 @@ import Testing
 
 /// `countersign doctor`: every trouble is told, with what to do, and nothing else is.
 @Suite struct CheckupTests {
-  static let start = Date(timeIntervalSince1970: 1_718_452_800)
-
   /// A configuration in a directory of its own, in which the ledger is.
   private struct Deployment {
     let directory: TemporaryDirectory
@@ -27,7 +25,7 @@ import Testing
         file: try directory.write("countersign.yaml", yaml), environment: [:])
     }
 
-    func checkup(receipt: String? = nil, openFileLimit: Double? = 20_000, now: Date = CheckupTests.start) -> Checkup {
+    func checkup(receipt: String? = nil, openFileLimit: Double? = 20_000, now: Date = noon) -> Checkup {
       Checkup(configuration: configuration, receipt: receipt, openFileLimit: openFileLimit, now: { now })
     }
 
@@ -38,7 +36,7 @@ import Testing
     _ settings: Settings = Settings(), secret: String? = nil,
     body: @Sendable (SimulatedStore, Deployment) async throws -> Void
   ) async throws {
-    try await SimulatedStore.run(at: Self.start) { store in
+    try await SimulatedStore.run { store in
       var apple = store.apple
       if let secret { apple.sharedSecret = secret }
       try await body(store, Deployment(apple, settings))
@@ -73,7 +71,7 @@ import Testing
   // MARK: - Apple
 
   @Test func `Apple's test notification is told with how it fared, where it is asked for`() async throws {
-    try await SimulatedStore.run(at: Self.start) { store in
+    try await SimulatedStore.run { store in
       let deployment = try Deployment(store.apple())
       #expect(await deployment.checkup().testNotificationFindings().isEmpty)
       @Sendable func outcome() async -> [String] {
@@ -92,7 +90,7 @@ import Testing
   }
 
   @Test func `the key that signs offers is named, and what is missing`() async throws {
-    try await SimulatedStore.run(at: Self.start) { store in
+    try await SimulatedStore.run { store in
       @Sendable func said(_ apple: Apple, _ settings: Settings = Settings()) async throws -> String {
         let findings = try await Deployment(apple, settings).checkup().missingFindings()
         return try #require(texts(findings, "app_store.offers").first)
@@ -118,7 +116,7 @@ import Testing
   @Test func `the key of the Server API is shown to both stores, and each says whether it takes it`() async throws {
     let production = "app_store.server_api.production_url"
     let sandbox = "app_store.server_api.sandbox_url"
-    try await SimulatedStore.run(at: Self.start) { store in
+    try await SimulatedStore.run { store in
       let deployment = try Deployment(store.apple())
       let well = await deployment.checkup().serverAPIFindings()
       #expect(well.map(\.subject) == [production, sandbox])
@@ -143,7 +141,7 @@ import Testing
   }
 
   @Test func `a sweep for refunds that is off is told where the app sells something for life`() async throws {
-    try await SimulatedStore.run(at: Self.start) { store in
+    try await SimulatedStore.run { store in
       for (interval, sellsOnce, count) in [("0", true, 1), ("0", false, 0), ("7d", true, 0)] {
         var settings = Settings(appStore: ["refund_sweep": interval])
         if !sellsOnce { settings.products = ["com.example.app.pro.monthly": "{ tier: pro }"] }
@@ -178,7 +176,7 @@ import Testing
 
   @Test(.ofTheFile)
   func `the newest receipt of the ledger proves the secret, also while the service runs`() async throws {
-    try await RunningService.besideStore(at: Self.start) { service, store in
+    try await RunningService.besideStore { service, store in
       let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
       #expect(try await service.validate(receipt).status == 200)
       for (secret, expected) in [
@@ -190,7 +188,7 @@ import Testing
         let file = service.directory.appending(path: "doctor-\(secret).yaml")
         try yaml.write(to: file, atomically: true, encoding: .utf8)
         let configuration = try ServiceConfiguration.load(file: file.path(percentEncoded: false), environment: [:])
-        let findings = await Checkup(configuration: configuration, now: { Self.start }).run()
+        let findings = await Checkup(configuration: configuration, now: { noon }).run()
         #expect(texts(findings, "app_store.shared_secret").allSatisfy { $0.hasPrefix(expected) }, "\(findings)")
         #expect(texts(findings, "ledger").first == "ok: the service has it open")
       }
@@ -231,7 +229,7 @@ import Testing
 
   @Test func `an authority that did not sign Apple's certificate is told`() async throws {
     let other = try TestCertificateAuthority(commonName: "Another Root")
-    try await SimulatedStore.run(at: Self.start) { store in
+    try await SimulatedStore.run { store in
       var apple = store.apple
       apple.caFile = other.caFile
       let findings = await (try Deployment(apple)).checkup().run()
@@ -245,13 +243,13 @@ import Testing
   @Test(arguments: [(-7_200.0, "is 2 hours behind"), (7_200, "is 2 hours ahead")])
   func `a clock that is wrong is told, with how far`(seconds: Double, sentence: String) {
     let reply = Checkup.Reply(
-      environment: .production, outcome: .status(21002), duration: .zero, answeredAt: Self.start)
-    let finding = Checkup.clockFinding([reply], now: { Self.start.addingTimeInterval(seconds) })
+      environment: .production, outcome: .status(21002), duration: .zero, answeredAt: noon)
+    let finding = Checkup.clockFinding([reply], now: { noon.addingTimeInterval(seconds) })
     #expect(finding.verdict == .fail)
     #expect(finding.sentence.contains(sentence))
-    #expect(Checkup.clockFinding([reply], now: { Self.start.addingTimeInterval(2) }).verdict == .ok)
+    #expect(Checkup.clockFinding([reply], now: { noon.addingTimeInterval(2) }).verdict == .ok)
     // A played store's clock stands where it was put.
-    let played = Checkup.clockFinding([reply], isApple: false, now: { Self.start.addingTimeInterval(seconds) })
+    let played = Checkup.clockFinding([reply], isApple: false, now: { noon.addingTimeInterval(seconds) })
     #expect(played.verdict == .warning)
     #expect(played.sentence.contains(sentence))
   }
@@ -269,12 +267,12 @@ import Testing
   // MARK: - The running service
 
   @Test func `the doctor tells the running service's state, and how to mend a refused secret`() async throws {
-    try await SimulatedStore.run(at: Self.start) { store in
+    try await SimulatedStore.run { store in
       var apple = store.apple
       apple.sharedSecret = "not-the-secret"
       let admin = "{ port: 0 }"
       for settings in [Settings(), Settings(server: ["admin": admin])] {
-        try await RunningService.run(apple: apple, settings: settings, now: { Self.start }) { service in
+        try await RunningService.run(apple: apple, settings: settings) { service in
           let port = service.adminPort ?? service.port
           let server = service.adminPort == nil ? ["port": "\(port)"] : ["admin": "{ port: \(port) }"]
           let checkup = try Deployment(.unreachable, Settings(server: server)).checkup()
@@ -342,7 +340,7 @@ import Testing
 
   @Test func `the server's certificate is told about before it ends and after`() throws {
     let authority = try TestCertificateAuthority()
-    let end = Self.start.addingTimeInterval(30 * 86_400)
+    let end = noon.addingTimeInterval(30 * 86_400)
     let directory = try TemporaryDirectory()
     let identity = try authority.serverIdentity(validUntil: end)
     let certificate = try directory.write("server.pem", identity.certificatePEM)
@@ -353,21 +351,22 @@ import Testing
       (0, Finding.Verdict.ok, "counts until 2024-07-15"), (20, .warning, "ends soon"), (31, .fail, "ended at"),
       (-20_000, .fail, "on only"),
     ] {
-      let now = Self.start.addingTimeInterval(Double(days) * 86_400)
+      let now = noon.addingTimeInterval(Double(days) * 86_400)
       let findings = Checkup(configuration: configuration, now: { now }).serverFindings()
       #expect(findings.map(\.verdict) == [verdict])
       #expect(findings.first?.sentence.contains(sentence) == true, "\(findings)")
     }
     _ = try directory.write("server.key", authority.serverIdentity().privateKeyPEM)
-    let findings = Checkup(configuration: configuration, now: { Self.start }).serverFindings()
+    let findings = Checkup(configuration: configuration, now: { noon }).serverFindings()
     #expect(findings.map(\.verdict) == [.fail])
     #expect(findings.first?.sentence.contains("not that of the first certificate") == true)
   }
 
   @Test func `keys of users' tokens that cannot be fetched are told`() async throws {
     let set = TokenMint.set([TokenMint.jwk(P256.Signing.PrivateKey().publicKey, id: "one")])
-    try await KeySetServer.running(set) { server in
-      let deployment = try Deployment(.unreachable, Settings(jwt: ["jwks_url": server.url]))
+    try await WebhookReceiver.running { server in
+      server.publish(set)
+      let deployment = try Deployment(.unreachable, Settings(jwt: ["jwks_url": server.keySetURL]))
       let found = await deployment.checkup().callerFindings()
       #expect(found.map(\.verdict) == [.ok, .ok])
       server.publish("<html>")
@@ -389,12 +388,12 @@ import Testing
     let junk = try directory.write("junk.pem", "nothing")
     for (file, verdict) in [(authority.caFile, Finding.Verdict.ok), (mixed, .warning), (old, .fail), (junk, .fail)] {
       let configuration = try SampleConfiguration().setting("app_store.ca_file", "\"\(file)\"").load()
-      let findings = Checkup(configuration: configuration, now: { Self.start }).authorityFindings()
+      let findings = Checkup(configuration: configuration, now: { noon }).authorityFindings()
       #expect(findings.first { $0.subject == "app_store.ca_file" }?.verdict == verdict, "\(findings)")
       #expect(findings.first { $0.subject == "app_store.roots" }?.verdict == .ok)
     }
     let configuration = try SampleConfiguration().setting("app_store.roots", "[\"\(junk)\"]").load()
-    let findings = Checkup(configuration: configuration, now: { Self.start }).authorityFindings()
+    let findings = Checkup(configuration: configuration, now: { noon }).authorityFindings()
     #expect(findings.first { $0.subject == "app_store.roots" }?.verdict == .fail)
   }
 
@@ -409,11 +408,11 @@ import Testing
   // MARK: - Ledger
 
   @Test(.ofTheFile) func `the catalog is compared with what subscribers have, beside a running service`() async throws {
-    try await SimulatedStore.run(at: Self.start) { store in
+    try await SimulatedStore.run { store in
       let deployment = try Deployment(store.apple)
       #expect(await deployment.checkup().catalogFindings() == [])
       let directory = URL(filePath: deployment.directory.path)
-      try await RunningService.run(apple: store.apple, directory: directory, now: { Self.start }) { service in
+      try await RunningService.run(apple: store.apple, directory: directory) { service in
         let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
         #expect(try await service.validate(receipt).status == 200)
         let well = await deployment.checkup().catalogFindings()
@@ -429,7 +428,7 @@ import Testing
           let yaml = settings.yaml(apple: store.apple, directory: directory)
           let other = try ServiceConfiguration.load(
             file: try deployment.directory.write("other.yaml", yaml), environment: [:])
-          let findings = await Checkup(configuration: other, now: { Self.start }).catalogFindings()
+          let findings = await Checkup(configuration: other, now: { noon }).catalogFindings()
           #expect(findings.map(\.verdict) == [verdict])
           #expect(findings.first?.sentence.contains(loss) == true, "\(findings)")
         }
@@ -443,7 +442,7 @@ import Testing
     let settings = wrong
     try await simulated(settings) { store, deployment in
       let directory = URL(filePath: deployment.directory.path)
-      try await RunningService.run(apple: store.apple, settings: settings, directory: directory, now: { Self.start }) {
+      try await RunningService.run(apple: store.apple, settings: settings, directory: directory) {
         service in
         for (number, scenario) in [Scenario.nonRenewing, .renewing, .expiredVoluntary].enumerated() {
           let receipt = try store.simulator.issueReceipt(scenario, subscriber: Int64(number)).receiptData
@@ -459,7 +458,7 @@ import Testing
           configuration: try ServiceConfiguration.load(
             file: try deployment.directory.write(
               "mended.yaml", Settings().yaml(apple: store.apple, directory: directory)), environment: [:]),
-          now: { Self.start })
+          now: { noon })
         #expect(await checkup.catalogFindings().map(\.verdict) == [.ok])
       }
     }

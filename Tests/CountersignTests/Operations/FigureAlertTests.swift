@@ -12,8 +12,6 @@ import Testing
 
 /// The sample alerts about figures, by the metrics of a service whose ledger has such figures.
 @Suite struct FigureAlertTests {
-  private static let start = Date(timeIntervalSince1970: 1_718_452_800)
-
   /// Figures of a month: what is counted, of how many.
   private struct Month: Sendable {
     var users: Int64 = 200
@@ -57,8 +55,8 @@ import Testing
 
   /// The alerts that fire for a month.
   private static func firing(_ month: Month) async throws -> Set<String> {
-    try await RunningService.run(apple: .unreachable, now: { start }) { service in
-      let today = start.utcDay
+    try await RunningService.run(apple: .unreachable) { service in
+      let today = noon.utcDay
       let (users, day) = (month.users, today - 20)
       @Sendable func part(_ ratio: Double) -> Int64 { Int64((Double(users) * ratio).rounded()) }
       // The job adds up what there is.
@@ -112,9 +110,9 @@ import Testing
   /// From the requests of an app to the alert: 120 users try the app for a week, and some pay.
   @Test(arguments: [(30, true), (40, false)])
   func `the app's own trials that nobody pays for fire theirs`(payers: Int, fires: Bool) async throws {
-    let clock = MovingClock(Self.start)
+    let clock = MovingClock()
     let settings = Settings(server: ["user_rate_limit": "0"])
-    try await RunningService.besideStore(at: Self.start, settings: settings, now: { clock.date }) { service, store in
+    try await RunningService.besideStore(settings: settings, now: { clock.date }) { service, store in
       for number in 0..<120 {
         let device = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6" + String(1000 + number).suffix(3)
         let begun = try await service.send(

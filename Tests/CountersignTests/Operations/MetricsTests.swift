@@ -9,7 +9,6 @@ import Testing
 
 /// What operators are shown in `/metrics` and `/readyz`.
 @Suite struct MetricsTests {
-  static let start = Date(timeIntervalSince1970: 1_718_452_800)
   static let canary = "canary-user-5c1f"
 
   /// The answer, read strictly.
@@ -30,7 +29,7 @@ import Testing
   ) async throws {
     // The jobs rest: what waits goes on waiting.
     try await RunningService.besideStores(
-      at: Self.start, settings: Settings(appStore: ["deadline": "4s"]), deadline: "1s", jobPause: .seconds(3600)
+      settings: Settings(appStore: ["deadline": "4s"]), deadline: "1s", jobPause: .seconds(3600)
     ) { service, store, profiles, clock in
       // The first look of every job is over before anything waits.
       try await eventually { profiles.requests > 0 }
@@ -79,7 +78,7 @@ import Testing
   }
 
   @Test func `without a profile store there are no metrics of one`() async throws {
-    try await RunningService.run(apple: .unreachable, now: { Self.start }) { service in
+    try await RunningService.run(apple: .unreachable) { service in
       let metrics = try await metrics(service)
       #expect(metrics["outbox_depth"] == nil)
       #expect(metrics["breaker_open{upstream=\"profile_store\"}"] == nil)

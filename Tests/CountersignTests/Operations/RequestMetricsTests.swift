@@ -11,14 +11,12 @@ import Testing
 
 /// What is counted of requests, of calls to Apple, of verdicts, and of writes.
 @Suite struct RequestMetricsTests {
-  static let start = Date(timeIntervalSince1970: 1_718_452_800)
-
   private func page(_ service: RunningService) async throws -> Exposition {
     try Exposition(try await service.send(.get, "/metrics", key: nil).text)
   }
 
   @Test func `after a known sequence of requests the counts are exact`() async throws {
-    try await RunningService.besideStores(at: Self.start, deadline: "4s", jobPause: .seconds(3600)) {
+    try await RunningService.besideStores(deadline: "4s", jobPause: .seconds(3600)) {
       service, store, _, _ in
       let renewing = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
       let grace = try store.simulator.issueReceipt(.grace, subscriber: 2).receiptData
@@ -73,7 +71,7 @@ import Testing
 
   @Test func `a trouble of Apple's shows by its status, and the shared secret by a metric of its own`() async throws {
     try await RunningService.besideStore(
-      at: Self.start, settings: Settings(appStore: ["deadline": "5s"]), jobPause: .seconds(3600)
+      settings: Settings(appStore: ["deadline": "5s"]), jobPause: .seconds(3600)
     ) { service, store in
       let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
       #expect(try await page(service)["countersign_app_store_shared_secret_rejected"] == 0)
@@ -91,12 +89,11 @@ import Testing
   }
 
   @Test func `methods and paths that anybody can make up do not make metrics`() async throws {
-    try await RunningService.run(apple: .unreachable, now: { Self.start }) { service in
+    try await RunningService.run(apple: .unreachable) { service in
       // The service lingers on a connection that did not speak HTTP, so these are few.
       for number in 0..<3 {
-        _ = try await RawClient.exchange(
-          port: service.port,
-          ["MADEUP\(number) /v1/x-\(number) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"])
+        _ = try await service.exchange(
+          "MADEUP\(number) /v1/x-\(number) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
       }
       for number in 0..<30 { _ = try await service.profile("user-\(number)") }
       let page = try await page(service)
@@ -109,8 +106,8 @@ import Testing
   }
 
   @Test func `two services in one process count apart`() async throws {
-    try await RunningService.run(apple: .unreachable, now: { Self.start }) { first in
-      try await RunningService.run(apple: .unreachable, now: { Self.start }) { second in
+    try await RunningService.run(apple: .unreachable) { first in
+      try await RunningService.run(apple: .unreachable) { second in
         let answer = try await first.profile()
         #expect(answer.status == 200)
         let route = ["route": "/v1/profiles/{user_id}", "method": "GET", "code": "200"]

@@ -9,11 +9,9 @@ import TestSupport
 
 /// Original transaction IDs that the service has never seen.
 @Suite struct LookUpTests {
-  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
-
   @Test(arguments: [AppStoreSimulator.StoreEnvironment.production, .sandbox])
   func `an ID that was never seen is looked up`(environment: AppStoreSimulator.StoreEnvironment) async throws {
-    try await RunningService.besideStore(at: Self.clock, withServerAPI: true) { service, store in
+    try await RunningService.besideStore(withServerAPI: true) { service, store in
       let customer = try store.simulator.issueTransaction(.grace, environment: environment)
       let answer = try await service.validate(originalTransactionID: customer.originalTransactionID)
       #expect(answer.status == 200)
@@ -29,8 +27,8 @@ import TestSupport
   }
 
   @Test func `a person who asks Apple again gets every payment, and the figures too, each once`() async throws {
-    let clock = MovingClock(Self.clock.addingTimeInterval(200 * 86_400))
-    try await RunningService.besideStore(at: Self.clock, withServerAPI: true, now: { clock.date }) { service, store in
+    let clock = MovingClock(noon.addingTimeInterval(200 * 86_400))
+    try await RunningService.besideStore(withServerAPI: true, now: { clock.date }) { service, store in
       let customer = try store.simulator.issueTransaction(.subscriber)
       store.simulator.setClock(clock.date)
       _ = try await service.validate(originalTransactionID: customer.originalTransactionID)
@@ -58,7 +56,7 @@ import TestSupport
 
   @Test func `an answer about an app of another number is refused`() async throws {
     let settings = Settings(appStore: ["app_apple_ids": "[7]"])
-    try await RunningService.besideStore(at: Self.clock, withServerAPI: true, settings: settings) { service, store in
+    try await RunningService.besideStore(withServerAPI: true, settings: settings) { service, store in
       let customer = try store.simulator.issueTransaction(.renewing)
       let answer = try await service.validate(originalTransactionID: customer.originalTransactionID)
       #expect(answer.status == 422 && answer["code"] == "wrong_app", "\(answer.text)")
@@ -68,7 +66,7 @@ import TestSupport
   }
 
   @Test func `404 is Apple's word, from both stores`() async throws {
-    try await RunningService.besideStore(at: Self.clock, withServerAPI: true) { service, store in
+    try await RunningService.besideStore(withServerAPI: true) { service, store in
       let unknown = try await service.validate(originalTransactionID: "480000099990000")
       #expect(unknown.status == 404)
       #expect(unknown["code"] == "unknown_transaction")
@@ -83,7 +81,7 @@ import TestSupport
   }
 
   @Test func `a purchase is not looked up without a key`() async throws {
-    try await RunningService.besideStore(at: Self.clock) { service, store in
+    try await RunningService.besideStore { service, store in
       let customer = try store.simulator.issueTransaction(.renewing)
       let answer = try await service.validate(originalTransactionID: customer.originalTransactionID)
       #expect(answer.status == 404)
@@ -93,8 +91,8 @@ import TestSupport
   @Test func `a user gets nothing by an ID alone, unless the app named them`() async throws {
     let own = UUID()
     let settings = Settings(jwt: ["secret": TokenMint.secret, "audience": "authenticated"])
-    try await RunningService.besideStore(at: Self.clock, withServerAPI: true, settings: settings) { service, store in
-      let token = try TokenMint.user(own.uuidString.lowercased(), at: Self.clock)
+    try await RunningService.besideStore(withServerAPI: true, settings: settings) { service, store in
+      let token = try TokenMint.user(own.uuidString.lowercased(), at: noon)
       let somebodys = try store.simulator.issueTransaction(.renewing, subscriber: 1)
       let guessed = try await service.post(
         ["original_transaction_id": somebodys.originalTransactionID], key: token)
@@ -117,8 +115,8 @@ import TestSupport
 
   @Test func `re-validation prefers the Server API, and falls back on the receipt where it knows nothing`() async throws
   {
-    let clock = MovingClock(Self.clock)
-    try await RunningService.besideStore(at: Self.clock, withServerAPI: true, now: { clock.date }) { service, store in
+    let clock = MovingClock()
+    try await RunningService.besideStore(withServerAPI: true, now: { clock.date }) { service, store in
       let receipt = try store.simulator.issueReceipt(.subscriber)
       #expect(try await service.validate(receipt.receiptData)["source"] == "verify_receipt")
       store.simulator.resetCalls()

@@ -6,10 +6,8 @@ import Testing
 
 /// What support reads of what notifications told.
 @Suite struct NotificationHistoryTests {
-  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
-
   @Test func `notifications from before anybody had the purchase are in the words of the first verdict`() async throws {
-    try await RunningService.besideStore(at: Self.clock) { service, store in
+    try await RunningService.besideStore { service, store in
       let signed = try store.simulator.issueTransaction(.renewing)
       let reported = try store.simulator.notifications(of: signed.originalTransactionID)
       for notification in reported { _ = try await service.notify(notification) }
@@ -23,14 +21,14 @@ import Testing
   }
 
   @Test func `a period that an upgrade cut off is marked, though no notification says so`() async throws {
-    let clock = MovingClock(Self.clock)
-    try await RunningService.besideStore(at: Self.clock, now: { clock.date }) { service, store in
+    let clock = MovingClock()
+    try await RunningService.besideStore(now: { clock.date }) { service, store in
       let signed = try store.simulator.issueTransaction(.eventfulYear)
       _ = try await service.validate(signed.signedTransaction)
-      let end = Self.clock.addingTimeInterval(400 * 86_400)
+      let end = noon.addingTimeInterval(400 * 86_400)
       let reported = try store.simulator.notifications(of: signed.originalTransactionID, to: end)
       let upgrade = try #require(reported.first { $0.subtype == "UPGRADE" })
-      clock.advance(by: upgrade.at.timeIntervalSince(Self.clock))
+      clock.advance(by: upgrade.at.timeIntervalSince(noon))
       for notification in reported where notification.at <= upgrade.at { _ = try await service.notify(notification) }
 
       let history = try await service.history()
@@ -49,8 +47,8 @@ import Testing
   }
 
   @Test func `support is told that nothing newer came of a purchase that nobody told about for long`() async throws {
-    let clock = MovingClock(Self.clock)
-    try await RunningService.besideStore(at: Self.clock, now: { clock.date }) { service, store in
+    let clock = MovingClock()
+    try await RunningService.besideStore(now: { clock.date }) { service, store in
       let signed = try store.simulator.issueTransaction(.subscriber)
       _ = try await service.validate(signed.signedTransaction)
       clock.advance(by: 33 * 86_400)

@@ -10,17 +10,15 @@ import Testing
 
 /// What Apple tells by itself, posted as Apple posts it.
 @Suite struct NotificationTests {
-  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
-
   private static func days(_ count: Double) -> TimeInterval { count * 86_400 }
 
   @Test func `a renewal is recorded for the owner, and written to the app's row, without asking Apple`() async throws {
-    try await RunningService.besideStores(at: Self.clock, deadline: "4s") { service, store, rows, clock in
+    try await RunningService.besideStores(deadline: "4s") { service, store, rows, clock in
       let signed = try store.simulator.issueTransaction(.subscriber)
       #expect(try await service.validate(signed.signedTransaction).status == 200)
       clock.advance(by: Self.days(31))
       store.simulator.setClock(clock.date)
-      let reported = try store.simulator.notifications(of: signed.originalTransactionID, from: Self.clock)
+      let reported = try store.simulator.notifications(of: signed.originalTransactionID, from: noon)
       let renewal = try #require(reported.last)
       #expect(renewal.type == "DID_RENEW")
       let answer = try await service.notify(renewal)
@@ -38,7 +36,7 @@ import Testing
   }
 
   @Test func `a notification without a UUID counts once, by what it says`() async throws {
-    let now = Self.clock.addingTimeInterval(0.123456789)
+    let now = noon.addingTimeInterval(0.123456789)
     try await RunningService.besideStore(at: now) { service, store in
       let signed = try store.simulator.issueTransaction(.renewalOff)
       #expect(try await service.validate(signed.signedTransaction).verdict == "pro active renewing")
@@ -77,7 +75,7 @@ import Testing
   @Test func `an account token makes no user by itself, and a known user has the purchase at once`() async throws {
     let own = UUID()
     let user = own.uuidString.lowercased()
-    try await RunningService.besideStore(at: Self.clock) { service, store in
+    try await RunningService.besideStore { service, store in
       let first = try store.simulator.issueTransaction(.renewing, subscriber: 1, appAccountToken: own)
       for notification in try store.simulator.notifications(of: first.originalTransactionID) {
         #expect(try await service.notify(notification)["outcome"] == "unclaimed")
@@ -95,8 +93,8 @@ import Testing
   }
 
   @Test func `a post that tells nothing newer than a notification says that Apple told it by itself`() async throws {
-    let clock = MovingClock(Self.clock)
-    try await RunningService.besideStore(at: Self.clock, now: { clock.date }) { service, store in
+    let clock = MovingClock()
+    try await RunningService.besideStore(now: { clock.date }) { service, store in
       let signed = try store.simulator.issueTransaction(.subscriber)
       #expect(try await service.validate(signed.signedTransaction)["source"] == "signature")
       clock.advance(by: Self.days(31))
@@ -109,7 +107,7 @@ import Testing
   }
 
   @Test func `where users are no UUIDs, whoever presents a named purchase gets it`() async throws {
-    try await RunningService.besideStore(at: Self.clock) { service, store in
+    try await RunningService.besideStore { service, store in
       let signed = try store.simulator.issueTransaction(.renewing, appAccountToken: UUID())
       for notification in try store.simulator.notifications(of: signed.originalTransactionID) {
         _ = try await service.notify(notification)
@@ -122,7 +120,7 @@ import Testing
   // MARK: - What is not taken
 
   @Test func `a changed, cut, swapped or foreign notification is refused`() async throws {
-    try await RunningService.besideStore(at: Self.clock) { service, store in
+    try await RunningService.besideStore { service, store in
       let mine = try store.simulator.issueTransaction(.renewing)
       _ = try await service.validate(mine.signedTransaction)
       let state = try await service.state()
@@ -149,7 +147,7 @@ import Testing
   }
 
   @Test func `an unreadable notification is kept and answered 200`() async throws {
-    try await RunningService.run(apple: .unreachable, now: { Self.clock }) { service in
+    try await RunningService.run(apple: .unreachable) { service in
       for body in [
         "", "{", "[]", "{}", #"{"signedPayload":1}"#, #"{"signedPayload":null}"#, "<html>", "\u{0}", #"{"a":1}"#,
       ] {
@@ -161,7 +159,7 @@ import Testing
   }
 
   @Test func `a flood of unsigned notifications is neither kept nor logged, and pushes nothing out`() async throws {
-    try await RunningService.besideStore(at: Self.clock) { service, store in
+    try await RunningService.besideStore { service, store in
       let foreign = try store.simulator.issueTransaction(.wrongApp, subscriber: 3)
       let reported = try #require(try store.simulator.notifications(of: foreign.originalTransactionID).last)
       #expect(try await service.notify(reported)["outcome"] == "refused")
@@ -192,7 +190,7 @@ import Testing
   }
 
   @Test func `an unsigned notification gets no tree larger than Apple's`() async throws {
-    try await RunningService.run(apple: .unreachable, now: { Self.clock }) { service in
+    try await RunningService.run(apple: .unreachable) { service in
       func outcome(_ values: Int, _ each: String) async throws -> String {
         let list = Array(repeating: each, count: values).joined(separator: ",")
         let answer = try await service.notify(#"{"notification_type":"X","z":[\#(list)]}"#)
@@ -211,7 +209,7 @@ import Testing
 
   @Test func `a notification of production's that names another app's number is refused`() async throws {
     let settings = Settings(appStore: ["app_apple_ids": "[7]"])
-    try await RunningService.besideStore(at: Self.clock, settings: settings) { service, store in
+    try await RunningService.besideStore(settings: settings) { service, store in
       let production = try store.simulator.issueTransaction(.renewing)
       let reported = try #require(try store.simulator.notifications(of: production.originalTransactionID).last)
       #expect(try await service.notify(reported)["outcome"] == "refused")
@@ -223,7 +221,7 @@ import Testing
   }
 
   @Test func `nothing of a notification gets into the log but its type, its name and what became of it`() async throws {
-    try await RunningService.besideStore(at: Self.clock) { service, store in
+    try await RunningService.besideStore { service, store in
       let signed = try store.simulator.issueTransaction(.renewing)
       let reported = try #require(try store.simulator.notifications(of: signed.originalTransactionID).last)
       _ = try await service.notify(reported)
@@ -241,13 +239,13 @@ import Testing
   @Test func `version 1 is a hint: with our secret Apple is asked, and what it says itself counts for nothing`()
     async throws
   {
-    let clock = MovingClock(Self.clock)
-    try await RunningService.besideStore(at: Self.clock, now: { clock.date }) { service, store in
+    let clock = MovingClock()
+    try await RunningService.besideStore(now: { clock.date }) { service, store in
       let receipt = try store.simulator.issueReceipt(.refunded)
       let id = try #require(receipt.originalTransactionIDs.first)
-      store.simulator.setClock(Self.clock.addingTimeInterval(-Self.days(3)))
+      store.simulator.setClock(noon.addingTimeInterval(-Self.days(3)))
       #expect(try await service.validate(receipt.receiptData).verdict.hasPrefix("premium"))
-      store.simulator.setClock(Self.clock)
+      store.simulator.setClock(noon)
       store.simulator.resetCalls()
 
       func body(_ password: String) -> String {
@@ -272,7 +270,7 @@ import Testing
   }
 
   @Test func `version 1 may name a purchase by any transaction of it alone`() async throws {
-    let now = Self.clock.addingTimeInterval(0.123456789)
+    let now = noon.addingTimeInterval(0.123456789)
     let clock = MovingClock(now)
     for isLater in [false, true] {
       try await RunningService.besideStore(at: now, now: { clock.date }) { service, store in

@@ -8,10 +8,8 @@ import Testing
 
 /// StoreKit 2's signed transactions, posted as `receipt_data`.
 @Suite struct SignedTransactionTests {
-  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
-
   @Test func `a signed transaction gets the same verdict as the receipt of the same customer`() async throws {
-    try await RunningService.besideStore(at: Self.clock, withServerAPI: true) { service, store in
+    try await RunningService.besideStore(withServerAPI: true) { service, store in
       // Of a grace period without a date verifyReceipt says nothing, nor of a commitment.
       let without: Set<Scenario> = [.empty, .accountGone, .wrongApp, .graceWithoutDate, .commitmentStopped]
       for (number, scenario) in Scenario.allCases.filter({ !without.contains($0) }).enumerated() {
@@ -34,8 +32,8 @@ import Testing
   }
 
   @Test func `without a key the signature counts, as of the moment when Apple signed`() async throws {
-    let clock = MovingClock(Self.clock)
-    try await RunningService.besideStore(at: Self.clock, now: { clock.date }) { service, store in
+    let clock = MovingClock()
+    try await RunningService.besideStore(now: { clock.date }) { service, store in
       let signed = try store.simulator.issueTransaction(.subscriber)
       let answer = try await service.validate(signed.signedTransaction)
       #expect(answer.status == 200)
@@ -64,10 +62,10 @@ import Testing
   }
 
   @Test func `Apple is asked which store a transaction is of that names none`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
+    try await SimulatedStore.run { store in
       let bought = try store.simulator.issueTransaction(.renewing, environment: .sandbox)
       let id = bought.originalTransactionID
-      let ms = Int64(Self.clock.timeIntervalSince1970 * 1_000)
+      let ms = Int64(noon.timeIntervalSince1970 * 1_000)
       // As Apple signed them in 2021.
       let unnamed = try DevelopmentPKI().signedData.sign(
         .object([
@@ -76,13 +74,13 @@ import Testing
           ("purchaseDate", .integer(ms - 86_400_000)), ("expiresDate", .integer(ms + 86_400_000)),
           ("signedDate", .integer(ms)),
         ]))
-      try await RunningService.run(apple: store.apple(), now: { Self.clock }) { service in
+      try await RunningService.run(apple: store.apple()) { service in
         let answer = try await service.validate(unnamed)
         #expect(answer.status == 200)
         #expect(answer.verdict == "pro active renewing" && answer["environment"] == "sandbox")
       }
       // Where nobody can be asked, it is not taken for production's.
-      try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
+      try await RunningService.run(apple: store.apple) { service in
         let answer = try await service.validate(unnamed)
         #expect(answer.status == 422)
         #expect(answer["code"] == "unsupported_receipt")
@@ -90,7 +88,7 @@ import Testing
       }
       // Nor while Apple is away.
       let settings = Settings(policy: ["provisional": "24h"])
-      try await RunningService.run(apple: store.apple(), settings: settings, now: { Self.clock }) { service in
+      try await RunningService.run(apple: store.apple(), settings: settings) { service in
         store.simulator.setTrouble(.http500)
         let answer = try await service.validate(unnamed)
         #expect(answer.status == 202 && answer["tier"] == "free")
@@ -99,9 +97,9 @@ import Testing
   }
 
   @Test func `a transaction of another app is refused`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
+    try await SimulatedStore.run { store in
       for apple in [store.apple, store.apple()] {
-        try await RunningService.run(apple: apple, now: { Self.clock }) { service in
+        try await RunningService.run(apple: apple) { service in
           let signed = try store.simulator.issueTransaction(.wrongApp)
           let answer = try await service.validate(signed.signedTransaction)
           #expect(answer.status == 422)
@@ -113,10 +111,10 @@ import Testing
   }
 
   @Test func `a transaction that Apple did not sign is refused, whether the policy advises or requires`() async throws {
-    try await SimulatedStore.run(at: Self.clock) { store in
+    try await SimulatedStore.run { store in
       var apple = store.apple()
       apple.roots = []
-      try await RunningService.run(apple: apple, now: { Self.clock }) { service in
+      try await RunningService.run(apple: apple) { service in
         // Signed by the simulator, and its root is not trusted here.
         let signed = try store.simulator.issueTransaction(.renewing)
         let answer = try await service.validate(signed.signedTransaction)
@@ -124,7 +122,7 @@ import Testing
         #expect(answer["code"] == "not_authentic")
         #expect(store.simulator.callsInAll == 0)
       }
-      try await RunningService.run(apple: store.apple, now: { Self.clock }) { service in
+      try await RunningService.run(apple: store.apple) { service in
         let signed = try store.simulator.issueTransaction(.renewing).signedTransaction
         let parts = signed.split(separator: ".")
         let other = try store.simulator.issueTransaction(.familyShared, subscriber: 2).signedTransaction
@@ -141,7 +139,7 @@ import Testing
   }
 
   @Test func `a key that Apple refuses lowers nobody, and new purchases wait`() async throws {
-    try await RunningService.besideStore(at: Self.clock, withServerAPI: true) { service, store in
+    try await RunningService.besideStore(withServerAPI: true) { service, store in
       let known = try store.simulator.issueTransaction(.renewing, subscriber: 1)
       #expect(try await service.validate(known.signedTransaction).status == 200)
       store.simulator.setTrouble(.serverAPIKeyRejected)
@@ -156,7 +154,7 @@ import Testing
   }
 
   @Test func `a receipt has a verdict where there is a key and no shared secret`() async throws {
-    try await RunningService.besideStore(at: Self.clock, withServerAPI: true, withSecret: false) { service, store in
+    try await RunningService.besideStore(withServerAPI: true, withSecret: false) { service, store in
       let receipt = try store.simulator.issueReceipt(.grace)
       let answer = try await service.validate(receipt.receiptData)
       #expect(answer.verdict == "pro grace_period billing_grace")
@@ -171,12 +169,10 @@ import Testing
 
 /// What is seen to where nobody can be asked.
 @Suite struct UnaskableTransactionTests {
-  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
-
   @Test func `a purchase that nobody can be asked about ends in the app's row too, once it is held no longer`()
     async throws
   {
-    try await RunningService.besideStores(at: Self.clock, deadline: "4s") { service, store, rows, clock in
+    try await RunningService.besideStores(deadline: "4s") { service, store, rows, clock in
       let signed = try store.simulator.issueTransaction(.subscriber)
       #expect(try await service.validate(signed.signedTransaction).status == 200)
       #expect(rows.row("user-1")?["subscription_tier"] == .text("pro"))
@@ -185,15 +181,15 @@ import Testing
       let held = try await service.profile()
       #expect(held.verdict == "pro active renewing" && held["stale"] == "true")
       try await eventually(clock, step: 3_600) { rows.row("user-1")?["subscription_tier"] == .text("free") }
-      #expect(clock.date >= Self.clock.addingTimeInterval(37 * 86_400))
+      #expect(clock.date >= noon.addingTimeInterval(37 * 86_400))
       #expect(try await service.profile().verdict == "free expired unproven")
       #expect(store.simulator.callsInAll == 0)
     }
   }
 
   @Test func `a transaction that is signed ahead of our clock is for later, not refused for ever`() async throws {
-    let clock = MovingClock(Self.clock)
-    try await RunningService.besideStore(at: Self.clock.addingTimeInterval(3_600), now: { clock.date }) {
+    let clock = MovingClock()
+    try await RunningService.besideStore(at: noon.addingTimeInterval(3_600), now: { clock.date }) {
       service, store in
       let signed = try store.simulator.issueTransaction(.renewing).signedTransaction
       let answer = try await service.validate(signed)

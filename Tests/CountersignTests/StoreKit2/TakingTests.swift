@@ -8,16 +8,14 @@ import TestSupport
 
 /// Purchases of others, presented when it is hardest to tell: while Apple cannot be asked, and before their owners come.
 @Suite struct TakingTests {
-  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
-
   @Test(arguments: [Trouble.serverAPIKeyRejected, .serverAPINotFoundRetryable, .http500])
   func `while Apple is away nobody is granted what names another, who is`(trouble: Trouble) async throws {
     let own = UUID()
     let owner = own.uuidString.lowercased()
     let thief = UUID().uuidString.lowercased()
     let settings = Settings(policy: ["provisional": "24h"])
-    let clock = MovingClock(Self.clock)
-    try await RunningService.besideStore(at: Self.clock, withServerAPI: true, settings: settings, now: { clock.date }) {
+    let clock = MovingClock()
+    try await RunningService.besideStore(withServerAPI: true, settings: settings, now: { clock.date }) {
       service, store in
       store.simulator.setTrouble(trouble)
       let signed = try store.simulator.issueTransaction(.renewing, appAccountToken: own)
@@ -36,7 +34,7 @@ import TestSupport
 
   @Test func `a purchase that names a user is nobody else's, whatever their ID is`() async throws {
     let settings = Settings(policy: ["app_account_token": "user_id"])
-    try await RunningService.besideStore(at: Self.clock, withServerAPI: true, settings: settings) { service, store in
+    try await RunningService.besideStore(withServerAPI: true, settings: settings) { service, store in
       let named = UUID()
       let signed = try store.simulator.issueTransaction(.renewing, appAccountToken: named)
       for notification in try store.simulator.notifications(of: signed.originalTransactionID) {
@@ -56,12 +54,12 @@ import TestSupport
 
   @Test func `users who make up IDs do not take up what Apple allows us to ask`() async throws {
     let settings = Settings(jwt: ["secret": TokenMint.secret, "audience": "authenticated"])
-    try await RunningService.besideStore(at: Self.clock, withServerAPI: true, settings: settings) { service, store in
+    try await RunningService.besideStore(withServerAPI: true, settings: settings) { service, store in
       store.simulator.setDelay(.milliseconds(300))
       var answers: [String: Int] = [:]
       try await withThrowingTaskGroup(of: String.self) { group in
         for number in 10..<34 {
-          let token = try TokenMint.user("user-\(number)", at: Self.clock)
+          let token = try TokenMint.user("user-\(number)", at: noon)
           group.addTask {
             try await service.post(["original_transaction_id": "4800000999\(number)0000"], key: token)["code"]
               ?? "none"
@@ -77,7 +75,7 @@ import TestSupport
       #expect(store.simulator.calls.peakInFlight <= 4)
       // There is room again.
       store.simulator.setDelay(.zero)
-      let token = try TokenMint.user("user-1", at: Self.clock)
+      let token = try TokenMint.user("user-1", at: noon)
       for number in 10..<16 {
         let id = "4800000888\(number)0000"
         #expect(try await service.post(["original_transaction_id": id], key: token).status == 404)

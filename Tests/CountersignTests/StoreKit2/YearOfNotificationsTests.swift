@@ -8,8 +8,7 @@ import Testing
 
 /// A subscriber's year, told by notifications as they really come, ends where the same year told by verifyReceipt does.
 @Suite struct YearOfNotificationsTests {
-  static let start = Date(timeIntervalSince1970: 1_718_452_800)
-  static let end = start.addingTimeInterval(400 * 86_400)
+  static let end = noon.addingTimeInterval(400 * 86_400)
 
   /// What has to be the same, whoever told it.
   private static func state(_ answer: Answer) -> [String] {
@@ -30,7 +29,7 @@ import Testing
   @Test(arguments: 0..<4)
   func `in any order, with duplicates and losses, it ends in the same state`(seed: UInt64) async throws {
     let clock = MovingClock(Self.end)
-    try await RunningService.besideStore(at: Self.start, now: { clock.date }) { service, store in
+    try await RunningService.besideStore(now: { clock.date }) { service, store in
       let receipt = try store.simulator.issueReceipt(.eventfulYear, subscriber: 1)
       let id = try #require(receipt.originalTransactionIDs.first)
       let reported = try store.simulator.notifications(of: id, to: Self.end)
@@ -60,8 +59,8 @@ import Testing
   }
 
   @Test func `told in order it is the same at every moment at which something happens`() async throws {
-    let clock = MovingClock(Self.start)
-    try await RunningService.besideStore(at: Self.start, jobPause: .seconds(3600), now: { clock.date }) {
+    let clock = MovingClock()
+    try await RunningService.besideStore(jobPause: .seconds(3600), now: { clock.date }) {
       reported, store in
       try await RunningService.run(apple: store.apple, jobPause: .seconds(3600), now: { clock.date }) { asked in
         let receipt = try store.simulator.issueReceipt(.eventfulYear, subscriber: 1)
@@ -82,8 +81,8 @@ import Testing
   }
 
   @Test func `events that no notification told are found when Apple is asked`() async throws {
-    let clock = MovingClock(Self.start)
-    try await RunningService.besideStore(at: Self.start, withServerAPI: true, now: { clock.date }) { service, store in
+    let clock = MovingClock()
+    try await RunningService.besideStore(withServerAPI: true, now: { clock.date }) { service, store in
       let first = try store.simulator.issueTransaction(.eventfulYear)
       _ = try await service.validate(first.signedTransaction)
       let reported = try store.simulator.notifications(of: first.originalTransactionID, to: Self.end)
@@ -96,8 +95,8 @@ import Testing
   }
 
   @Test func `delivered as the store's clock moves, through a year`() async throws {
-    let clock = MovingClock(Self.start)
-    try await RunningService.besideStore(at: Self.start, now: { clock.date }) { service, store in
+    let clock = MovingClock()
+    try await RunningService.besideStore(now: { clock.date }) { service, store in
       try store.simulator.deliverNotifications(to: "\(service.origin)/v1/notifications/app-store")
       let first = try store.simulator.issueTransaction(.eventfulYear)
       _ = try await service.validate(first.signedTransaction)

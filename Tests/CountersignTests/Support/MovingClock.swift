@@ -2,11 +2,14 @@ import Foundation
 import Synchronization
 import Testing
 
+/// 2024-06-15T12:00:00Z: the time of a test that is about no other.
+let noon = Date(timeIntervalSince1970: 1_718_452_800)
+
 /// A clock that goes on when a test says so.
 final class MovingClock: Sendable {
   private let now: Mutex<Date>
 
-  init(_ start: Date) { now = Mutex(start) }
+  init(_ start: Date = noon) { now = Mutex(start) }
 
   var date: Date { now.withLock { $0 } }
 

@@ -62,6 +62,9 @@ extension RunningService {
     return answer
   }
 
+  /// Sends what a test says, byte by byte, and reads until the service closes the connection.
+  func exchange(_ request: String) async throws -> String { try await RawClient.exchange(port: port, [request]) }
+
   /// Posts a receipt for a user.
   func validate(_ receipt: String, user: String = "user-1", key: String? = serviceKey) async throws -> Answer {
     try await post(["receipt_data": receipt, "user_id": user], key: key)

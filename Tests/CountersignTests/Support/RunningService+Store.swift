@@ -15,7 +15,7 @@ extension RunningService {
   ///   - withServerAPI: whether the service has a key of the App Store Server API.
   ///   - withSecret: whether it has the shared secret.
   static func besideStore<Result: Sendable>(
-    at start: Date, withServerAPI: Bool = false, withSecret: Bool = true, settings: Settings = Settings(),
+    at start: Date = noon, withServerAPI: Bool = false, withSecret: Bool = true, settings: Settings = Settings(),
     directory: URL? = nil, jobPause: Duration = .milliseconds(20), now: (@Sendable () -> Date)? = nil,
     clock: ServiceClock? = nil, bodyPatience: TimeAmount = BodyPace.usualPatience, asksForMissed: Bool = false,
     body: @Sendable (RunningService, SimulatedStore) async throws -> Result
@@ -33,7 +33,7 @@ extension RunningService {
   ///
   /// - Parameter deadline: of a write to a row.
   static func besideStores(
-    at start: Date, withServerAPI: Bool = false, settings: Settings = Settings(), deadline: String,
+    at start: Date = noon, withServerAPI: Bool = false, settings: Settings = Settings(), deadline: String,
     jobPause: Duration = .milliseconds(20),
     body: @Sendable (RunningService, SimulatedStore, ProfileStoreDouble, MovingClock) async throws -> Void
   ) async throws {
@@ -64,7 +64,7 @@ struct World: Sendable {
 
   /// Runs both during `body`. The parameters are those of `besideStore`.
   static func run(
-    at start: Date, withServerAPI: Bool = false, withSecret: Bool = true, settings: Settings = Settings(),
+    at start: Date = noon, withServerAPI: Bool = false, withSecret: Bool = true, settings: Settings = Settings(),
     directory: URL? = nil, jobPause: Duration = .milliseconds(20), body: @Sendable (World) async throws -> Void
   ) async throws {
     let clock = MovingClock(start)

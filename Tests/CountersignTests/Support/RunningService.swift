@@ -44,7 +44,7 @@ struct RunningService: Sendable {
   static func run<Result: Sendable>(
     apple: Apple, settings: Settings = Settings(), directory given: URL? = nil,
     jobPause: Duration = .milliseconds(20),
-    now: @escaping @Sendable () -> Date = { Date(timeIntervalSince1970: 1_718_452_800) },
+    now: @escaping @Sendable () -> Date = { noon },
     clock: ServiceClock? = nil,
     bodyPatience: TimeAmount = BodyPace.usualPatience, asksForMissed: Bool = false,
     body: @Sendable (RunningService) async throws -> Result

@@ -13,7 +13,6 @@ import Testing
 
 /// Signed access tokens, checked as another server checks them: by other cryptography, with the published keys.
 @Suite struct AccessTokenTests {
-  private static let clock = Date(timeIntervalSince1970: 1_718_452_800)
   private static let user = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
 
   private func run(
@@ -23,8 +22,8 @@ import Testing
     var settings = Settings(
       server: ["user_rate_limit": "0"], appStore: ["deadline": "2s"], jwt: ["secret": TokenMint.secret])
     change(&settings)
-    let (clock, configured) = (MovingClock(Self.clock), settings)
-    try await RunningService.besideStore(at: Self.clock, settings: configured, now: { clock.date }) { service, store in
+    let (clock, configured) = (MovingClock(), settings)
+    try await RunningService.besideStore(settings: configured, now: { clock.date }) { service, store in
       try await body(service, store, clock)
     }
   }
@@ -77,7 +76,7 @@ import Testing
       #expect(token.header["alg"] as? String == "ES256" && token.header["typ"] as? String == "access+jwt")
       #expect(token.claims["sub"] as? String == Self.user && token.claims["tier"] as? String == "pro")
       #expect(token.claims["status"] as? String == "active" && token.claims["environment"] as? String == "production")
-      let now = Int(Self.clock.timeIntervalSince1970)
+      let now = Int(noon.timeIntervalSince1970)
       #expect(token.number("iat") == now && token.number("exp") == now + 3_600)
       #expect(token.number("offline_until") == now + 7 * 86_400)
       #expect(token.number("access_until") == Int(try Date(end, strategy: .iso8601).timeIntervalSince1970))
@@ -158,9 +157,8 @@ import Testing
     } body: { service, _, clock in
       let user = try TokenMint.user(Self.user, at: clock.date)
       for path in ["/v1/profiles/me/token", "/.well-known/jwks.json"] {
-        let answer = try await RawClient.exchange(
-          port: service.port,
-          ["GET \(path) HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \(user)\r\nConnection: close\r\n\r\n"])
+        let answer = try await service.exchange(
+          "GET \(path) HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer \(user)\r\nConnection: close\r\n\r\n")
         #expect(answer.hasPrefix("HTTP/1.1 404 "), "\(answer)")
       }
     }
@@ -211,11 +209,8 @@ import Testing
     } body: { service, _, clock in
       let user = try TokenMint.user(Self.user, at: clock.date)
       func ask(_ method: String, _ origin: String, _ headers: String) async throws -> String {
-        try await RawClient.exchange(
-          port: service.port,
-          [
-            "\(method) /v1/profiles/me HTTP/1.1\r\nHost: a\r\nConnection: close\r\nOrigin: \(origin)\r\n\(headers)\r\n"
-          ]
+        try await service.exchange(
+          "\(method) /v1/profiles/me HTTP/1.1\r\nHost: a\r\nConnection: close\r\nOrigin: \(origin)\r\n\(headers)\r\n"
         ).lowercased()
       }
       let preflight =
