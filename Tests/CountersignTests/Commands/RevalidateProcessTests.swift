@@ -9,8 +9,6 @@ import Testing
 
 /// `countersign revalidate` as it is run, against a service that runs.
 @Suite struct RevalidateProcessTests {
-  static let start = Date(timeIntervalSince1970: 1_718_452_800)
-
   private func command(_ arguments: [String], at service: String, key: String? = RunningService.serviceKey) async throws
     -> ChildProcess.Ending
   {
@@ -22,8 +20,8 @@ import Testing
     jobPause: Duration = .milliseconds(20), scenario: Scenario = .renewing,
     body: @Sendable (RunningService, SimulatedStore) async throws -> Void
   ) async throws {
-    let clock = clock ?? MovingClock(Self.start)
-    try await RunningService.besideStore(at: Self.start, settings: settings, jobPause: jobPause, now: { clock.date }) {
+    let clock = clock ?? MovingClock()
+    try await RunningService.besideStore(settings: settings, jobPause: jobPause, now: { clock.date }) {
       service, store in
       for number in 0..<users {
         let receipt = try store.simulator.issueReceipt(scenario, subscriber: Int64(number + 1)).receiptData
@@ -84,14 +82,14 @@ import Testing
   }
 
   @Test func `the brake ends it with 2, is shown, and can be released`() async throws {
-    let clock = MovingClock(Self.start)
+    let clock = MovingClock()
     let settings = Settings(revalidation: ["rate": "1000"])
     try await run(users: 0, settings: settings, clock: clock, jobPause: .milliseconds(200)) { service, store in
-      store.simulator.setClock(Self.start.addingTimeInterval(1.5 * 86_400))
+      store.simulator.setClock(noon.addingTimeInterval(1.5 * 86_400))
       let receipts = try (1...60).map {
         try store.simulator.issueReceipt(.refunded, subscriber: Int64($0)).receiptData
       }
-      store.simulator.setClock(Self.start)
+      store.simulator.setClock(noon)
       for (number, receipt) in receipts.enumerated() { _ = try await service.validate(receipt, user: "user-\(number)") }
       clock.advance(by: 2 * 86_400)
       store.simulator.setClock(clock.date)
@@ -171,14 +169,8 @@ import Testing
   }
 
   @Test func `a service that is killed in the middle goes on where it was, and the command with it`() async throws {
-    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
-    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
-    defer { try? FileManager.default.removeItem(at: directory) }
-    try await SimulatedStore.run(at: Self.start) { store in
-      let file = directory.appending(path: "countersign.yaml")
-      try Settings(revalidation: ["rate": "20"]).yaml(apple: store.apple, directory: directory)
-        .replacingOccurrences(of: "level: trace", with: "level: notice")
-        .write(to: file, atomically: true, encoding: .utf8)
+    try await ServiceProcess.withConfiguration(Settings(revalidation: ["rate": "20"]), logLevel: "notice") {
+      store, file in
       let first = try await ServiceProcess.start(configuration: file, environment: ["COUNTERSIGN_LOG_LEVEL": "info"])
       for number in 0..<60 {
         let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number + 1)).receiptData

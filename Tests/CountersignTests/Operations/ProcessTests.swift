@@ -7,25 +7,8 @@ import Testing
 
 /// The program as it is run: started, loaded, killed, told to stop.
 @Suite struct ProcessTests {
-  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
-
-  private func withConfiguration(
-    _ settings: Settings = Settings(), body: @Sendable (SimulatedStore, URL) async throws -> Void
-  ) async throws {
-    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
-    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
-    defer { try? FileManager.default.removeItem(at: directory) }
-    try await SimulatedStore.run(at: Self.clock) { store in
-      let file = directory.appending(path: "countersign.yaml")
-      try settings.yaml(apple: store.apple, directory: directory)
-        .replacingOccurrences(of: "level: trace", with: "level: info")
-        .write(to: file, atomically: true, encoding: .utf8)
-      try await body(store, file)
-    }
-  }
-
   @Test func `a crash leaves no memory on the disk`() async throws {
-    try await withConfiguration { _, file in
+    try await ServiceProcess.withConfiguration { _, file in
       let service = try await ServiceProcess.start(configuration: file)
       let limits = try String(contentsOfFile: "/proc/\(service.processID)/limits", encoding: .utf8)
       #expect(limits.contains(#/Max core file size +0 /#))
@@ -36,7 +19,7 @@ import Testing
   @Test func `a thousand receipts, a hundred at a time: all answered right, all there after kill -9`() async throws {
     // Whatever else the machine does: it is not speed that is looked at.
     let patient = Settings(appStore: ["deadline": "60s"])
-    try await withConfiguration(patient) { store, file in
+    try await ServiceProcess.withConfiguration(patient) { store, file in
       let scenarios: [(Scenario, String)] = [
         (.renewing, "pro active renewing"), (.renewalOff, "pro cancelled renewal_off"),
         (.refunded, "free expired refunded"), (.lifetime, "premium active lifetime"),
@@ -72,42 +55,17 @@ import Testing
     }
   }
 
-  @Test func `SIGTERM under load: every accepted request is answered, then the process ends with 0`() async throws {
-    try await withConfiguration { store, file in
-      let receipts = try (0..<50).map {
-        try store.simulator.issueReceipt(.renewing, subscriber: Int64($0 + 1)).receiptData
-      }
-      store.simulator.setDelay(.milliseconds(1500))
-      let service = try await ServiceProcess.start(configuration: file)
-      try await withThrowingTaskGroup(of: Void.self) { group in
-        for (number, receipt) in receipts.enumerated() {
-          group.addTask {
-            let answer = try await service.validate(receipt, user: "user-\(number)")
-            #expect(answer.verdict == "pro active renewing", "\(answer.text)")
-          }
-        }
-        // Every request has reached Apple, so every one was accepted; asking again and again is how the simulator tells.
-        while store.simulator.calls.total < receipts.count { try await Task.sleep(for: .milliseconds(5)) }
-        service.terminate()
-        try await group.waitForAll()
-      }
-      let end = await service.wait()
-      #expect(end.code == 0)
-      #expect(end.log.contains(#""message":"stopped""#))
-    }
-  }
-
   @Test func `a second service does not open the same ledger`() async throws {
-    try await withConfiguration { _, file in
+    try await ServiceProcess.withConfiguration { _, file in
       let service = try await ServiceProcess.start(configuration: file)
       await #expect(throws: (any Error).self) { try await ServiceProcess.start(configuration: file) }
       service.terminate()
-      await service.wait()
+      #expect(await service.wait().log.contains(#""message":"stopped""#))
     }
   }
 
   @Test func `a port that is taken is named`() async throws {
-    try await withConfiguration { _, file in
+    try await ServiceProcess.withConfiguration { _, file in
       let service = try await ServiceProcess.start(configuration: file)
       let port = try #require(service.origin.split(separator: ":").last)
       let second = file.deletingLastPathComponent().appending(path: "second.sqlite").path(percentEncoded: false)
@@ -123,7 +81,7 @@ import Testing
   }
 
   @Test func `SIGHUP takes up the keys of the file as it is then, and the process goes on`() async throws {
-    try await withConfiguration { _, file in
+    try await ServiceProcess.withConfiguration { _, file in
       let before = try String(contentsOf: file, encoding: .utf8)
       let service = try await ServiceProcess.start(configuration: file)
       #expect(try await service.send(.get, "/v1/brake", key: "new-key").status == 401)
@@ -147,7 +105,7 @@ import Testing
   }
 
   @Test func `the log has no receipt and no secret, whatever its level`() async throws {
-    try await withConfiguration { store, file in
+    try await ServiceProcess.withConfiguration { store, file in
       let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
       let service = try await ServiceProcess.start(configuration: file, environment: ["COUNTERSIGN_LOG_LEVEL": "trace"])
       #expect(try await service.validate(receipt, user: "user-1").status == 200)

@@ -8,8 +8,6 @@ import Testing
 
 /// Notifications to the program as it is run.
 @Suite struct NotificationProcessTests {
-  static let clock = Date(timeIntervalSince1970: 1_718_452_800)
-
   /// The names of what was answered 200.
   private final class Acknowledged: Sendable {
     private let uuids = Mutex<Set<String>>([])
@@ -25,14 +23,7 @@ import Testing
   }
 
   @Test func `a notification answered 200 is there after kill -9, and counts once`() async throws {
-    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
-    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
-    defer { try? FileManager.default.removeItem(at: directory) }
-    try await SimulatedStore.run(at: Self.clock) { store in
-      let file = directory.appending(path: "countersign.yaml")
-      try Settings(server: ["address_rate_limit": "0"]).yaml(apple: store.apple, directory: directory)
-        .replacing("level: trace", with: "level: info")
-        .write(to: file, atomically: true, encoding: .utf8)
+    try await ServiceProcess.withConfiguration(Settings(server: ["address_rate_limit": "0"])) { store, file in
       var notifications: [SimulatedNotification] = []
       for subscriber in 1...150 {
         let issued = try store.simulator.issueTransaction(.renewalOff, subscriber: Int64(subscriber))

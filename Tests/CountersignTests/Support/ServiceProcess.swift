@@ -21,6 +21,22 @@ final class ServiceProcess: Sendable {
     throw RunningService.Failure("countersign did not start: \(await process.ending().error)")
   }
 
+  /// Writes the configuration of a service beside a simulated App Store, in a directory of its own, for `body` to start.
+  static func withConfiguration(
+    _ settings: Settings = Settings(), logLevel: String = "info",
+    body: @Sendable (SimulatedStore, URL) async throws -> Void
+  ) async throws {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
+    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: directory) }
+    try await SimulatedStore.run { store in
+      let file = directory.appending(path: "countersign.yaml")
+      try settings.yaml(apple: store.apple, directory: directory)
+        .replacing("level: trace", with: "level: \(logLevel)").write(to: file, atomically: true, encoding: .utf8)
+      try await body(store, file)
+    }
+  }
+
   private init(_ process: ChildProcess, port: Int) throws {
     var configuration = CurlTransport.Configuration()
     configuration.allowedSchemes = [.http]
