@@ -44,6 +44,9 @@ struct TestDatabase: Sendable {
   /// The API's login, which becomes each caller in turn.
   func api() async throws -> Connection { try await .open(name, on: cluster, as: "authenticator") }
 
+  /// Both of those that most tests need.
+  func connections() async throws -> (owner: Connection, api: Connection) { (try await owner(), try await api()) }
+
   // MARK: - Templates
 
   private static func template(_ grants: Grants, _ state: State) -> String { "template_\(grants)_\(state)" }

@@ -18,8 +18,7 @@ import Testing
 
   @Test(arguments: TestDatabase.Grants.allCases)
   func `a free user has one bike and everybody else's are counted apart`(grants: TestDatabase.Grants) async throws {
-    let database = try await TestDatabase(grants)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(grants).connections()
     #expect(try await api.attempt(Self.add, as: .a) == .passed)
     #expect(try await api.attempt(Self.add, as: .a) == .upgradeRequired)
     #expect(try await api.attempt(Self.add, as: .b) == .passed)
@@ -36,8 +35,7 @@ import Testing
 
   @Test(arguments: ["pro", "premium"])
   func `a tier above free may have any number of bikes`(tier: String) async throws {
-    let database = try await TestDatabase(.wide)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide).connections()
     try await api.setTier(tier, of: UserIDs.a)
     #expect(try await api.attempt(Self.addThree, as: .a) == .passed)
     #expect(try await api.attempt(Self.add, as: .a) == .passed)
@@ -66,8 +64,7 @@ import Testing
   }
 
   @Test func `a bulk insert of three bikes adds none`() async throws {
-    let database = try await TestDatabase(.wide)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide).connections()
     #expect(try await api.attempt(Self.addThree, as: .a) == .upgradeRequired)
     #expect(try await bikes(owner) == "0")
 
@@ -85,8 +82,7 @@ import Testing
   }
 
   @Test func `the trigger holds where a function or a second policy lets bikes pass`() async throws {
-    let database = try await TestDatabase(.wide)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide).connections()
     try await owner.run(
       """
       create function public.add_bikes(how_many integer) returns void language sql security definer as $$
@@ -117,8 +113,7 @@ import Testing
   }
 
   @Test func `the policy holds against a second, permissive one`() async throws {
-    let database = try await TestDatabase(.wide)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide).connections()
     try await owner.run(Self.dropTrigger + Self.permissive)
     #expect(try await api.attempt(Self.add, as: .a) == .passed)
     #expect(try await api.attempt(Self.add, as: .a) == .upgradeRequired)
@@ -135,8 +130,7 @@ import Testing
   }
 
   @Test func `an upsert of the one bike is refused, a change is not`() async throws {
-    let database = try await TestDatabase(.wide)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide).connections()
     #expect(try await api.attempt(Self.add, as: .a) == .passed)
     let id = try #require(try await owner.value("select id from vehicles.user_bike"))
     let upsert = """

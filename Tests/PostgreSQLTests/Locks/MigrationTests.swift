@@ -13,8 +13,7 @@ import Testing
   }
 
   @Test func `columns of an older attempt, with nulls and without defaults, are taken over`() async throws {
-    let database = try await TestDatabase(.wide, .app)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide, .app).connections()
     try await owner.run(
       """
       alter table public.profiles add column subscription_tier text, add column subscription_status text,
@@ -29,8 +28,7 @@ import Testing
   }
 
   @Test func `columns of an older attempt that are enums are taken over`() async throws {
-    let database = try await TestDatabase(.wide, .app)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide, .app).connections()
     try await owner.run(
       """
       create type public.tier as enum ('free', 'pro', 'premium');
@@ -51,8 +49,7 @@ import Testing
 
   @Test(arguments: ["smallint", "integer"])
   func `a version of an older attempt that is too small for milliseconds becomes a bigint`(type: String) async throws {
-    let database = try await TestDatabase(.wide, .app)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide, .app).connections()
     try await owner.run("alter table public.profiles add column subscription_version \(type) not null default 7")
     for _ in 1...2 {
       for file in try SQLFile.samples { try await owner.run(file) }
@@ -86,8 +83,7 @@ import Testing
   }
 
   @Test func `a table without row level security gets it, and its users keep their own rows`() async throws {
-    let database = try await TestDatabase(.wide, .app)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide, .app).connections()
     try await owner.run(
       """
       alter table public.profiles disable row level security;
@@ -104,8 +100,7 @@ import Testing
   }
 
   @Test func `a table whose policies let users write nothing stays that way`() async throws {
-    let database = try await TestDatabase(.none, .app)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.none, .app).connections()
     try await owner.run(
       """
       drop policy "Users can insert their own profile." on public.profiles;
@@ -121,8 +116,7 @@ import Testing
   }
 
   @Test func `a column that is added later is written by users once it is granted`() async throws {
-    let database = try await TestDatabase(.wide)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide).connections()
     try await owner.run("alter table public.profiles add column city text")
     #expect(try await api.attempt("update public.profiles set city = 'x'", as: .a) == .denied)
     try await owner.run("grant insert (city), update (city) on public.profiles to authenticated")

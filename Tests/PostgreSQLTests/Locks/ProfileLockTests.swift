@@ -62,8 +62,7 @@ import Testing
 
   @Test(arguments: TestDatabase.Grants.allCases)
   func `no user writes a subscription column of an existing row`(grants: TestDatabase.Grants) async throws {
-    let database = try await TestDatabase(grants)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(grants).connections()
     let before = try await owner.query(Self.subscriptions)
     for attack in Self.writes {
       for caller in [Caller.anon, .a, .b] {
@@ -75,8 +74,7 @@ import Testing
 
   @Test(arguments: TestDatabase.Grants.allCases)
   func `no user makes a row that is paid from the start`(grants: TestDatabase.Grants) async throws {
-    let database = try await TestDatabase(grants)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(grants).connections()
     for attack in Self.inserts {
       for caller in [Caller.anon, .b, .c] {
         #expect(try await api.attempt(attack.sql, as: caller) == .denied, "\(attack.testDescription) \(caller)")
@@ -96,8 +94,7 @@ import Testing
 
   @Test func `where the table is granted and there is no trigger the user is pro`() async throws {
     // Planted: what the two locks are for. The attacks above do work.
-    let database = try await TestDatabase(.wide)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide).connections()
     try await owner.run(
       """
       drop trigger zzz_countersign_guard_subscription on public.profiles;
@@ -115,8 +112,7 @@ import Testing
   }
 
   @Test func `the first lock holds without the second`() async throws {
-    let database = try await TestDatabase(.wide)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide).connections()
     try await owner.run("drop trigger zzz_countersign_guard_subscription on public.profiles")
     for attack in Self.writes {
       #expect(try await api.attempt(attack.sql, as: .a) == .denied, "\(attack.testDescription)")
@@ -129,8 +125,7 @@ import Testing
   // MARK: - The second lock
 
   @Test func `the trigger holds after a later grant of everything`() async throws {
-    let database = try await TestDatabase(.none)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.none).connections()
     let before = try await owner.query(Self.subscriptions)
     try await owner.run(
       """
@@ -159,8 +154,7 @@ import Testing
   }
 
   @Test func `deleting and inserting again does not make a row paid`() async throws {
-    let database = try await TestDatabase(.wide)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide).connections()
     try await owner.run("grant all on public.profiles to authenticated")
     #expect(try await api.attempt("delete from public.profiles where id = '\(UserIDs.a)'", as: .a) == .passed)
     #expect(
@@ -170,8 +164,7 @@ import Testing
   }
 
   @Test func `a function with its owner's privileges does not write for a user`() async throws {
-    let database = try await TestDatabase(.wide)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide).connections()
     try await owner.run(
       """
       create function public.save_profile(changes jsonb) returns void language sql security definer as $$
@@ -190,8 +183,7 @@ import Testing
   }
 
   @Test func `a view with its owner's privileges does not write for a user`() async throws {
-    let database = try await TestDatabase(.wide)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide).connections()
     try await owner.run("create view public.my_profile as select * from public.profiles")
     let attack = "update public.my_profile set subscription_tier = 'pro' where id = '\(UserIDs.a)'"
     #expect(try await api.attempt(attack, as: .a) == .readOnly)
@@ -202,8 +194,7 @@ import Testing
   }
 
   @Test func `a claim that the user made up does not help`() async throws {
-    let database = try await TestDatabase(.wide)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide).connections()
     try await owner.run(
       """
       grant all on public.profiles to authenticated;
@@ -224,8 +215,7 @@ import Testing
 
   @Test(arguments: TestDatabase.Grants.allCases)
   func `users keep the rest of their row`(grants: TestDatabase.Grants) async throws {
-    let database = try await TestDatabase(grants)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(grants).connections()
     let mine = "where id = '\(UserIDs.a)'"
     #expect(try await api.attempt("update public.profiles set display_name = 'new' \(mine)", as: .a) == .passed)
     #expect(
@@ -250,8 +240,7 @@ import Testing
   func `the service writes the five columns and cannot write a tier or status that is none`(
     grants: TestDatabase.Grants
   ) async throws {
-    let database = try await TestDatabase(grants)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(grants).connections()
     #expect(
       try await api.query(
         """

@@ -14,8 +14,7 @@ import Testing
 
   @Test(arguments: TestDatabase.Grants.allCases)
   func `a free user has two, and everybody else's are counted apart`(grants: TestDatabase.Grants) async throws {
-    let database = try await TestDatabase(grants)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(grants).connections()
     #expect(try await api.attempt(Self.add, as: .a) == .passed)
     #expect(try await api.attempt(Self.add, as: .a) == .passed)
     #expect(try await api.attempt(Self.add, as: .a) == .upgradeRequired)
@@ -37,8 +36,7 @@ import Testing
 
   @Test(arguments: ["pro", "premium"])
   func `above free it is 99, and what is there stays after a downgrade`(tier: String) async throws {
-    let database = try await TestDatabase(.wide)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide).connections()
     try await api.setTier(tier, of: UserIDs.a)
     #expect(try await api.attempt(Self.add(100), as: .a) == .upgradeRequired)
     #expect(try await api.attempt(Self.add(98), as: .a) == .passed)
@@ -51,8 +49,7 @@ import Testing
   }
 
   @Test func `a refusal tells the app which limit it was and what to offer`() async throws {
-    let database = try await TestDatabase(.wide)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide).connections()
     let free = await #expect(throws: PostgreSQLError.self) { try await api.as(.a) { try $0.query(Self.add(3)) } }
     #expect(free?.sqlState == "42501")
     #expect(free?.message == "the tier free has room for 2 children")
@@ -70,8 +67,7 @@ import Testing
   }
 
   @Test func `an upsert of a row that is there is no other row`() async throws {
-    let database = try await TestDatabase(.wide)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide).connections()
     #expect(try await api.attempt(Self.addTwo, as: .a) == .passed)
     let id = try #require(try await owner.value("select id from public.children limit 1"))
     let upsert = """
@@ -118,8 +114,7 @@ import Testing
   }
 
   @Test func `the app's server and its migrations are not limited`() async throws {
-    let database = try await TestDatabase(.wide)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide).connections()
     let three = """
       insert into public.children (user_id, name) select '\(UserIDs.a)', 'c' from generate_series(1, 3)
       """

@@ -18,8 +18,7 @@ import Testing
   func `every user sees the basic statistics of their own trips, and payers the advanced ones`(
     grants: TestDatabase.Grants
   ) async throws {
-    let database = try await TestDatabase(grants)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(grants).connections()
     try await owner.run(Self.fill)
     let basic = "recording.trip_basic_stats"
     let advanced = "recording.trip_advanced_stats"
@@ -40,8 +39,7 @@ import Testing
   }
 
   @Test func `a second policy and a view of the caller do not open the advanced statistics`() async throws {
-    let database = try await TestDatabase(.wide)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide).connections()
     try await owner.run(Self.fill)
     try await owner.run(
       """

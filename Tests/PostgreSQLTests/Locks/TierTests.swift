@@ -56,8 +56,7 @@ import Testing
   }
 
   @Test func `a word that is no tier is an error, in a policy and in a profile`() async throws {
-    let database = try await TestDatabase(.wide)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide).connections()
     let unknown = Outcome.refused(sqlState: "22023", hint: nil)
     for word in ["'por'", "''", "null", "'Pro'"] {
       for caller in [Caller.anon, .a] {
@@ -78,8 +77,7 @@ import Testing
   }
 
   @Test func `tiers of another catalog stay when the file is run again`() async throws {
-    let database = try await TestDatabase(.wide)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide).connections()
     try await owner.run(
       """
       alter table public.profiles drop constraint profiles_subscription_tier_check;
@@ -128,8 +126,7 @@ import Testing
   func `charts are read and written by who has pro, and nobody's but their own`(
     grants: TestDatabase.Grants
   ) async throws {
-    let database = try await TestDatabase(grants)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(grants).connections()
     try await owner.run(
       """
       create policy "everything for everybody" on public.growth_charts using (true) with check (true);
@@ -150,8 +147,7 @@ import Testing
 
   @Test func `a policy on the profiles themselves may ask for a tier`() async throws {
     // A policy that reads its own table asks itself for ever (42P17).
-    let database = try await TestDatabase(.wide)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide).connections()
     try await owner.run(
       """
       create policy "pro sees everybody" on public.profiles for select using ((select countersign.has_tier('pro')));
@@ -162,8 +158,7 @@ import Testing
   }
 
   @Test func `users who raise their own tier are refused, and get nothing`() async throws {
-    let database = try await TestDatabase(.wide)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide).connections()
     try await owner.run("insert into public.children (user_id, name) values ('\(UserIDs.a)', 'a')")
     #expect(
       try await api.attempt(

@@ -21,8 +21,7 @@ import Testing
 
   @Test(arguments: TestDatabase.Grants.allCases)
   func `a free user completes one trip in seven days`(grants: TestDatabase.Grants) async throws {
-    let database = try await TestDatabase(grants)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(grants).connections()
     #expect(try await api.attempt(Self.start, as: .a) == .passed)
     #expect(try await api.attempt("update recording.trips set title = 'along the river'", as: .a) == .passed)
     #expect(try await api.attempt(Self.complete, as: .a) == .passed)
@@ -59,8 +58,7 @@ import Testing
       "delete from recording.trips",
     ])
   func `the week does not come back by changing the trip`(change: String) async throws {
-    let database = try await TestDatabase(.wide)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide).connections()
     #expect(try await api.attempt(Self.startCompleted, as: .a) == .passed)
     let expected: Outcome =
       change.contains("set status") ? .upgradeRequired : change.contains("set id") ? .denied : .passed
@@ -75,8 +73,7 @@ import Testing
   }
 
   @Test func `the same trip again after deleting it is a new one`() async throws {
-    let database = try await TestDatabase(.wide)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide).connections()
     let same = """
       insert into recording.trips (id, status) values ('00000000-0000-4000-8000-0000000000f1', 'completed')
       """
@@ -90,8 +87,7 @@ import Testing
 
   @Test(arguments: TestDatabase.Grants.allCases)
   func `a trip does not take the ID under which another was completed`(grants: TestDatabase.Grants) async throws {
-    let database = try await TestDatabase(grants)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(grants).connections()
     func start() async throws -> String {
       try #require(try await api.query("\(Self.start) returning id", as: .a).first?[0])
     }
@@ -119,8 +115,7 @@ import Testing
   }
 
   @Test func `trips that were begun and deleted are no store of old starts`() async throws {
-    let database = try await TestDatabase(.wide)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide).connections()
     var ids: [String] = []
     for _ in 1...4 {
       ids.append(try #require(try await api.query("\(Self.start) returning id", as: .a).first?[0]))
@@ -142,8 +137,7 @@ import Testing
   }
 
   @Test func `cancelled trips are no store of old starts`() async throws {
-    let database = try await TestDatabase(.wide)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide).connections()
     for _ in 1...3 {
       #expect(try await api.attempt(Self.start, as: .a) == .passed)
       #expect(
@@ -162,8 +156,7 @@ import Testing
   }
 
   @Test func `a bulk insert of completed trips adds none`() async throws {
-    let database = try await TestDatabase(.wide)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide).connections()
     for three in [
       "insert into recording.trips (status) values ('completed'), ('completed'), ('completed')",
       "insert into recording.trips (title) values ('1'), ('2'), ('3')",
@@ -183,8 +176,7 @@ import Testing
   }
 
   @Test func `many trips that were begun while paid are completed one a week after`() async throws {
-    let database = try await TestDatabase(.wide)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide).connections()
     try await api.setTier("pro", of: UserIDs.a)
     let startThree = "insert into recording.trips (title) values ('1'), ('2'), ('3')"
     #expect(try await api.attempt(startThree, as: .a) == .passed)
@@ -213,8 +205,7 @@ import Testing
   }
 
   @Test func `a function with its owner's privileges records no second trip`() async throws {
-    let database = try await TestDatabase(.wide)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide).connections()
     try await owner.run(
       """
       create function public.save_trip() returns void language sql security definer as $$
@@ -229,8 +220,7 @@ import Testing
   }
 
   @Test func `a trip does not change hands`() async throws {
-    let database = try await TestDatabase(.wide)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide).connections()
     try await owner.run("create policy everything on recording.trips using (true) with check (true)")
     #expect(try await api.attempt(Self.start, as: .a) == .passed)
     #expect(try await api.attempt("update recording.trips set user_id = '\(UserIDs.b)'", as: .a) == .denied)
@@ -323,8 +313,7 @@ import Testing
   }
 
   @Test func `trips of before the migration count by their start`() async throws {
-    let database = try await TestDatabase(.wide, .app)
-    let (owner, api) = (try await database.owner(), try await database.api())
+    let (owner, api) = try await TestDatabase(.wide, .app).connections()
     try await owner.run(
       """
       create schema recording;
