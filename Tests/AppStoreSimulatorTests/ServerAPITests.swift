@@ -5,6 +5,10 @@ import Testing
 
 @Suite("The Server API")
 struct ServerAPITests {
+  private let store: Store
+
+  init() throws { store = try Store() }
+
   private static let base = "/inApps/v1/subscriptions/"
 
   @Test("a subscription's status, transaction and renewal info come signed, by any of its transaction IDs")
@@ -43,7 +47,6 @@ struct ServerAPITests {
       (.graceEnded, 3), (.graceWithoutDate, 4), (.upgradeRefunded, 5),
     ])
   func status(scenario: Scenario, status: Int) throws {
-    let store = try Store()
     let id = try store.issuer.issueTransaction(ReceiptOrder(scenario: scenario), at: noon).originalTransactionID
     for wanted in 1...5 {
       let data = try store.get(Self.base + id, [("status", "\(wanted)")]).json.objects("data")
@@ -57,7 +60,6 @@ struct ServerAPITests {
 
   @Test("all subscriptions of the customer are in the answer, group by group")
   func twoGroups() throws {
-    let store = try Store()
     let id = try store.issuer.issueTransaction(ReceiptOrder(scenario: .twoGroups), at: noon).originalTransactionID
     let data = try store.get(Self.base + id).json.objects("data")
     #expect(
@@ -70,7 +72,6 @@ struct ServerAPITests {
 
   @Test("consumption information is taken with consent, by Apple's rules for the product")
   func consumption() throws {
-    let store = try Store()
     let month = try store.issuer.issueTransaction(ReceiptOrder(scenario: .subscriber), at: noon).transactionID
     let life = try store.issuer.issueTransaction(ReceiptOrder(scenario: .lifetime, subscriber: 2), at: noon)
       .transactionID
@@ -99,7 +100,6 @@ struct ServerAPITests {
 
   @Test("refunds are listed by any transaction of the customer, and neither upgrades nor what a family lost")
   func refunds() throws {
-    let store = try Store()
     func refunds(of id: String, _ query: [(name: String, value: String)] = []) throws -> [String] {
       let answer = try store.get("/inApps/v2/refund/lookup/" + id, query)
       #expect(answer.json["hasMore"] as? Bool == false && answer.json.text("revision") != nil)
@@ -127,7 +127,6 @@ struct ServerAPITests {
 
   @Test("an app account token names the user of one purchase from then on, by Apple's rules")
   func accountToken() throws {
-    let store = try Store()
     let bought = try store.issuer.issueTransaction(ReceiptOrder(scenario: .twoGroups), at: noon)
     let other = bought.originalTransactionID == "480000000010000" ? "480000000011000" : "480000000010000"
     let renewed = try store.issuer.issueTransaction(ReceiptOrder(scenario: .renewing, subscriber: 2), at: noon)
@@ -158,7 +157,6 @@ struct ServerAPITests {
 
   @Test("a customer without subscriptions has an empty list of them, and a history")
   func lifetime() throws {
-    let store = try Store()
     let id = try store.issuer.issueTransaction(ReceiptOrder(scenario: .lifetime), at: noon).originalTransactionID
     let statuses = try store.get(Self.base + id)
     #expect(statuses.status == 200)
@@ -172,7 +170,6 @@ struct ServerAPITests {
 
   @Test("one transaction is told by its ID, when it has been made")
   func transaction() throws {
-    let store = try Store()
     let first = try store.issuer.issueTransaction(ReceiptOrder(scenario: .subscriber), at: noon)
     let later = "480000000010001"
     let path = "/inApps/v1/transactions/"
@@ -186,7 +183,6 @@ struct ServerAPITests {
 
   @Test("an order is told by the ID in the customer's mail, when it was made, and in production alone")
   func order() throws {
-    let store = try Store()
     let first = try store.issuer.issueTransaction(ReceiptOrder(scenario: .subscriber), at: noon)
     let order = try #require(first.orderID)
     #expect(order == "M0000007PS")
@@ -212,7 +208,6 @@ struct ServerAPITests {
 
   @Test("history comes in pages of twenty, in either order, and each transaction once")
   func history() async throws {
-    let store = try Store()
     let id = try store.issuer.issueTransaction(ReceiptOrder(scenario: .subscriber), at: noon).originalTransactionID
     store.clock.set(noon.adding(months: 44))
     for sort in ["ASCENDING", "DESCENDING"] {
@@ -239,7 +234,6 @@ struct ServerAPITests {
 
   @Test("history tells what was taken back and what was replaced")
   func revoked() throws {
-    let store = try Store()
     let id = try store.issuer.issueTransaction(ReceiptOrder(scenario: .refundedThenRebought), at: noon)
       .originalTransactionID
     func numbers(_ query: [(String, String)]) throws -> [String?] {
@@ -262,7 +256,6 @@ struct ServerAPITests {
 
   @Test("transactions that nobody has bought, of the other store and of another app are not found")
   func notFound() throws {
-    let store = try Store()
     let id = try store.issuer.issueTransaction(ReceiptOrder(), at: noon).originalTransactionID
     let other = try store.issuer.issueTransaction(ReceiptOrder(scenario: .wrongApp, subscriber: 2), at: noon)
     for (path, environment) in [
@@ -293,7 +286,6 @@ struct ServerAPITests {
       ("/inApps/v2/history/480000000010000", "revoked", "maybe", 400, 4_000_030),
     ])
   func mistakes(path: String, name: String, value: String, status: Int, code: Int) throws {
-    let store = try Store()
     _ = try store.issuer.issueTransaction(ReceiptOrder(), at: noon)
     let answer = try store.get(path, name.isEmpty ? [] : [(name, value)])
     #expect(answer.status == status)
@@ -302,7 +294,6 @@ struct ServerAPITests {
 
   @Test("answers and errors are JSON by their header, without which Apple's own libraries do not read a code")
   func contentType() throws {
-    let store = try Store()
     let id = try store.issuer.issueTransaction(ReceiptOrder(), at: noon).transactionID
     func type(_ path: String, method: String = "GET") throws -> String? {
       try store.get(path, method: method).headers.first { $0.0 == "Content-Type" }?.1
@@ -322,14 +313,12 @@ struct ServerAPITests {
 
   @Test("an endpoint that is not played is 404 without an error code")
   func unknownEndpoint() throws {
-    let store = try Store()
     #expect(try store.get("/inApps/v1/messaging/x").status == 404)
     #expect(try store.get("/inApps/v1/subscriptions/480000000010000", method: "POST").json.isEmpty)
   }
 
   @Test("the history has what was posted, page by page, and says how it fared")
   func notificationHistory() async throws {
-    let store = try Store()
     let path = "/inApps/v1/notifications/history"
     func ask(
       _ body: String, token: String? = nil
@@ -375,7 +364,6 @@ struct ServerAPITests {
 
   @Test("calls are counted by endpoint, store and transaction, apart from verifyReceipt's")
   func calls() throws {
-    let store = try Store()
     let id = try store.issuer.issueTransaction(ReceiptOrder(), at: noon).transactionID
     _ = try store.get(Self.base + id)
     _ = try store.get("/inApps/v2/history/" + id)

@@ -5,9 +5,12 @@ import Testing
 
 @Suite("verifyReceipt's rules")
 struct VerifyReceiptTests {
+  private let store: Store
+
+  init() throws { store = try Store() }
+
   @Test("a receipt of the other environment is sent there", arguments: StoreEnvironment.allCases)
   func routing(environment: StoreEnvironment) throws {
-    let store = try Store()
     let body = requestBody(try store.receipt(ReceiptOrder(environment: environment)))
     #expect(try store.ask(body, .production).status == (environment == .production ? 0 : 21007))
     #expect(try store.ask(body, .sandbox).status == (environment == .sandbox ? 0 : 21008))
@@ -15,7 +18,6 @@ struct VerifyReceiptTests {
 
   @Test("the shared secret guards subscriptions, and only these", arguments: ["wrong", "", nil])
   func sharedSecret(password: String?) throws {
-    let store = try Store()
     let subscription = requestBody(try store.receipt(ReceiptOrder(scenario: .renewing)), password: password)
     let lifetime = requestBody(try store.receipt(ReceiptOrder(scenario: .lifetime)), password: password)
     #expect(try store.ask(subscription).status == 21004)
@@ -31,7 +33,6 @@ struct VerifyReceiptTests {
 
   @Test("a GET is 21000, whatever it carries")
   func get() throws {
-    let store = try Store()
     let body = requestBody(try store.receipt(ReceiptOrder()))
     #expect(try store.ask(body, isPost: false).status == 21000)
   }
@@ -50,7 +51,6 @@ struct VerifyReceiptTests {
 
   @Test("old transactions are left out of latest_receipt_info alone")
   func excludesOld() throws {
-    let store = try Store()
     let all = try store.ask(ReceiptOrder(scenario: .refundedThenRebought))
     let newest = try store.ask(ReceiptOrder(scenario: .refundedThenRebought), excludesOld: true)
     #expect(all.latest.count == 3)
@@ -62,7 +62,6 @@ struct VerifyReceiptTests {
 
   @Test("types on the wire are Apple's: strings in rows, exact integers in the receipt")
   func wireTypes() throws {
-    let store = try Store()
     let body = requestBody(try store.receipt(ReceiptOrder(scenario: .grace, subscriber: 123)))
     let answer = store.verifyReceipt.answer(isPost: true, body: Array(body.utf8), environment: .production)
     let text = String(decoding: answer.body, as: UTF8.self)
@@ -84,7 +83,6 @@ struct VerifyReceiptTests {
 
   @Test("IDs belong to the environment and the subscriber, and have Apple's lengths")
   func identifiers() throws {
-    let store = try Store()
     func ids(_ order: ReceiptOrder) throws -> [String] {
       try store.issuer.issue(order, at: noon).originalTransactionIDs
     }
@@ -98,7 +96,6 @@ struct VerifyReceiptTests {
 
   @Test("an order that cannot be met says why")
   func badOrders() throws {
-    let store = try Store()
     #expect(throws: IssueError.badSubscriber(-1)) { try store.receipt(ReceiptOrder(subscriber: -1)) }
     #expect(throws: IssueError.badSubscriber(1_000_000_000)) {
       try store.receipt(ReceiptOrder(subscriber: 1_000_000_000))
@@ -113,7 +110,6 @@ struct VerifyReceiptTests {
 
   @Test("a call is counted by receipt, subscription and password, and the password is not kept")
   func counting() throws {
-    let store = try Store()
     let receipt = try store.receipt(ReceiptOrder(subscriber: 9))
     _ = try store.ask(requestBody(receipt))
     _ = try store.ask(requestBody(receipt, password: "canary-4711"), .sandbox)
@@ -133,7 +129,6 @@ struct VerifyReceiptTests {
 
   @Test("a trouble befalls so many calls, in its environment, and then no more")
   func troubleCount() throws {
-    let store = try Store()
     let production = requestBody(try store.receipt(ReceiptOrder()))
     let sandbox = requestBody(try store.receipt(ReceiptOrder(environment: .sandbox)))
     store.troubles.set(.status21005, count: 2, environment: .production)
@@ -150,7 +145,6 @@ struct VerifyReceiptTests {
 
   @Test("a receipt's own trouble waits in its own environment")
   func ownTrouble() throws {
-    let store = try Store()
     let body = requestBody(try store.receipt(ReceiptOrder(trouble: .status21005, environment: .sandbox)))
     #expect(try store.ask(body, .production).status == 21007)
     #expect(try store.ask(body, .sandbox).status == 21005)

@@ -6,8 +6,9 @@ import Testing
 
 /// The app's own events.
 @Suite struct EventTests {
+  private let bench = Bench()
+
   @Test func `an event is delivered within seconds, with its time and properties, once`() async {
-    let bench = Bench()
     let client = bench.client()
     await client.start()
     let at = bench.clock.now
@@ -39,7 +40,6 @@ import Testing
   }
 
   @Test func `killed after an event: the next start delivers it`() async throws {
-    let bench = Bench()
     await bench.client().track("opened")
     let next = bench.client()
     #expect(await next.diagnose().waitingEvents == 1)
@@ -49,7 +49,6 @@ import Testing
   }
 
   @Test func `killed between delivery and answer: it counts once`() async throws {
-    let bench = Bench()
     let client = bench.client()
     await client.track("opened")
     bench.service.fail("events", .answerLost)
@@ -59,7 +58,6 @@ import Testing
   }
 
   @Test func `events go in batches of fifty, in their order`() async throws {
-    let bench = Bench()
     let client = bench.client()
     for number in 0..<120 { await client.track("tapped", ["number": .integer(number)]) }
     try await client.flush()
@@ -87,7 +85,6 @@ import Testing
   }
 
   @Test func `an event that the service refuses holds up no other`() async throws {
-    let bench = Bench()
     let client = bench.client()
     for name in ["one", "refused_event", "two"] as [EventName] { await client.track(name) }
     try await client.flush()
@@ -101,7 +98,6 @@ import Testing
   }
 
   @Test func `while the service is away events wait, longer each time, and are another user's never`() async {
-    let bench = Bench()
     bench.service.fail("events", .unreachable, times: 2)
     let client = bench.client()
     await client.track("opened")
@@ -119,7 +115,6 @@ import Testing
   @Test func `the time of an event is the service's, where the device's clock is wrong, and very old ones are dropped`()
     async throws
   {
-    let bench = Bench()
     bench.service.set(lead: 7200)
     let client = bench.client()
     await client.track("opened")
@@ -135,7 +130,6 @@ import Testing
   }
 
   @Test func `a storage that cannot be read yet loses no event`() async throws {
-    let bench = Bench()
     await bench.client().track("first")
     bench.storage.isBroken = true
     let client = bench.client()

@@ -6,6 +6,8 @@ import Testing
 
 /// What a paywall shows, from the service's catalog and the store.
 @Suite struct OfferingTests {
+  private let bench = Bench()
+
   private static let monthly = StoreProduct(
     id: "pro.monthly", displayName: "Familie Pro", price: 4.99, displayPrice: "4,99 €", currencyCode: "EUR",
     period: Period(1, .month),
@@ -13,7 +15,6 @@ import Testing
     isEligibleForIntroductoryOffer: true)
 
   @Test func `R7 an offering joins the catalog with the store's price, period and offer`() async throws {
-    let bench = Bench()
     bench.store.sell(Self.monthly)
     let current = try #require(try await bench.client().offerings().current)
     #expect(current.name == "default" && current.metadata == ["best": .text("$rc_annual")])
@@ -26,7 +27,6 @@ import Testing
   }
 
   @Test func `the catalog is asked once in five minutes, and an unchanged one is not sent twice`() async throws {
-    let bench = Bench()
     let client = bench.client()
     _ = try await client.plans()
     bench.clock.jump(by: 299)
@@ -40,7 +40,6 @@ import Testing
   }
 
   @Test func `a new product is on the paywall without a release of the app`() async throws {
-    let bench = Bench()
     let client = bench.client()
     bench.store.sell(Self.monthly)
     _ = try await client.offerings()
@@ -55,7 +54,6 @@ import Testing
   }
 
   @Test func `offline the paywall is there after a restart of the app`() async throws {
-    let bench = Bench()
     _ = try await bench.client().offerings(experiment: "headline")
     bench.service.fail("plans", .unreachable)
     bench.service.fail("access", .unreachable)
@@ -68,7 +66,6 @@ import Testing
   }
 
   @Test func `an experiment decides the current offering where its variant names one`() async throws {
-    let bench = Bench()
     let client = bench.client()
     #expect(try await client.offerings(experiment: "headline").current?.name == "family")
     bench.service.set(variant: "savings")
@@ -88,10 +85,11 @@ import Testing
 
 /// The state in words.
 @Suite struct ProfileTests {
+  private let bench = Bench()
+
   private let day: TimeInterval = 86_400
 
   @Test func `R9 a subscription that renews has a plan, names and the next billing date`() async throws {
-    let bench = Bench()
     bench.store.sell(StoreProduct(id: "pro.monthly", displayName: "Familie Pro", price: 4.99, displayPrice: "4,99 €"))
     bench.service.set(tier: "pro")
     bench.service.set(reason: "renewing", willRenew: true, productID: "pro.monthly")
@@ -103,7 +101,6 @@ import Testing
   }
 
   @Test func `R9 the expiry banner comes three days before the end, and offers to resubscribe`() async throws {
-    let bench = Bench()
     let client = bench.client()
     bench.service.set(tier: "pro", status: "cancelled", for: 3 * day + 1)
     bench.service.set(reason: "renewal_off", willRenew: false, productID: "pro.monthly")
@@ -121,7 +118,6 @@ import Testing
   }
 
   @Test func `R9 in grace the payment is to be mended, and after the end there is a way back`() async throws {
-    let bench = Bench()
     let client = bench.client()
     bench.service.set(tier: "pro", status: "grace_period", for: 10 * day)
     bench.service.set(reason: "billing_grace", willRenew: true, productID: "pro.monthly")
@@ -140,7 +136,6 @@ import Testing
   }
 
   @Test func `a late renewal makes no banner, and access for life has no date`() async throws {
-    let bench = Bench()
     let client = bench.client()
     bench.service.set(tier: "pro", for: -60)
     bench.service.set(reason: "renewal_due", willRenew: true, productID: "pro.monthly")
@@ -158,7 +153,6 @@ import Testing
   }
 
   @Test func `offline the settings page has the last answer, and says so, until the user signs out`() async throws {
-    let bench = Bench()
     bench.service.set(tier: "pro")
     _ = try await bench.client().profile()
     bench.service.fail("profiles/me", .unreachable, times: 2)
@@ -172,7 +166,6 @@ import Testing
   // MARK: The store's entitlements
 
   @Test func `R10 at launch an entitlement that the tier does not show is posted`() async throws {
-    let bench = Bench()
     bench.store.own(bench.signed("pro.monthly"))
     let client = bench.client()
     await client.start()
@@ -181,7 +174,6 @@ import Testing
   }
 
   @Test func `R10 at launch nothing is posted where tier and store agree, and nothing where nothing is owned`() async {
-    let bench = Bench()
     bench.service.set(tier: "pro")
     bench.store.own(bench.signed("pro.monthly"))
     let client = bench.client()
@@ -206,7 +198,6 @@ import Testing
   // MARK: Consent
 
   @Test func `a purchase that the answer does not have is not finished, whatever else the answer says`() async throws {
-    let bench = Bench()
     bench.store.next(.success(bench.sale("absent")))
     let client = bench.client()
     #expect(await failure { try await client.purchase("absent") } == .later(retryAfter: nil))
@@ -217,7 +208,6 @@ import Testing
 
   @Test func `a purchase of another user of the device is never posted for this one`() async throws {
     let other = "11111111-2222-4333-8444-555555555555"
-    let bench = Bench()
     bench.store.leaveUnfinished(bench.signed("pro.monthly", by: other))
     bench.store.own(bench.signed("pro.monthly", id: 2, by: other))
     let client = bench.client()
@@ -235,7 +225,6 @@ import Testing
   }
 
   @Test func `one's own purchase is posted, in whatever case the ID is, and one without a buyer too`() async throws {
-    let bench = Bench()
     bench.store.own(bench.signed("pro.monthly", by: Bench.user.lowercased()))
     bench.store.own(bench.signed("pro.yearly", id: 2))
     #expect(try await bench.client().restore().purchases == 2)

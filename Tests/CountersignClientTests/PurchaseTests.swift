@@ -6,12 +6,13 @@ import Testing
 
 /// Every way in which a purchase can go wrong between the App Store, the app and the service.
 @Suite struct PurchaseTests {
+  private let bench = Bench()
+
   private let jws = "pro.monthly.1.signed"
 
   // MARK: Offers
 
   @Test func `a purchase with an offer goes to the store with what the service signed for it`() async throws {
-    let bench = Bench()
     let client = bench.client()
     for _ in 0..<4 { bench.store.next(.success(bench.sale())) }
     try await client.purchase("pro.monthly")
@@ -27,7 +28,6 @@ import Testing
   }
 
   @Test func `an offer that the service does not sign shows no sheet`() async throws {
-    let bench = Bench()
     let error = await failure { try await bench.client().purchase("pro.monthly", offer: .promotional("summer")) }
     #expect(error?.errorDescription == "This offer is not available to you.")
     bench.service.fail("promotional", .unreachable)
@@ -38,7 +38,6 @@ import Testing
   // MARK: A kill of the app
 
   @Test func `killed between purchase and post: the next start posts it once and finishes it`() async throws {
-    let bench = Bench()
     bench.store.leaveUnfinished(bench.sale())
     let client = bench.client()
     await client.start()
@@ -48,7 +47,6 @@ import Testing
   }
 
   @Test func `killed between post and answer: it counts once, and is finished after the answer`() async throws {
-    let bench = Bench()
     bench.store.next(.success(bench.sale()))
     bench.service.fail("validations", .answerLost)
     #expect(await failure { try await bench.client().purchase("pro.monthly") } == .later(retryAfter: nil))
@@ -64,7 +62,6 @@ import Testing
   }
 
   @Test func `killed between answer and finish: the next start posts again and finishes`() async throws {
-    let bench = Bench()
     bench.store.next(.success(bench.sale()))
     bench.store.isFrozen = true
     try await bench.client().purchase("pro.monthly")
@@ -78,7 +75,6 @@ import Testing
   }
 
   @Test func `a post that waits survives even where the App Store has forgotten the transaction`() async throws {
-    let bench = Bench()
     bench.store.own(bench.sale())
     bench.service.fail("validations", .unreachable)
     #expect(await failure { try await bench.client().restore() } == .later(retryAfter: nil))
@@ -91,7 +87,6 @@ import Testing
   // MARK: What the App Store says
 
   @Test func `an approved purchase arrives by itself`() async throws {
-    let bench = Bench()
     let client = bench.client()
     await client.start()
     #expect(await eventually { bench.store.hasListeners })
@@ -104,7 +99,6 @@ import Testing
   }
 
   @Test func `a refund takes the access away as soon as it is told`() async throws {
-    let bench = Bench()
     let client = bench.client()
     bench.store.next(.success(bench.sale()))
     try await client.purchase("pro.monthly")
@@ -117,7 +111,6 @@ import Testing
   }
 
   @Test func `a purchase of the family counts`() async throws {
-    let bench = Bench()
     let client = bench.client()
     bench.store.own(bench.sale("family.monthly"))
     #expect(try await client.restore().state.access?.tier == "pro")
@@ -125,7 +118,6 @@ import Testing
   }
 
   @Test func `a transaction that comes in two ways at once is posted once`() async throws {
-    let bench = Bench()
     bench.store.leaveUnfinished(bench.sale())
     bench.service.hold("validations")
     let client = bench.client()
@@ -143,7 +135,6 @@ import Testing
   // MARK: What the service says
 
   @Test func `a purchase that waits for Apple is finished after 202, and not polled for`() async throws {
-    let bench = Bench()
     bench.service.script(writes: [.queued])
     bench.service.fail("validations", .provisional)
     bench.store.next(.success(bench.sale()))
@@ -152,7 +143,6 @@ import Testing
   }
 
   @Test func `a refused purchase is neither finished nor posted again in this run`() async throws {
-    let bench = Bench()
     let client = bench.client()
     bench.store.next(.success(bench.sale("garbage")))
     let refused = CountersignError.refused(code: "not_authentic", detail: "For developers.")
@@ -170,7 +160,6 @@ import Testing
     .unreachable, .page(200), .page(302), .page(403), .page(404), .page(502),
   ])
   func `a refusal that is not the service's own keeps the purchase`(_ trouble: FakeService.Trouble) async throws {
-    let bench = Bench()
     let client = bench.client()
     bench.store.next(.success(bench.sale()))
     bench.service.fail("validations", trouble)
@@ -185,7 +174,6 @@ import Testing
   }
 
   @Test func `a purchase that is not in the answer is not finished, and posted again`() async throws {
-    let bench = Bench()
     let client = bench.client()
     bench.store.next(.success(bench.sale("absent")))
     #expect(await failure { try await client.purchase("absent") } == .later(retryAfter: nil))
@@ -203,7 +191,6 @@ import Testing
   }
 
   @Test func `a post that is always answered with a 5xx holds up no other`() async throws {
-    let bench = Bench()
     bench.store.leaveUnfinished(bench.sale("outage"))
     bench.store.leaveUnfinished(bench.sale(id: 2))
     let client = bench.client()
@@ -215,7 +202,6 @@ import Testing
   }
 
   @Test func `a post that is always answered with a 5xx holds up no other in a restore`() async throws {
-    let bench = Bench()
     let client = bench.client()
     bench.store.own(bench.sale("outage"))
     #expect(await failure { try await client.restore() } == .later(retryAfter: nil))
@@ -227,7 +213,6 @@ import Testing
   }
 
   @Test func `a no to the token is not one to a purchase that is recorded`() async throws {
-    let bench = Bench()
     let client = bench.client()
     let refused = CountersignError.refused(code: "not_found", detail: "For developers.")
     bench.service.fail("token", .problem(404, "not_found", retryable: false), times: 2)
@@ -240,7 +225,6 @@ import Testing
   }
 
   @Test func `a token that ran out is asked for once more`() async throws {
-    let bench = Bench()
     bench.bearer.withLock { $0 = ["expired", "bearer"] }
     bench.store.next(.success(bench.sale()))
     #expect(try await bench.client().purchase("pro.monthly").access?.tier == "pro")
@@ -248,7 +232,6 @@ import Testing
   }
 
   @Test func `refused twice the user is signed out, and the purchase waits for them`() async throws {
-    let bench = Bench()
     bench.bearer.withLock { $0 = ["expired"] }
     bench.store.next(.success(bench.sale()))
     #expect(await failure { try await bench.client().purchase("pro.monthly") } == .signedOut)
@@ -258,7 +241,6 @@ import Testing
   }
 
   @Test func `the newest 200 posts are kept`() async throws {
-    let bench = Bench()
     for id in 1...230 as ClosedRange<UInt64> { bench.store.own(bench.sale(id: id)) }
     bench.service.fail("validations", .unreachable)
     let client = bench.client()
@@ -269,7 +251,6 @@ import Testing
   }
 
   @Test func `another user's waiting posts are not posted`() async throws {
-    let bench = Bench()
     bench.service.bearers = ["bearer": Bench.user, "other": "user-2"]
     bench.store.own(bench.sale())
     bench.service.fail("validations", .unreachable)
@@ -282,7 +263,6 @@ import Testing
   }
 
   @Test func `a storage that fails stops no purchase`() async throws {
-    let bench = Bench()
     bench.storage.isBroken = true
     bench.store.next(.success(bench.sale()))
     #expect(try await bench.client().purchase("pro.monthly").access?.tier == "pro")
@@ -290,7 +270,6 @@ import Testing
   }
 
   @Test func `a storage that could not be read once is not written over`() async throws {
-    let bench = Bench()
     bench.store.own(bench.sale())
     bench.service.fail("validations", .unreachable, times: 2)
     _ = await failure { try await bench.client().restore() }
@@ -309,7 +288,6 @@ import Testing
   }
 
   @Test func `a purchase that was answered while the storage could not be read waits no longer`() async throws {
-    let bench = Bench()
     bench.store.own(bench.sale())
     bench.service.fail("validations", .unreachable)
     _ = await failure { try await bench.client().restore() }
@@ -322,7 +300,6 @@ import Testing
   }
 
   @Test func `a user without a UUID has no appAccountToken`() async throws {
-    let bench = Bench()
     bench.service.bearers = ["bearer": "user-2"]
     bench.store.next(.success(bench.sale()))
     try await bench.client(user: "user-2").purchase("pro.monthly")
@@ -330,7 +307,6 @@ import Testing
   }
 
   @Test func `a state that was asked for before the purchase does not stand for the one after it`() async throws {
-    let bench = Bench()
     let client = bench.client()
     bench.service.hold("token")
     let early = Task { try await client.refresh() }

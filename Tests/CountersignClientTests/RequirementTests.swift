@@ -6,10 +6,11 @@ import Testing
 
 /// The requirements of apps with subscriptions of their own, as tests.
 @Suite struct RequirementTests {
+  private let bench = Bench()
+
   // MARK: A subscription app (paywall, status, management, persistence)
 
   @Test func `R7 a purchase is validated and unlocks at once`() async throws {
-    let bench = Bench()
     let client = bench.client()
     bench.store.next(.success(bench.sale()))
     let state = try await client.purchase("pro.monthly")
@@ -20,7 +21,6 @@ import Testing
   }
 
   @Test func `R7 purchase errors have sentences for people`() async throws {
-    let bench = Bench()
     let client = bench.client()
     bench.store.next(.failure(.cancelled))
     bench.store.next(.success(nil))
@@ -35,7 +35,6 @@ import Testing
   }
 
   @Test func `a tap on Buy without a network does not speak of a purchase that is kept`() async throws {
-    let bench = Bench()
     bench.store.next(.failure(.refused(code: "store_unreachable", detail: "Offline.")))
     let error = await failure { try await bench.client().purchase("pro.monthly") }
     #expect(error?.localizedDescription == "The App Store cannot be reached. Please try again later.")
@@ -62,7 +61,6 @@ import Testing
   }
 
   @Test func `R9 tier, status and dates are there, with a grace period to warn of`() async throws {
-    let bench = Bench()
     let client = bench.client()
     bench.store.next(.success(bench.sale("grace.monthly")))
     let access = try await client.purchase("grace.monthly").access
@@ -74,7 +72,6 @@ import Testing
   }
 
   @Test func `R10 a reinstalled app restores on sign-in`() async throws {
-    let bench = Bench()
     bench.store.own(bench.sale())
     let client = bench.client()
     #expect(client.state == .unknown)
@@ -85,7 +82,6 @@ import Testing
   }
 
   @Test func `R10 the state is synchronised at each launch`() async throws {
-    let bench = Bench()
     await bench.client().start()
     bench.service.set(tier: "pro")
     let next = bench.client()
@@ -97,7 +93,6 @@ import Testing
   // MARK: The flows of an app built on a hosted service
 
   @Test func `launch shows the cached state without a request, then refreshes once`() async throws {
-    let bench = Bench()
     bench.service.set(tier: "pro")
     try await bench.client().refresh()
     let count = bench.service.requests.count
@@ -109,7 +104,6 @@ import Testing
   }
 
   @Test func `an entitlement check makes no request and takes next to no time`() async throws {
-    let bench = Bench()
     bench.service.set(tier: "pro")
     let client = bench.client()
     try await client.refresh()
@@ -120,7 +114,6 @@ import Testing
   }
 
   @Test func `restore syncs, posts each entitlement and tells its progress`() async throws {
-    let bench = Bench()
     for id in 1...3 as ClosedRange<UInt64> { bench.store.own(bench.sale(id: id)) }
     let progress = Locked<[[Int]]>([])
     let restored = try await bench.client().restore { done, total in progress.withLock { $0.append([done, total]) } }
@@ -131,7 +124,6 @@ import Testing
   }
 
   @MainActor @Test func `progress can be shown on the main actor`() async throws {
-    let bench = Bench()
     bench.store.own(bench.sale())
     let bar = Bar()
     try await bench.client().restore { done, total in
@@ -143,7 +135,6 @@ import Testing
   @MainActor private final class Bar { var progress = 0.0 }
 
   @Test func `a restore that breaks off keeps what is left`() async throws {
-    let bench = Bench()
     for id in 1...3 as ClosedRange<UInt64> { bench.store.own(bench.sale(id: id)) }
     bench.service.fail("validations", .unreachable)
     let client = bench.client()
@@ -162,7 +153,6 @@ import Testing
   }
 
   @Test func `a change on another device is seen at the next refresh and published`() async throws {
-    let bench = Bench()
     let client = bench.client()
     var states = client.access.makeAsyncIterator()
     #expect(await states.next() == .unknown)
@@ -174,7 +164,6 @@ import Testing
   }
 
   @Test func `access lasts seven days offline and then is unknown, not free`() async throws {
-    let bench = Bench()
     bench.service.set(tier: "pro")
     try await bench.client().refresh()
     bench.service.fail("token", .unreachable, times: 5)
@@ -193,13 +182,11 @@ import Testing
   // MARK: An app with usage limits
 
   @Test func `R4 nothing to restore is told`() async throws {
-    let bench = Bench()
     let restored = try await bench.client().restore()
     #expect(restored.purchases == 0 && restored.state.access?.tier == "free")
   }
 
   @Test func `R4 a restore of another account's purchases is an error, and of some is not`() async throws {
-    let bench = Bench()
     let client = bench.client()
     bench.store.own(bench.sale("stranger"))
     let refused = CountersignError.refused(code: "owned_by_another_user", detail: "For developers.")
@@ -212,7 +199,6 @@ import Testing
   }
 
   @Test func `R5 a cancelled subscription keeps its access to the end of the period`() async throws {
-    let bench = Bench()
     bench.service.set(tier: "pro", status: "cancelled", for: 2 * 86_400)
     let client = bench.client()
     let access = try await client.refresh().access
@@ -224,7 +210,6 @@ import Testing
   }
 
   @Test func `R7 a poor network keeps the last known state`() async throws {
-    let bench = Bench()
     bench.service.set(tier: "pro")
     let client = bench.client()
     try await client.refresh()

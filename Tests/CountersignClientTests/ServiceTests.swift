@@ -6,8 +6,9 @@ import Testing
 
 /// A service that is slow, away or busy, and what is asked of it besides purchases.
 @Suite struct ServiceTests {
+  private let bench = Bench()
+
   @Test func `many callers share one request`() async throws {
-    let bench = Bench()
     let client = bench.client()
     bench.service.hold("token")
     let calls = (0..<100).map { _ in Task { try await client.refresh() } }
@@ -19,7 +20,6 @@ import Testing
   }
 
   @Test func `a variant is what the service says, and what the user saw is reported`() async throws {
-    let bench = Bench()
     let client = bench.client()
     #expect(try await client.variant(of: "headline") == "family")
     #expect(try await client.variant(of: "unheard_of") == nil)
@@ -42,7 +42,6 @@ import Testing
   }
 
   @Test func `each request says which client it is of`() async throws {
-    let bench = Bench()
     let client = bench.client()
     try await client.refresh()
     _ = try await client.profile()
@@ -53,7 +52,6 @@ import Testing
   }
 
   @Test func `a started client posts again after the time that the service named`() async throws {
-    let bench = Bench()
     bench.store.leaveUnfinished(bench.sale())
     bench.service.fail("validations", .problem(429, "rate_limited", retryable: true, retryAfter: "30"))
     let client = bench.client()
@@ -69,7 +67,6 @@ import Testing
 
   @Test(arguments: ["0", "-5", "Thu, 15 Jan 2026 11:59:00 GMT"])
   func `a time that is over already is not one to come at once`(_ header: String) async throws {
-    let bench = Bench()
     bench.store.leaveUnfinished(bench.sale())
     bench.service.fail("validations", .problem(503, "overloaded", retryable: true, retryAfter: header))
     let client = bench.client()
@@ -82,7 +79,6 @@ import Testing
   }
 
   @Test func `without a time it comes again after 5 seconds, doubled up to 10 minutes`() async throws {
-    let bench = Bench()
     bench.service.fail("token", .unreachable, times: 9)
     let client = bench.client()
     await client.start()
@@ -103,7 +99,6 @@ import Testing
   }
 
   @Test func `where only posts fail, the state is asked for and the posts come less and less often`() async throws {
-    let bench = Bench()
     bench.store.leaveUnfinished(bench.sale())
     bench.service.fail("validations", .problem(503, "ledger_unavailable", retryable: true), times: 3)
     let client = bench.client()
@@ -120,7 +115,6 @@ import Testing
   }
 
   @Test func `a post that is on its way is not to come again because the state has come`() async throws {
-    let bench = Bench()
     bench.store.leaveUnfinished(bench.sale())
     let client = bench.client()
     bench.service.hold("validations")
@@ -138,7 +132,6 @@ import Testing
   }
 
   @Test func `a started client asks again when the state becomes old, and tells when it is unknown`() async throws {
-    let bench = Bench()
     let client = bench.client()
     await client.start()
     bench.service.set(tier: "pro", for: nil)
@@ -163,7 +156,6 @@ import Testing
   }
 
   @Test func `a period that the service has not ended yet is asked about again, less and less often`() async throws {
-    let bench = Bench()
     // A token's dates are whole seconds: its `exp` lies half a second before the end.
     bench.service.set(tier: "pro", for: 60.5)
     let client = bench.client()
@@ -184,7 +176,6 @@ import Testing
   }
 
   @Test func `a device whose clock is fast by hours does not ask without end`() async throws {
-    let bench = Bench()
     bench.service.set(lead: 7200)
     let client = bench.client()
     await client.start()
@@ -202,13 +193,11 @@ import Testing
   func `Retry-After is read as seconds or as a date, within bounds`(_ header: String, _ seconds: TimeInterval?)
     async throws
   {
-    let bench = Bench()
     bench.service.fail("token", .problem(503, "overloaded", retryable: true, retryAfter: header))
     #expect(await failure { try await bench.client().refresh() } == .later(retryAfter: seconds))
   }
 
   @Test func `a provider of tokens that is away signs nobody out`() async throws {
-    let bench = Bench()
     var options = CountersignClient.Options()
     options.storage = bench.storage
     options.transport = bench.service
@@ -220,7 +209,6 @@ import Testing
   }
 
   @Test func `a service without signed access says so`() async throws {
-    let bench = Bench()
     bench.service.fail("token", .problem(404, "not_found", retryable: false))
     let refused = CountersignError.refused(code: "not_found", detail: "For developers.")
     #expect(await failure { try await bench.client().refresh() } == refused)
@@ -252,7 +240,6 @@ import Testing
   }
 
   @Test func `consumption is known in memory at once`() async throws {
-    let bench = Bench()
     let client = bench.client()
     try await client.refresh()
     try await client.consume("questions", amount: 9)
@@ -266,7 +253,6 @@ import Testing
   }
 
   @Test func `on the last of some days in a row nothing remains, and more is allowed`() async throws {
-    let bench = Bench()
     bench.service.setLastDay()
     let client = bench.client()
     try await client.refresh()
@@ -278,7 +264,6 @@ import Testing
   // MARK: Trials
 
   @Test func `a trial unlocks at once, and the device keeps its ID`() async throws {
-    let bench = Bench()
     let client = bench.client()
     let trial = try await client.startTrial("week")
     #expect(trial.state == .running && client.isAllowed("filters"))

@@ -6,11 +6,12 @@ import Testing
 
 /// A session that ends, or that becomes another user's: a purchase goes out under its own user's bearer token or not at all.
 @Suite struct SessionTests {
+  private let bench = Bench()
+
   private static let other = bearerToken(#"{"sub":"user-2"}"#)
 
   @Test(arguments: [Self.other, "opaque"])
   func `a sign-out ends what is being posted`(_ other: String) async throws {
-    let bench = Bench()
     bench.service.bearers = ["bearer": Bench.user, other: "user-2"]
     for id in 1...3 as ClosedRange<UInt64> { bench.store.leaveUnfinished(bench.sale(id: id)) }
     bench.service.hold("validations")
@@ -26,7 +27,6 @@ import Testing
   }
 
   @Test func `a sign-out while the app is asked for its token sends nothing`() async throws {
-    let bench = Bench()
     let asked = Locked<[CheckedContinuation<Void, Never>]>([])
     let client = bench.client(token: {
       await withCheckedContinuation { continuation in asked.withLock { $0.append(continuation) } }
@@ -41,7 +41,6 @@ import Testing
   }
 
   @Test func `a retry under another user's session posts nothing`() async throws {
-    let bench = Bench()
     bench.service.bearers = ["bearer": Bench.user, Self.other: "user-2"]
     bench.service.fail("validations", .unreachable)
     bench.store.next(.success(bench.sale()))
@@ -55,7 +54,6 @@ import Testing
   }
 
   @Test func `a fresh token that is another user's is not sent after a 401`() async throws {
-    let bench = Bench()
     bench.service.bearers = [Self.other: "user-2"]
     bench.bearer.withLock { $0 = ["expired", Self.other] }
     bench.store.next(.success(bench.sale()))
@@ -67,7 +65,6 @@ import Testing
     bearerToken(#"{"sub":"\#(Bench.user.lowercased())"}"#), bearerToken(#"{"role":"any"}"#), "a.b.c", "opaque",
   ])
   func `the user's own token is sent, and so is one that names nobody`(_ bearer: String) async throws {
-    let bench = Bench()
     bench.service.bearers = [bearer: Bench.user]
     bench.bearer.withLock { $0 = [bearer] }
     bench.store.next(.success(bench.sale()))
@@ -75,7 +72,6 @@ import Testing
   }
 
   @Test func `waiting purchases are posted after the next refresh that the service answers`() async throws {
-    let bench = Bench()
     let client = bench.client()
     await client.start()
     bench.bearer.withLock { $0 = ["expired", "expired", "bearer"] }
@@ -90,7 +86,6 @@ import Testing
   }
 
   @Test func `a token that never comes holds up only the call that asked for it`() async throws {
-    let bench = Bench()
     let asked = Locked<[CheckedContinuation<Void, Never>]>([])
     let client = bench.client(
       token: {

@@ -6,8 +6,9 @@ import Testing
 
 /// Requirement 004: a trial of the app's own, with an account and without one.
 @Suite struct TrialTests {
+  private let bench = Bench()
+
   @Test func `004 an app without accounts finds its trial after a reinstall`() async throws {
-    let bench = Bench()
     let begun = try await bench.trials().start("week", device: DeviceRequest(device: .init(model: "iPhone15,2")))
     #expect(begun.state == .running && begun.sessionsRemaining == 30)
     for _ in 0..<5 { try await bench.trials().useSession() }
@@ -20,7 +21,6 @@ import Testing
   }
 
   @Test func `004 a session without a connection is granted, and counted once when the service is back`() async throws {
-    let bench = Bench()
     let trials = bench.trials()
     try await trials.start()
     bench.service.fail("sessions", .answerLost)
@@ -35,7 +35,6 @@ import Testing
   }
 
   @Test func `004 offline no more sessions are granted than are left`() async throws {
-    let bench = Bench()
     bench.service.set(trialSessions: 2)
     let trials = bench.trials()
     try await trials.start()
@@ -49,7 +48,6 @@ import Testing
   }
 
   @Test func `004 sessions at the same time count each`() async throws {
-    let bench = Bench()
     bench.service.set(trialSessions: 30)
     let trials = bench.trials()
     try await trials.start()
@@ -61,7 +59,6 @@ import Testing
   }
 
   @Test func `004 what is repeated after no answer counts once`() async throws {
-    let bench = Bench()
     let first = bench.trials()
     try await first.start()
     // Another installation without what was kept, but with the device's ID: nothing is known offline.
@@ -82,7 +79,6 @@ import Testing
   }
 
   @Test func `004 a clock that is set back extends nothing, and time ends a trial offline`() async throws {
-    let bench = Bench()
     let trials = bench.trials()
     try await trials.start()
     bench.service.fail("", .unreachable, times: 4)
@@ -96,7 +92,6 @@ import Testing
   }
 
   @Test func `004 a sign-in takes the trial along, a second device shares it`() async throws {
-    let bench = Bench()
     let trials = bench.trials()
     let begun = try await trials.start()
     bench.service.fail("sessions", .unreachable)
@@ -118,7 +113,6 @@ import Testing
   }
 
   @Test func `004 the last session ends access at once`() async throws {
-    let bench = Bench()
     bench.service.set(trialSessions: 1)
     let client = bench.client()
     try await client.startTrial()
@@ -129,7 +123,6 @@ import Testing
   }
 
   @Test func `a started client posts the sessions that wait by itself`() async throws {
-    let bench = Bench()
     let client = bench.client()
     await client.start()
     try await client.startTrial()
@@ -142,7 +135,6 @@ import Testing
   }
 
   @Test func `the tokens of DeviceCheck go with the start, and none is no trouble`() async throws {
-    let bench = Bench()
     var options = bench.options()
     let count = Locked(0)
     options.deviceToken = {
@@ -159,7 +151,6 @@ import Testing
   }
 
   @Test func `a public key that the service does not know is a refusal, and nobody has to sign in`() async throws {
-    let bench = Bench()
     let url = try #require(URL(string: "https://countersign.example.com"))
     let trials = TrialClient(baseURL: url, publicKey: "wrong", options: bench.options())
     #expect(await failure { try await trials.start() }?.word == "refused unauthenticated")
@@ -168,7 +159,6 @@ import Testing
   }
 
   @Test func `a storage that cannot be read is told, and its sessions are not replaced`() async throws {
-    let bench = Bench()
     try await bench.trials().start()
     bench.service.fail("sessions", .unreachable)
     try await bench.trials().useSession()

@@ -5,8 +5,11 @@ import TestSupport
 
 extension HTTPTransportTests {
   @Suite struct Connections {
+    private let bench: Bench
+
+    init() throws { bench = try Bench() }
+
     @Test func `requests one after another share one connection`() async throws {
-      let bench = try Bench()
       try await RawTLSServer.answering(identity: bench.identity) {
         TestAnswer(text: $0.text)
       } during: { server in
@@ -23,7 +26,6 @@ extension HTTPTransportTests {
     }
 
     @Test func `the bytes on the wire are those of the request, and nothing else`() async throws {
-      let bench = try Bench()
       try await RawTLSServer.answering(identity: bench.identity) { _ in
         TestAnswer(status: 204)
       } during: { server in
@@ -53,7 +55,6 @@ extension HTTPTransportTests {
     }
 
     @Test func `a long body arrives whole and comes back whole`() async throws {
-      let bench = try Bench()
       let body = (0..<3_000_000).map { UInt8(truncatingIfNeeded: $0 &* 31) }
       try await RawTLSServer.running(identity: bench.identity) { connection in
         var count = 0
@@ -73,7 +74,6 @@ extension HTTPTransportTests {
     /// Those of a burst that find it full open one each.
     @Test(arguments: [(32, 1...1), (80, 3...49)])
     func `32 concurrent requests share an HTTP/2 connection`(count: Int, connections: ClosedRange<Int>) async throws {
-      let bench = try Bench()
       let turnstile = Turnstile(count)
       try await HTTP2Server.running(identity: bench.identity) { _, body in
         // Nobody is answered before all have arrived: they are under way at the same time.
@@ -97,7 +97,6 @@ extension HTTPTransportTests {
 
     /// A host without TLS never multiplexes: there is nothing to learn from its first answer, which may be long in coming.
     @Test func `requests to a host without TLS do not wait for the first answer`() async throws {
-      let bench = try Bench()
       let turnstile = Turnstile(2)
       try await RawTLSServer.answering(identity: nil) { request in
         turnstile.pass()
@@ -114,7 +113,6 @@ extension HTTPTransportTests {
     }
 
     @Test func `cancelling an HTTP/2 request resets its stream and leaves the connection`() async throws {
-      let bench = try Bench()
       let received = Event()
       let never = Event()
       try await HTTP2Server.running(identity: bench.identity) { path, _ in
@@ -137,7 +135,6 @@ extension HTTPTransportTests {
     }
 
     @Test func `cancelling closes the HTTP/1.1 connection and frees the slot`() async throws {
-      let bench = try Bench()
       let received = Event()
       let closed = Event()
       try await RawTLSServer.running(identity: bench.identity) { connection in
@@ -164,7 +161,6 @@ extension HTTPTransportTests {
     }
 
     @Test func `a task cancelled beforehand sends nothing`() async throws {
-      let bench = try Bench()
       try await RawTLSServer.answering(identity: bench.identity) { _ in
         TestAnswer()
       } during: { server in
@@ -180,7 +176,6 @@ extension HTTPTransportTests {
     }
 
     @Test func `a body is not sent a second time when a kept connection dies under it`() async throws {
-      let bench = try Bench()
       let seen = Turnstile(2)
       try await RawTLSServer.running(identity: bench.identity) { connection in
         while await connection.readRequest() != nil {
@@ -204,7 +199,6 @@ extension HTTPTransportTests {
     func `no request but a GET is sent a second time, and the caller is told that it was sent`(
       _ method: TransportRequest.Method, mute: Set<Int>
     ) async throws {
-      let bench = try Bench()
       let seen = Turnstile(2)
       try await RawTLSServer.running(identity: bench.identity, mute: mute) { connection in
         if mute.contains(connection.number) { return await connection.waitForClose() }
@@ -225,7 +219,6 @@ extension HTTPTransportTests {
 
     @Test(arguments: 0..<4)
     func `a request that meets a connection just closed arrives once, or fails`(_ round: Int) async throws {
-      let bench = try Bench()
       let arrived = Mutex<[String]>([])
       try await RawTLSServer.running(identity: bench.identity) { connection in
         // Answers once and closes: the next request may meet it before the client knows.
@@ -246,7 +239,6 @@ extension HTTPTransportTests {
     }
 
     @Test func `an HTTP/2 request is not sent a second time when its connection ends`() async throws {
-      let bench = try Bench()
       let seen = Turnstile(1)
       try await HTTP2Server.running(identity: bench.identity) { path, _ in
         guard path == "/end" else { return "fine" }
@@ -265,7 +257,6 @@ extension HTTPTransportTests {
     /// They wait for the first connection to tell whether the host multiplexes; it must not take them down with it.
     @Test(arguments: [TransportError.cancelled, .timedOut, .connect])
     func `requests that wait for another's handshake go on when that one ends`(_ end: TransportError) async throws {
-      let bench = try Bench()
       try await RawTLSServer.running(identity: bench.identity, mute: [1]) { connection in
         if connection.number == 1 { return await connection.waitForClose() }
         while await connection.readRequest() != nil { try await connection.write(TestAnswer(text: "fine")) }

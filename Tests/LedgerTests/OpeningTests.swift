@@ -8,8 +8,11 @@ import Testing
 @testable import Ledger
 
 @Suite(.ofTheFile) struct OpeningTests {
+  private let scratch: Scratch
+
+  init() throws { scratch = try Scratch() }
+
   @Test func `records are there after closing and opening again`() async throws {
-    let scratch = try Scratch()
     let first = try await scratch.open()
     _ = try await first.record(entry("anna", [evidence("1")]))
     await first.close()
@@ -21,7 +24,6 @@ import Testing
   }
 
   @Test func `after closing, the main file alone is the whole ledger`() async throws {
-    let scratch = try Scratch()
     let ledger = try await scratch.open()
     _ = try await ledger.record(entry("anna", [evidence("1")]))
     await ledger.close()
@@ -44,7 +46,6 @@ import Testing
 
   @Test(arguments: [0o644, 0o640, 0o666])
   func `a ledger that others may read, as one that was restored, is theirs no more`(mode: Int) async throws {
-    let scratch = try Scratch()
     let first = try await scratch.open()
     #expect(first.exposures.isEmpty)
     await first.close()
@@ -71,7 +72,6 @@ import Testing
   }
 
   @Test func `a second opening is refused until the first is closed`() async throws {
-    let scratch = try Scratch()
     let first = try await scratch.open()
     let link = scratch.directory + "/link.sqlite"
     try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: scratch.path)
@@ -88,7 +88,6 @@ import Testing
   }
 
   @Test func `a file of something else is refused and left as it is`() async throws {
-    let scratch = try Scratch()
     let text = Data(String(repeating: "not a database. ", count: 100).utf8)
     try text.write(to: URL(fileURLWithPath: scratch.path))
     await Self.expect(.notALedger(path: scratch.path), from: scratch.path)
@@ -96,7 +95,6 @@ import Testing
   }
 
   @Test func `the database of another program is refused and left as it is`() async throws {
-    let scratch = try Scratch()
     let other = try SQLiteFile(scratch.path)
     try other.run("CREATE TABLE t (x)")
     other.close()
@@ -106,7 +104,6 @@ import Testing
   }
 
   @Test func `a ledger of a newer version is refused`() async throws {
-    let scratch = try Scratch()
     await (try await scratch.open()).close()
     let file = try SQLiteFile(scratch.path)
     try file.run("INSERT INTO ledger_migration VALUES ('9999 tomorrow')")
@@ -115,7 +112,6 @@ import Testing
   }
 
   @Test func `a directory, a missing directory and a missing name are told apart`() async throws {
-    let scratch = try Scratch()
     for (path, hint) in [
       (scratch.directory, "directory"), (scratch.directory + "/none/ledger.sqlite", "create it"), ("", "names no file"),
     ] {
@@ -125,7 +121,6 @@ import Testing
   }
 
   @Test func `a damaged ledger is not opened`() async throws {
-    let scratch = try Scratch()
     let ledger = try await scratch.open()
     _ = try await ledger.record(entry("anna", [evidence("1")]))
     await ledger.close()
@@ -141,7 +136,6 @@ import Testing
   }
 
   @Test func `a connection that is not fully synchronous is refused`() throws {
-    let scratch = try Scratch()
     let connection = try SQLiteConnection(path: scratch.path)
     try connection.run("PRAGMA synchronous = NORMAL")
     #expect(throws: LedgerOpenError.self) { try SQLiteEngine.expect(connection, "synchronous", 2, path: "x") }
@@ -150,7 +144,6 @@ import Testing
   }
 
   @Test func `a closed ledger says so`() async throws {
-    let scratch = try Scratch()
     let ledger = try await scratch.open()
     await ledger.close()
     await ledger.close()
@@ -160,7 +153,6 @@ import Testing
   }
 
   @Test func `a ledger whose file was replaced gives up`() async throws {
-    let scratch = try Scratch()
     let reported = ReportedRow()
     let ledger = try await Ledger.open(path: scratch.path) { reported.say($0) }
     try await ledger.check()
@@ -179,7 +171,6 @@ import Testing
 
   @Test(arguments: ["", "-wal"])
   func `a record into a file that was removed is not acknowledged`(suffix: String) async throws {
-    let scratch = try Scratch()
     let reported = ReportedRow()
     let ledger = try await Ledger.open(path: scratch.path) { reported.say($0) }
     _ = try await ledger.record(entry("anna", [evidence("1")]))

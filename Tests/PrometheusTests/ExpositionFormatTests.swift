@@ -5,6 +5,8 @@ import Testing
 
 /// What Prometheus is told, byte for byte, and that it can read it.
 @Suite struct ExpositionFormatTests {
+  private let registry = PrometheusRegistry()
+
   @Test func `a counter, a gauge and a histogram, as the format has them`() throws {
     let registry = PrometheusRegistry([
       .init("requests_total", .counter, "Requests"), .init("level", .gauge, "A level"),
@@ -59,7 +61,6 @@ import Testing
   }
 
   @Test func `names that the format does not know are made to fit`() throws {
-    let registry = PrometheusRegistry()
     Counter(label: "9 lives.of-a cat_total", dimensions: [("who:is it", "a")], factory: registry).increment()
     let read = try Exposition(ExpositionFormat.text(of: registry.collect()))
     #expect(read["_9_lives_of_a_cat_total", ["who_is_it": "a"]] == 1)
@@ -74,20 +75,17 @@ import Testing
   }
 
   @Test func `labels that would spoil the page are not counted`() throws {
-    let registry = PrometheusRegistry()
     Recorder(label: "a", dimensions: [("le", "1")], factory: registry).record(1)
     Counter(label: "b_total", dimensions: [("x", "1"), ("x", "2")], factory: registry).increment()
     #expect(registry.collect().isEmpty)
   }
 
   @Test func `the same labels are the same series, whoever asks for them`() throws {
-    let registry = PrometheusRegistry()
     for _ in 0..<2 { Counter(label: "a_total", dimensions: [("x", "1")], factory: registry).increment() }
     #expect(try Exposition(ExpositionFormat.text(of: registry.collect()))["a_total", ["x": "1"]] == 2)
   }
 
   @Test func `more label values than a metric may have are counted together`() throws {
-    let registry = PrometheusRegistry()
     let limit = PrometheusRegistry.seriesLimit
     for number in 0..<(limit + 100) {
       Counter(label: "a_total", dimensions: [("user", "\(number)")], factory: registry).increment()
@@ -99,7 +97,6 @@ import Testing
   }
 
   @Test func `a counter does not go down, and a NaN is no value`() throws {
-    let registry = PrometheusRegistry()
     let counter = FloatingPointCounter(label: "a_total", factory: registry)
     counter.increment(by: 1.5)
     counter.increment(by: -1.0)
@@ -112,7 +109,6 @@ import Testing
   }
 
   @Test func `a thousand tasks lose no count`() async throws {
-    let registry = PrometheusRegistry()
     let counter = Counter(label: "a_total", factory: registry)
     let timer = Timer(label: "b_seconds", factory: registry)
     await withTaskGroup(of: Void.self) { group in
@@ -129,7 +125,6 @@ import Testing
   }
 
   @Test func `a series that was destroyed is gone`() {
-    let registry = PrometheusRegistry()
     let counter = Counter(label: "a_total", factory: registry)
     counter.increment()
     counter.destroy()

@@ -4,6 +4,8 @@ import Testing
 @testable import Resilience
 
 @Suite struct CircuitTests {
+  private let bench = Bench()
+
   typealias Instant = ContinuousClock.Instant
   typealias Outcome = CircuitBreaker.Outcome
 
@@ -50,7 +52,6 @@ import Testing
   }
 
   @Test func `five failures at once open it, and nothing is let through for a second`() {
-    let bench = Bench()
     bench.call(.failure(), times: 4)
     #expect(bench.state == .closed)
     bench.call(.failure())
@@ -68,14 +69,12 @@ import Testing
   func `failures amid successes open it when they are half of what was judged`(
     _ successes: Int, _ failures: Int, _ opens: Bool
   ) {
-    let bench = Bench()
     bench.call(.success, times: successes)
     bench.call(.failure(), times: failures)
     #expect((bench.state == .open) == opens)
   }
 
   @Test func `five in a row open it however slowly they come`() {
-    let bench = Bench()
     for _ in 0..<4 {
       bench.call(.failure())
       bench.wait(.seconds(60))
@@ -87,7 +86,6 @@ import Testing
 
   @Test(arguments: [Duration.zero, .milliseconds(500), .seconds(11), .seconds(3600)])
   func `one reporter does not open a circuit, at whatever pace, and five do`(pace: Duration) {
-    let bench = Bench()
     for _ in 0..<1_000 {
       bench.call(.failure(reporter: "mallory"))
       bench.wait(pace)
@@ -110,14 +108,12 @@ import Testing
   }
 
   @Test func `a reporter's failures add to those that are nobody's fault`() {
-    let bench = Bench()
     bench.call(.failure(), times: 4)
     bench.call(.failure(reporter: "anna"))
     #expect(bench.state == .open)
   }
 
   @Test func `a probe of a reporter who was heard already leaves its place to the next call`() {
-    let bench = Bench()
     for user in ["anna", "ben", "cleo", "dora", "emil"] { bench.call(.failure(reporter: user)) }
     bench.wait(.seconds(1))
     bench.call(.failure(reporter: "anna"))
@@ -130,7 +126,6 @@ import Testing
   }
 
   @Test func `slow failures with a success between them do not open it`() {
-    let bench = Bench()
     for _ in 0..<10 {
       bench.call(.failure(), times: 4)
       bench.call(.success)
@@ -153,7 +148,6 @@ import Testing
   }
 
   @Test func `neutral outcomes neither open it nor water down failures`() {
-    let bench = Bench()
     bench.call(.neutral, times: 1000)
     #expect(bench.state == .closed)
     bench.call(.failure(), times: 5)
@@ -167,7 +161,6 @@ import Testing
   func `the pause doubles with every failed probe, within bounds that no chance can leave`(
     _ jitter: Double, _ milliseconds: [Int]
   ) throws {
-    let bench = Bench()
     bench.jitter = jitter
     bench.call(.failure(), times: 5)
     for expected in milliseconds {
@@ -179,7 +172,6 @@ import Testing
   }
 
   @Test func `a successful probe closes it and resets everything`() throws {
-    let bench = Bench()
     bench.call(.failure(), times: 5)
     bench.wait(.seconds(1))
     bench.call(.failure(retryAfter: .seconds(50)))
@@ -193,7 +185,6 @@ import Testing
   }
 
   @Test func `a circuit lets one probe through at a time`() throws {
-    let bench = Bench()
     bench.call(.failure(), times: 5)
     bench.wait(.seconds(1))
     let probe = try #require(bench.admit())
@@ -204,7 +195,6 @@ import Testing
   }
 
   @Test func `a probe that says nothing gives its place to the next call`() throws {
-    let bench = Bench()
     bench.call(.failure(), times: 5)
     bench.wait(.seconds(1))
     #expect(bench.call(.neutral, times: 3) == 3)
@@ -213,7 +203,6 @@ import Testing
   }
 
   @Test func `a probe that never reports is replaced, and is not heard later`() throws {
-    let bench = Bench()
     bench.call(.failure(), times: 5)
     bench.wait(.seconds(1))
     let lost = try #require(bench.admit())
@@ -229,7 +218,6 @@ import Testing
 
   @Test(arguments: [Outcome.success, .failure(), .neutral])
   func `a call from before it opened counts neither as the probe nor after it closed`(_ outcome: Outcome) throws {
-    let bench = Bench()
     let early = try (0..<64).map { _ in try #require(bench.admit()) }
     bench.call(.failure(), times: 5)
     bench.report(outcome, early[0])
@@ -247,14 +235,12 @@ import Testing
 
   @Test(arguments: [(20, 20), (60, 60), (3600, 60)])
   func `a circuit stays open as long as the service asked for, within a minute`(_ asked: Int, _ pause: Int) {
-    let bench = Bench()
     bench.call(.failure(retryAfter: .seconds(asked)))
     bench.call(.failure(), times: 4)
     #expect(bench.retryIn() == .seconds(pause))
   }
 
   @Test func `a wish that was followed by a success is void`() {
-    let bench = Bench()
     bench.call(.failure(retryAfter: .seconds(50)))
     bench.call(.success)
     bench.call(.failure(), times: 5)

@@ -6,6 +6,8 @@ import Testing
 
 /// One task at a time for a key, in order of arrival.
 @Suite struct KeyedLockTests {
+  private let turns = KeyedLock<String>()
+
   private static var soon: ContinuousClock.Instant { .now + .seconds(3600) }
   /// Over before anybody can wait for it.
   private static var over: ContinuousClock.Instant { .now - .seconds(1) }
@@ -46,7 +48,6 @@ import Testing
   }
 
   @Test func `the first caller has the turn, the others get it in order of arrival`() async {
-    let turns = KeyedLock<String>()
     let record = Record()
     #expect(await turns.lock("a", until: Self.soon))
     var tasks: [Task<Void, Never>] = []
@@ -67,7 +68,6 @@ import Testing
   }
 
   @Test func `keys do not wait for each other`() async {
-    let turns = KeyedLock<String>()
     #expect(await turns.lock("a", until: Self.soon))
     #expect(turns.isLocked("a"))
     #expect(!turns.isLocked("b"))
@@ -78,7 +78,6 @@ import Testing
   }
 
   @Test func `a caller who waits past the deadline does not get the turn, and nobody behind is held up`() async {
-    let turns = KeyedLock<String>()
     #expect(await turns.lock("a", until: Self.soon))
     #expect(await !turns.lock("a", until: Self.over))
     #expect(await !turns.lock("a", until: .now + .milliseconds(20)))
@@ -92,7 +91,6 @@ import Testing
   }
 
   @Test func `a caller who is cancelled while waiting leaves the line`() async {
-    let turns = KeyedLock<String>()
     #expect(await turns.lock("a", until: Self.soon))
     let first = Task { await turns.lock("a", until: Self.soon) }
     while turns.waiting(for: "a") < 1 { await Task.yield() }
@@ -108,7 +106,6 @@ import Testing
   }
 
   @Test func `a caller who was cancelled before has nothing to wait for`() async {
-    let turns = KeyedLock<String>()
     #expect(await turns.lock("a", until: Self.soon))
     let task = Task {
       while !Task.isCancelled { await Task.yield() }
@@ -121,7 +118,6 @@ import Testing
   }
 
   @Test func `a thousand tasks on ten keys: never two at once, and no key is left behind`() async {
-    let turns = KeyedLock<String>()
     let workplace = Workplace()
     await withTaskGroup(of: Void.self) { group in
       for number in 0..<1000 {

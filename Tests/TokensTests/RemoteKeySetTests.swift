@@ -8,6 +8,8 @@ import Testing
 
 /// Published keys: fetched, kept, replaced, and not fetched too often.
 @Suite struct RemoteKeySetTests {
+  private let provider = KeySetProvider()
+
   private static func token(_ key: P256.Signing.PrivateKey, id: String) throws -> UserToken {
     try UserToken(TokenMint.token(header: #"{"alg":"ES256","kid":"\#(id)"}"#, claims: "{}", by: .es256(key)))
   }
@@ -27,7 +29,6 @@ import Testing
   private let second = P256.Signing.PrivateKey()
 
   @Test func `a set is fetched once and serves until it is due`() async throws {
-    let provider = KeySetProvider()
     provider.publish([TokenMint.jwk(first.publicKey, id: "1")])
     let keys = provider.keySet()
     #expect(keys.health == .unknown)
@@ -43,7 +44,6 @@ import Testing
   }
 
   @Test func `a token with a new key is let in at once, and a withdrawn key ends with the next fetch`() async throws {
-    let provider = KeySetProvider()
     provider.publish([TokenMint.jwk(first.publicKey, id: "1")])
     let keys = provider.keySet()
     await keys.refreshIfDue()
@@ -56,7 +56,6 @@ import Testing
   }
 
   @Test func `a first token that comes before the set does not use up the fetch that a new key needs`() async throws {
-    let provider = KeySetProvider()
     provider.publish([TokenMint.jwk(first.publicKey, id: "1")])
     let keys = provider.keySet()
     #expect(await Self.outcome(keys, try Self.token(first, id: "1")) == "signed")
@@ -66,7 +65,6 @@ import Testing
   }
 
   @Test func `ten thousand unknown keys cost one fetch, and another a minute later`() async throws {
-    let provider = KeySetProvider()
     provider.publish([TokenMint.jwk(first.publicKey, id: "1")])
     let keys = provider.keySet()
     await keys.refreshIfDue()
@@ -86,7 +84,6 @@ import Testing
   }
 
   @Test func `while the provider is away the old keys count, for a day`() async throws {
-    let provider = KeySetProvider()
     provider.publish([TokenMint.jwk(first.publicKey, id: "1")])
     let keys = provider.keySet()
     await keys.refreshIfDue()
@@ -111,7 +108,6 @@ import Testing
   }
 
   @Test func `a start without the provider is no end, and it is tried again with growing pauses`() async throws {
-    let provider = KeySetProvider()
     let keys = provider.keySet()
     await keys.refreshIfDue()
     #expect(keys.health == .unavailable(cause: "connect"))
@@ -144,7 +140,6 @@ import Testing
     (#"{"keys":[]}"#, 404, "status 404"), (#"{"keys":[]}"#, 302, "status 302"),
   ])
   func `an answer without a key of use takes no key away`(body: String, status: Int, cause: String) async throws {
-    let provider = KeySetProvider()
     provider.publish([TokenMint.jwk(first.publicKey, id: "1")])
     let keys = provider.keySet()
     await keys.refreshIfDue()
@@ -156,7 +151,6 @@ import Testing
   }
 
   @Test func `keys that are for something else are skipped`() async throws {
-    let provider = KeySetProvider()
     let key = second.publicKey
     let raw = key.rawRepresentation
     let off = TokenMint.base64URL(Data(repeating: 7, count: 32))

@@ -9,6 +9,8 @@ import Testing
 
 /// Jobs that ask Apple about claimed pieces.
 @Suite struct LeasedJobTests {
+  private let kept = Pieces()
+
   /// Five pieces, in the order in which they are due. The first three are the sandbox's.
   private final class Pieces: Sendable {
     let due = Mutex([1, 2, 3, 4, 5])
@@ -56,7 +58,6 @@ import Testing
   }
 
   @Test func `a piece that cannot be read holds up no other`() async {
-    let kept = Pieces()
     let job = Job(kept: kept) { piece throws(LedgerError) in
       if piece == 1 { throw .unavailable("unreadable") }
       return .followed
@@ -67,7 +68,6 @@ import Testing
   }
 
   @Test func `while one store is away the other's pieces are followed`() async {
-    let kept = Pieces()
     let job = Job(kept: kept, isAway: { $0 == .sandbox }) { piece throws(LedgerError) in
       Pieces.environment(of: piece) == .sandbox ? .away : .followed
     }
@@ -76,13 +76,11 @@ import Testing
   }
 
   @Test func `while both stores are away nothing is claimed`() async {
-    let kept = Pieces()
     #expect(await Job(kept: kept, isAway: { _ in true }) { _ in .away }.sweep(limit: 2) == nil)
     #expect(kept.leased.withLock { $0.isEmpty })
   }
 
   @Test func `while Apple is away each piece is given back`() async {
-    let kept = Pieces()
     let job = Job(kept: kept) { _ in .away }
     #expect(await job.sweep(limit: 2) == nil)
     #expect(kept.leased.withLock { $0.isEmpty } && kept.followed.withLock { $0.isEmpty })

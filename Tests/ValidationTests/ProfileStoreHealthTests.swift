@@ -6,6 +6,8 @@ import Testing
 
 /// What operators are told of the profile store.
 @Suite struct ProfileStoreHealthTests {
+  private let health = ProfileStoreHealth()
+
   private static func trouble(_ code: String) -> ProfileStoreTrouble { ProfileStoreTrouble(code: code, sentence: "") }
 
   private static func away(_ code: String) -> ProfileWriteOutcome { .unavailable(trouble(code), retryAfter: nil) }
@@ -14,7 +16,6 @@ import Testing
 
   @Test(arguments: [ProfileWriteOutcome.noSuchProfile, .refused(trouble("23514")), .impossibleUserID(trouble("22P02"))])
   func `hidden rows stay told where no row was seen`(outcome: ProfileWriteOutcome) {
-    let health = ProfileStoreHealth()
     health.note(Self.hidden)
     let reported = ProfileStoreHealth.State.misconfigured(code: "no_rows_visible")
     #expect(health.state == reported)
@@ -29,7 +30,6 @@ import Testing
 
   @Test(arguments: [ProfileWriteOutcome.applied, .superseded(by: 9)])
   func `a row that was seen ends it`(outcome: ProfileWriteOutcome) {
-    let health = ProfileStoreHealth()
     health.note(Self.hidden)
     health.note(outcome, of: "anna")
     #expect(health.state == .ok)
@@ -39,7 +39,6 @@ import Testing
 
   @Test(arguments: ["timed_out", "57014", "55P03"])
   func `one row that somebody has locked is not a store that is away`(code: String) {
-    let health = ProfileStoreHealth()
     health.note(ProfileStoreCheck.ok)
     health.note(.refused(Self.trouble("23514")), of: "anna")
     #expect(health.state == .ok)
@@ -58,13 +57,11 @@ import Testing
   }
 
   @Test func `a store that was never seen well is away at the first row`() {
-    let health = ProfileStoreHealth()
     health.note(Self.away("timed_out"), of: "anna")
     #expect(health.state == .unavailable(code: "timed_out"))
   }
 
   @Test func `a column that was told to be missing stays told while it may still come`() {
-    let health = ProfileStoreHealth()
     health.note(.misconfigured(Self.trouble("PGRST204")))
     health.note(Self.away("PGRST204"), of: "anna")
     #expect(health.state == .misconfigured(code: "PGRST204"))
@@ -75,7 +72,6 @@ import Testing
   }
 
   @Test func `an ID that the database could not read says nothing of our privileges`() {
-    let health = ProfileStoreHealth()
     health.note(.misconfigured(Self.trouble("42501")))
     health.note(.impossibleUserID(Self.trouble("22P02")), of: "anna")
     #expect(health.state == .misconfigured(code: "42501"))

@@ -6,6 +6,10 @@ import Testing
 
 @Suite("Receipt verification")
 struct ReceiptVerifierTests {
+  private let pki: TestPKI
+
+  init() throws { pki = try TestPKI() }
+
   /// 2024-06-15T12:10:00Z, ten minutes after the test receipts were created.
   static let now = Date(timeIntervalSince1970: 1_718_453_400)
 
@@ -24,7 +28,6 @@ struct ReceiptVerifierTests {
 
   @Test(arguments: TestReceipt.Form.allCases)
   func `a receipt signed under a trusted root is authentic, in DER and in BER`(form: TestReceipt.Form) throws {
-    let pki = try TestPKI()
     var receipt = TestReceipt(pki)
     receipt.form = form
     let verified = try verify(receipt, roots: pki.roots())
@@ -38,13 +41,11 @@ struct ReceiptVerifierTests {
   }
 
   @Test func `certificates that have expired since do not matter`() throws {
-    let pki = try TestPKI()
     let decadesLater = Date(timeIntervalSince1970: 4_000_000_000)
     _ = try verify(TestReceipt(pki), roots: pki.roots(), now: decadesLater)
   }
 
   @Test func `the order of the certificates means nothing, and the root may be left out`() throws {
-    let pki = try TestPKI()
     var receipt = TestReceipt(pki)
     receipt.bag = pki.bag.reversed()
     _ = try verify(receipt, roots: pki.roots())
@@ -53,14 +54,12 @@ struct ReceiptVerifierTests {
   }
 
   @Test func `another root is refused, though it has the same name`() throws {
-    let pki = try TestPKI()
     let other = try TestPKI(rootKey: TestPKI.Keys.otherRoot)
     expect(.untrustedRoot, TestReceipt(pki), roots: try other.roots())
     expect(.untrustedRoot, TestReceipt(pki), roots: .apple)
   }
 
   @Test func `a root in the receipt is never trusted`() throws {
-    let pki = try TestPKI()
     let smuggled = try TestPKI(rootKey: TestPKI.Keys.otherRoot)
     var receipt = TestReceipt(smuggled)
     receipt.bag = smuggled.bag + [pki.root]
@@ -102,7 +101,6 @@ struct ReceiptVerifierTests {
   }
 
   @Test func `a receipt without a signature, or with two, is refused`() throws {
-    let pki = try TestPKI()
     var receipt = TestReceipt(pki)
     receipt.signerCount = 0
     expect(.noSignature, receipt, roots: try pki.roots())
@@ -111,21 +109,18 @@ struct ReceiptVerifierTests {
   }
 
   @Test func `content that was not signed is refused`() throws {
-    let pki = try TestPKI()
     var receipt = TestReceipt(pki)
     receipt.signedContent = TestReceipt.payload(rows: [])
     expect(.signatureMismatch, receipt, roots: try pki.roots())
   }
 
   @Test func `a signature by another key than the named certificate's is refused`() throws {
-    let pki = try TestPKI()
     var receipt = TestReceipt(pki)
     receipt.signingKey = try TestPKI.Keys.otherLeaf.get()
     expect(.signatureMismatch, receipt, roots: try pki.roots())
   }
 
   @Test func `a signer that the receipt does not carry is refused`() throws {
-    let pki = try TestPKI()
     var receipt = TestReceipt(pki)
     receipt.serial = 99
     expect(.signerMissing, receipt, roots: try pki.roots())
@@ -137,7 +132,6 @@ struct ReceiptVerifierTests {
   /// An attacker's certificate with the names and number of a real signer, before or after it in the bag.
   @Test(arguments: [true, false])
   func `a forged twin of the signer's certificate does not help`(isFirst: Bool) throws {
-    let pki = try TestPKI()
     let forgedKey = try TestPKI.Keys.otherLeaf.get()
     let twin = try TestPKI.certificate(
       "Receipt Signing", key: forgedKey, issuer: TestPKI.intermediateName, issuerKey: forgedKey,
@@ -150,7 +144,6 @@ struct ReceiptVerifierTests {
   }
 
   @Test func `SHA-1 is taken up to 24 January 2025 and refused after it`() throws {
-    let pki = try TestPKI()
     let later = Date(timeIntervalSince1970: 1_750_000_000)
     var receipt = TestReceipt(pki, payload: TestReceipt.payload(created: "2025-01-24T23:59:59Z"))
     receipt.digest = .sha1
@@ -163,7 +156,6 @@ struct ReceiptVerifierTests {
   }
 
   @Test func `other digests and signature algorithms are refused`() throws {
-    let pki = try TestPKI()
     var receipt = TestReceipt(pki)
     receipt.digest = .sha384
     expect(.unsupportedDigest("sha384"), receipt, roots: try pki.roots())
@@ -173,14 +165,12 @@ struct ReceiptVerifierTests {
   }
 
   @Test func `a signature algorithm may name its digest`() throws {
-    let pki = try TestPKI()
     var receipt = TestReceipt(pki)
     receipt.signatureAlgorithm = "1.2.840.113549.1.1.11"
     _ = try verify(receipt, roots: pki.roots())
   }
 
   @Test func `a receipt from the future is refused beyond five minutes`() throws {
-    let pki = try TestPKI()
     let receipt = TestReceipt(pki)
     let created = Self.now.addingTimeInterval(-600)
     _ = try verify(receipt, roots: pki.roots(), now: created.addingTimeInterval(-300))
@@ -188,7 +178,6 @@ struct ReceiptVerifierTests {
   }
 
   @Test func `signed attributes must name the content's digest and type`() throws {
-    let pki = try TestPKI()
     var receipt = TestReceipt(pki)
     receipt.signedAttributes = .init()
     _ = try verify(receipt, roots: pki.roots())
@@ -199,7 +188,6 @@ struct ReceiptVerifierTests {
   }
 
   @Test func `Xcode's receipts are recognised by their type and by their signer`() throws {
-    let pki = try TestPKI()
     expect(
       .xcode, TestReceipt(pki, payload: TestReceipt.payload(type: "Xcode")), roots: try pki.roots())
     let testing = try TestPKI(.init(leafName: "StoreKit Testing in Xcode"))
@@ -207,13 +195,11 @@ struct ReceiptVerifierTests {
   }
 
   @Test func `a double-wrapped payload is verified as it was signed`() throws {
-    let pki = try TestPKI()
     let receipt = TestReceipt(pki, payload: DER.octets(TestReceipt.payload()))
     #expect(try verify(receipt, roots: pki.roots()).receipt.transactions.count == 1)
   }
 
   @Test func `a proven receipt is evidence as old as its signature`() throws {
-    let pki = try TestPKI()
     let verified = try verify(TestReceipt(pki), roots: pki.roots())
     let history = try #require(verified.history(evaluatedAt: Self.now))
     #expect(history.environment == .production)

@@ -9,6 +9,10 @@ import Testing
 
 /// What the client does while Apple has trouble, or has enough of us.
 @Suite struct ServerAPITroubleTests {
+  private let bench: Bench
+
+  init() throws { bench = try Bench() }
+
   private typealias Sample = ServerAPISample
   private typealias Step = ScriptedTransport.Step
 
@@ -87,7 +91,6 @@ import Testing
   func `errors that Apple calls temporary are retried, and are never "not found"`(_ code: Int, _ status: Int)
     async throws
   {
-    let bench = try Bench()
     let failed = await bench.look(Array(repeating: Sample.error(code), count: 3))
     #expect(failed.error == .unavailable(appleStatus: code, httpStatus: status, .trouble))
     #expect(failed.error?.appleStatus == code)
@@ -99,7 +102,6 @@ import Testing
 
   @Test(arguments: [4_040_001, 4_040_003, 4_040_005, 4_040_010, 4_000_006, 4_000_008])
   func `not found has many names, and both stores are asked`(_ code: Int) async throws {
-    let bench = try Bench()
     #expect(await bench.look([Sample.error(code), Sample.error(code)]).error == .notFound)
     #expect(bench.time.pauses.isEmpty)
     #expect(bench.production.counts.opened == 0)
@@ -107,7 +109,6 @@ import Testing
 
   @Test(arguments: [4_000_001, 4_000_023, 4_030_000, 4_040_011, 4_090_000])
   func `an error that is not known is kept, and says nothing of the ID`(_ code: Int) async throws {
-    let bench = try Bench()
     #expect(
       await bench.look([Sample.error(code)]).error == .unexpected(appleStatus: code, httpStatus: code / 10_000))
   }
@@ -118,7 +119,6 @@ import Testing
     #"{"errorMessage":"Transaction id not found."}"#,
   ])
   func `404 without its code is trouble, never "not found"`(_ body: String) async throws {
-    let bench = try Bench()
     let failed = await bench.look(Array(repeating: .body(body, status: 404), count: 3))
     #expect(failed.error == .unavailable(httpStatus: 404, .http(404)))
   }
@@ -137,7 +137,6 @@ import Testing
 
   @Test(arguments: [204, 301, 302, 400, 403, 500, 502, 503, 504])
   func `another status without a code is trouble`(_ status: Int) async throws {
-    let bench = try Bench()
     let failed = await bench.look(Array(repeating: .body("<html>", status: status), count: 3))
     #expect(failed.error == .unavailable(httpStatus: status, .http(status)))
   }
@@ -152,7 +151,6 @@ import Testing
     #"{"environment":"Production","environment":"Production","bundleId":"com.example.app","data":[]}"#,
   ])
   func `a body that is no answer is trouble`(_ body: String) async throws {
-    let bench = try Bench()
     let failed = await bench.look(Array(repeating: .body(body), count: 3))
     guard case .unavailable(appleStatus: nil, httpStatus: 200, .malformedAnswer(let place))? = failed.error else {
       Issue.record("\(String(describing: failed.error))")
@@ -166,7 +164,6 @@ import Testing
     (.tls("expired"), 1), (.timedOut, 1), (.tooLarge(limit: 8), 1), (.invalidRequest("x"), 1), (.shutDown, 1),
   ])
   func `a failure of the transport is retried where that can help`(_ error: TransportError, _ calls: Int) async throws {
-    let bench = try Bench()
     #expect(
       await bench.look(Array(repeating: .error(error), count: calls)).error == .unavailable(.noAnswer(error)))
   }
@@ -177,7 +174,6 @@ import Testing
   }
 
   @Test func `nothing is sent after the deadline, and no pause is begun that would outlast it`() async throws {
-    let bench = try Bench()
     #expect(await bench.look([], within: .zero).error == .unavailable(.deadlinePassed))
     #expect(
       await bench.look([Sample.error(5_000_001)], within: .milliseconds(100)).error
@@ -195,7 +191,6 @@ import Testing
   }
 
   @Test func `503 is not repeated before Retry-After`() async throws {
-    let bench = try Bench()
     let busy = Step.body("", status: 503, headers: [TransportHeader("Retry-After", "3")])
     #expect(await bench.look([busy, try Self.answer()]).error == nil)
     #expect(bench.time.pauses == [.seconds(3)])
@@ -212,7 +207,6 @@ import Testing
   func `after 429 a store is left alone until the moment that Apple names`(
     _ value: String, _ pause: Duration
   ) async throws {
-    let bench = try Bench()
     #expect(
       await bench.look([Self.limited(value)]).error
         == .unavailable(appleStatus: 4_290_000, httpStatus: 429, .rateLimited(retryAfter: pause)))
@@ -227,7 +221,6 @@ import Testing
   }
 
   @Test func `429 closes one store, also without a header or a body`() async throws {
-    let bench = try Bench()
     #expect(
       await bench.look([.body("", status: 429)]).error
         == .unavailable(httpStatus: 429, .rateLimited(retryAfter: .seconds(30))))
@@ -237,7 +230,6 @@ import Testing
   }
 
   @Test func `429 is no fault for the breaker`() async throws {
-    let bench = try Bench()
     for _ in 0..<20 {
       await bench.look([Self.limited("1")])
       bench.wait(.seconds(1))

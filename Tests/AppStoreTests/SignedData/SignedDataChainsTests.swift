@@ -5,11 +5,17 @@ import Testing
 
 @Suite("Chains of signed data")
 struct SignedDataChainsTests {
+  private let pki: SignedDataPKI
+  private let verifier: SignedDataVerifier
+
+  init() throws {
+    pki = try SignedDataPKI()
+    verifier = try pki.verifier()
+  }
+
   private typealias Sample = SignedSample
 
   @Test func `a chain is verified once, however many transactions it signed`() throws {
-    let pki = try SignedDataPKI()
-    let verifier = try pki.verifier()
     for day in 0..<20 {
       let transaction = Sample.transaction(["signedDate": Sample.signedDate - Int64(day) * 86_400_000])
       _ = try verifier.transaction(pki.sign(transaction), now: Sample.now)
@@ -19,8 +25,6 @@ struct SignedDataChainsTests {
   }
 
   @Test func `a remembered chain still has to be valid at each signed date`() throws {
-    let pki = try SignedDataPKI()
-    let verifier = try pki.verifier()
     let later = Date(timeIntervalSince1970: 1_893_456_000)
     _ = try verifier.transaction(pki.sign(Sample.transaction()), now: later)
     // The leaf is valid from 2023-01-01T00:00:00Z until 2026-01-01T00:00:00Z.
@@ -41,8 +45,6 @@ struct SignedDataChainsTests {
   }
 
   @Test func `a refused chain is not remembered`() throws {
-    let pki = try SignedDataPKI()
-    let verifier = try pki.verifier()
     let forged = try SignedDataPKI(rootKey: SignedDataPKI.Keys.otherRoot).sign(Sample.transaction())
     for _ in 0..<3 {
       #expect(throws: SignedDataError.notAuthentic(.untrustedRoot)) {
@@ -53,8 +55,6 @@ struct SignedDataChainsTests {
   }
 
   @Test func `a remembered chain does not vouch for another key's signature`() throws {
-    let pki = try SignedDataPKI()
-    let verifier = try pki.verifier()
     _ = try verifier.transaction(pki.sign(Sample.transaction()), now: Sample.now)
     var forged = try TestJWS(Sample.transaction(["productId": "com.example.app.premium"]), pki)
     forged.key = try SignedDataPKI.Keys.otherLeaf.get()
@@ -82,8 +82,6 @@ struct SignedDataChainsTests {
   }
 
   @Test func `a third certificate that changes makes no new name for the same chain`() throws {
-    let pki = try SignedDataPKI()
-    let verifier = try pki.verifier()
     for number in 0..<10 {
       var jws = try TestJWS(Sample.transaction(), pki)
       jws.certificates[2] = [UInt8(number)]
@@ -93,8 +91,6 @@ struct SignedDataChainsTests {
   }
 
   @Test func `copies of a verifier share what they remember, on every thread`() async throws {
-    let pki = try SignedDataPKI()
-    let verifier = try pki.verifier()
     let jws = try pki.sign(Sample.transaction())
     _ = try verifier.transaction(jws, now: Sample.now)
     try await withThrowingTaskGroup(of: Void.self) { group in

@@ -5,6 +5,10 @@ import Testing
 
 @Suite("Inspection of signed data")
 struct SignedDataInspectionTests {
+  private let pki: SignedDataPKI
+
+  init() throws { pki = try SignedDataPKI() }
+
   private typealias Sample = SignedSample
 
   private func inspect(_ text: String, _ pki: SignedDataPKI) throws -> ReceiptInspection {
@@ -21,7 +25,6 @@ struct SignedDataInspectionTests {
   }
 
   @Test func `an authentic transaction is reported in full`() throws {
-    let pki = try SignedDataPKI()
     let jws = try pki.sign(Sample.transaction(["appAccountToken": "ABC", "isUpgraded": true]))
     let inspection = try inspect(jws + "\n", pki)
     #expect(inspection.outcome == .authentic)
@@ -47,7 +50,6 @@ struct SignedDataInspectionTests {
   }
 
   @Test func `a transaction that names no store, as in 2021, is authentic, and so is an answer that names it`() throws {
-    let pki = try SignedDataPKI()
     let transaction = try pki.sign(Sample.transaction(["environment": NSNull()]))
     let alone = try inspect(transaction, pki)
     #expect(alone.outcome == .authentic)
@@ -73,7 +75,6 @@ struct SignedDataInspectionTests {
   }
 
   @Test func `every report has the same keys, and so has every row`() throws {
-    let pki = try SignedDataPKI()
     let reports = try [
       inspect(pki.sign(Sample.transaction()), pki), inspect(pki.sign(Sample.renewalInfo()), pki),
       inspect(pki.sign(Sample.notification()), pki), inspect("", pki), inspect(#"{"errorCode":1}"#, pki),
@@ -86,7 +87,6 @@ struct SignedDataInspectionTests {
   }
 
   @Test func `data that is not authentic is decoded all the same`() throws {
-    let pki = try SignedDataPKI()
     let forger = try SignedDataPKI(rootKey: SignedDataPKI.Keys.otherRoot)
     let inspection = try inspect(forger.sign(Sample.transaction()), pki)
     #expect(inspection.outcome == .notAuthentic)
@@ -100,7 +100,6 @@ struct SignedDataInspectionTests {
   }
 
   @Test func `a renewal info tells what happens next`() throws {
-    let pki = try SignedDataPKI()
     let inspection = try inspect(
       pki.sign(Sample.renewalInfo(["gracePeriodExpiresDate": 1_721_000_000_000, "autoRenewStatus": 0])), pki)
     #expect(inspection.outcome == .authentic)
@@ -116,7 +115,6 @@ struct SignedDataInspectionTests {
   }
 
   @Test func `a notification is the same bare and as it is posted`() throws {
-    let pki = try SignedDataPKI()
     let jws = try pki.sign(
       Sample.notification(transaction: pki.sign(Sample.transaction()), renewalInfo: pki.sign(Sample.renewalInfo())))
     let posted = try inspect(json(["signedPayload": jws]), pki)
@@ -136,7 +134,6 @@ struct SignedDataInspectionTests {
   }
 
   @Test func `a notification with a forged part is not authentic`() throws {
-    let pki = try SignedDataPKI()
     let forger = try SignedDataPKI(rootKey: SignedDataPKI.Keys.otherRoot)
     let inspection = try inspect(
       pki.sign(Sample.notification(transaction: forger.sign(Sample.transaction()))), pki)
@@ -151,7 +148,6 @@ struct SignedDataInspectionTests {
   }
 
   @Test func `an answer of the Server API is authentic when all that is signed in it is`() throws {
-    let pki = try SignedDataPKI()
     let forger = try SignedDataPKI(rootKey: SignedDataPKI.Keys.otherRoot)
     let transaction = try pki.sign(Sample.transaction())
     let second = try pki.sign(Sample.transaction(["transactionId": "3"]))
@@ -228,7 +224,6 @@ struct SignedDataInspectionTests {
   }
 
   @Test func `an error of the Server API is told as one`() throws {
-    let pki = try SignedDataPKI()
     let inspection = try inspect(#"{"errorCode":4040010,"errorMessage":"Transaction id not found."}"#, pki)
     #expect(inspection.outcome == .notAuthentic)
     let report = try object(inspection)
@@ -239,7 +234,6 @@ struct SignedDataInspectionTests {
   }
 
   @Test func `a notification of version 1 is told, and its secret and receipts are not`() throws {
-    let pki = try SignedDataPKI()
     let row: [String: Any] = [
       "product_id": "pro", "transaction_id": "1", "original_transaction_id": "1", "expires_date_ms": "1720951200000",
     ]
@@ -280,7 +274,6 @@ struct SignedDataInspectionTests {
   }
 
   @Test func `a decoded payload is named as such`() throws {
-    let pki = try SignedDataPKI()
     for (payload, kind) in [
       (Sample.transaction(), "decoded_transaction"), (Sample.renewalInfo(), "decoded_renewal_info"),
       (Sample.notification(), "decoded_notification"), (["transactionId": "1"], "decoded_transaction"),
@@ -295,7 +288,6 @@ struct SignedDataInspectionTests {
   }
 
   @Test func `other JSON stays undecodable`() throws {
-    let pki = try SignedDataPKI()
     for text in [
       #"{"status":0,"receipt":{"bundle_id":"com.example.app"}}"#, "{}", #"{"signedPayload":"a","signedPayload":"b"}"#,
       "{", #"{"data":[]}"#,
@@ -305,7 +297,6 @@ struct SignedDataInspectionTests {
   }
 
   @Test func `signed data of a kind that is not known is checked like any other`() throws {
-    let pki = try SignedDataPKI()
     let payload: [String: Any] = [
       "bundleId": "com.example.app", "environment": "Sandbox", "signedDate": Sample.signedDate,
     ]

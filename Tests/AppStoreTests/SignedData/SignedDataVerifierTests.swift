@@ -6,6 +6,14 @@ import Testing
 
 @Suite("Signed data")
 struct SignedDataVerifierTests {
+  private let pki: SignedDataPKI
+  private let verifier: SignedDataVerifier
+
+  init() throws {
+    pki = try SignedDataPKI()
+    verifier = try pki.verifier()
+  }
+
   private typealias Sample = SignedSample
 
   private func expect(
@@ -18,7 +26,6 @@ struct SignedDataVerifierTests {
   }
 
   @Test func `a signed transaction is proven, and says what the rules need`() throws {
-    let pki = try SignedDataPKI()
     let verified = try pki.verifier().transaction(pki.sign(Sample.transaction()), now: Sample.now)
     #expect(verified.environment == .production)
     #expect(verified.signer.subject == "CN=Signing")
@@ -36,16 +43,12 @@ struct SignedDataVerifierTests {
   }
 
   @Test func `a text with whitespace around it is the same`() throws {
-    let pki = try SignedDataPKI()
     let jws = try pki.sign(Sample.transaction())
-    let verifier = try pki.verifier()
     #expect(
       try verifier.transaction("\r\n " + jws + "\n", now: Sample.now) == verifier.transaction(jws, now: Sample.now))
   }
 
   @Test func `the algorithm is ES256 and no other, whatever the header says`() throws {
-    let pki = try SignedDataPKI()
-    let verifier = try pki.verifier()
     for name in ["none", "HS256", "ES384", "es256", "RS256"] {
       var jws = try TestJWS(Sample.transaction(), pki)
       jws.algorithm = name
@@ -62,8 +65,6 @@ struct SignedDataVerifierTests {
 
   @Test func `an extension that has to be understood is refused, a key that the header offers is not looked at`() throws
   {
-    let pki = try SignedDataPKI()
-    let verifier = try pki.verifier()
     var jws = try TestJWS(Sample.transaction(), pki)
     jws.moreHeader = ["crit": ["exp"]]
     expect(.criticalExtension, try jws.text(), verifier)
@@ -81,8 +82,6 @@ struct SignedDataVerifierTests {
   }
 
   @Test func `a chain has exactly three certificates`() throws {
-    let pki = try SignedDataPKI()
-    let verifier = try pki.verifier()
     for chain in [[], [pki.leaf], [pki.leaf, pki.intermediate], pki.chain + [pki.root]] {
       var jws = try TestJWS(Sample.transaction(), pki)
       jws.certificates = chain
@@ -96,8 +95,6 @@ struct SignedDataVerifierTests {
   }
 
   @Test func `certificates are standard base64 of one certificate each, and of bounded size`() throws {
-    let pki = try SignedDataPKI()
-    let verifier = try pki.verifier()
     let chain = pki.chain.map { Data($0).base64EncodedString() }
     let huge = String(repeating: "A", count: 12_000)
     let broken = [
@@ -112,7 +109,6 @@ struct SignedDataVerifierTests {
   }
 
   @Test func `the third certificate proves nothing and is not looked at`() throws {
-    let pki = try SignedDataPKI()
     var jws = try TestJWS(Sample.transaction(), pki)
     jws.certificates[2] = try SignedDataPKI(rootKey: SignedDataPKI.Keys.otherRoot).root
     _ = try pki.verifier().transaction(jws.text(), now: Sample.now)
@@ -121,7 +117,6 @@ struct SignedDataVerifierTests {
   }
 
   @Test func `a self-made chain of certificates is refused`() throws {
-    let pki = try SignedDataPKI()
     let forged = try SignedDataPKI(rootKey: SignedDataPKI.Keys.otherRoot)
     expect(.untrustedRoot, try forged.sign(Sample.transaction()), try pki.verifier())
     expect(.untrustedRoot, try forged.sign(Sample.transaction()), SignedDataVerifier())
@@ -160,8 +155,6 @@ struct SignedDataVerifierTests {
   }
 
   @Test func `the signature is over this content, by this key, in this form`() throws {
-    let pki = try SignedDataPKI()
-    let verifier = try pki.verifier()
     let honest = try pki.sign(Sample.transaction()).split(separator: ".").map(String.init)
     let other = try pki.sign(Sample.transaction(["productId": "com.example.app.premium"])).split(separator: ".")
       .map(String.init)
@@ -201,8 +194,6 @@ struct SignedDataVerifierTests {
   }
 
   @Test func `a signature of the future is refused, a purchase of the future is not`() throws {
-    let pki = try SignedDataPKI()
-    let verifier = try pki.verifier()
     let now = Int64(Sample.now.timeIntervalSince1970) * 1_000
     _ = try verifier.transaction(pki.sign(Sample.transaction(["signedDate": now + 300_000])), now: Sample.now)
     expect(.createdInFuture, try pki.sign(Sample.transaction(["signedDate": now + 301_000])), verifier)
@@ -216,7 +207,6 @@ struct SignedDataVerifierTests {
   }
 
   @Test func `data signed by Xcode is named so, whatever else is wrong with it`() throws {
-    let pki = try SignedDataPKI()
     for (name, reason) in [("Xcode", NotAuthentic.xcode), ("LocalTesting", .localTesting)] {
       var jws = try TestJWS(Sample.transaction(["environment": name]), pki)
       expect(reason, try jws.text(), try pki.verifier())
@@ -230,7 +220,6 @@ struct SignedDataVerifierTests {
   }
 
   @Test func `where Xcode is accepted, what it signed counts as the sandbox's, and nothing else gets easier`() throws {
-    let pki = try SignedDataPKI()
     let verifier = try pki.verifier(acceptsXcode: true)
     for name in ["Xcode", "LocalTesting"] {
       var jws = try TestJWS(Sample.transaction(["environment": name]), pki)
@@ -253,7 +242,6 @@ struct SignedDataVerifierTests {
   }
 
   @Test func `a store that is not known is proven and judged by nobody`() throws {
-    let pki = try SignedDataPKI()
     let verified = try pki.verifier().transaction(
       pki.sign(Sample.transaction(["environment": "Moon"])), now: Sample.now)
     #expect(verified.payload.environmentName == "Moon")
@@ -262,7 +250,6 @@ struct SignedDataVerifierTests {
   }
 
   @Test func `a transaction that names no store, as in 2021, is proven and judged by nobody`() throws {
-    let pki = try SignedDataPKI()
     let verified = try pki.verifier().transaction(
       pki.sign(Sample.transaction(["environment": NSNull()])), now: Sample.now)
     #expect(verified.payload.environmentName == nil)
@@ -285,8 +272,6 @@ struct SignedDataVerifierTests {
   }
 
   @Test func `another kind than the one that is wanted is named`() throws {
-    let pki = try SignedDataPKI()
-    let verifier = try pki.verifier()
     let transaction = try pki.sign(Sample.transaction())
     let renewalInfo = try pki.sign(Sample.renewalInfo())
     let notification = try pki.sign(Sample.notification())
@@ -318,7 +303,6 @@ struct SignedDataVerifierTests {
   }
 
   @Test func `a renewal info is proven in the same way`() throws {
-    let pki = try SignedDataPKI()
     let verified = try pki.verifier().renewalInfo(pki.sign(Sample.renewalInfo()), now: Sample.now)
     #expect(verified.environment == .production)
     #expect(verified.payload.renewal.reportedAt == Sample.moment(Sample.signedDate))
@@ -329,7 +313,6 @@ struct SignedDataVerifierTests {
   }
 
   @Test func `every reason is a sentence that quotes nothing`() throws {
-    let pki = try SignedDataPKI()
     let error = SignedDataError.notAuthentic(.unsupportedAlgorithm("none"))
     #expect(error.description == "The algorithm of the signature is none; Apple signs with ES256 only.")
     for canary in ["environment", "productId", "transactionId"] {

@@ -6,6 +6,10 @@ import Testing
 
 @Suite("Signed notifications")
 struct SignedNotificationTests {
+  private let pki: SignedDataPKI
+
+  init() throws { pki = try SignedDataPKI() }
+
   private typealias Sample = SignedSample
 
   private func verify(
@@ -17,7 +21,6 @@ struct SignedNotificationTests {
   }
 
   @Test func `a notification is proven with all that it carries`() throws {
-    let pki = try SignedDataPKI()
     let verified = try verify(
       pki, transaction: pki.sign(Sample.transaction()), renewalInfo: pki.sign(Sample.renewalInfo()))
     let notification = verified.notification
@@ -44,7 +47,6 @@ struct SignedNotificationTests {
   }
 
   @Test func `the newest signed date counts, also where a part was signed last`() throws {
-    let pki = try SignedDataPKI()
     let late = Sample.signedDate + 60_000
     let verified = try verify(
       pki, transaction: pki.sign(Sample.transaction()), renewalInfo: pki.sign(Sample.renewalInfo(["signedDate": late])))
@@ -52,7 +54,6 @@ struct SignedNotificationTests {
   }
 
   @Test func `a type, a subtype or a status counts without a renewal info too`() throws {
-    let pki = try SignedDataPKI()
     func renewal(_ type: String, _ subtype: String?, status: Int?) throws -> RenewalInfo? {
       try verify(
         pki, ["notificationType": type, "subtype": subtype ?? NSNull()], data: ["status": status ?? NSNull()],
@@ -68,7 +69,6 @@ struct SignedNotificationTests {
   }
 
   @Test func `a notification without a signed date takes the transaction's`() throws {
-    let pki = try SignedDataPKI()
     let verified = try verify(pki, ["signedDate": NSNull()], transaction: pki.sign(Sample.transaction()))
     #expect(verified.signedDate == Sample.moment(Sample.signedDate))
     #expect(verified.history()?.evidenceTime == Sample.moment(Sample.signedDate))
@@ -78,7 +78,6 @@ struct SignedNotificationTests {
   }
 
   @Test func `a part that Apple did not sign refuses the whole`() throws {
-    let pki = try SignedDataPKI()
     let forger = try SignedDataPKI(rootKey: SignedDataPKI.Keys.otherRoot)
     #expect(throws: SignedDataError.notAuthentic(.untrustedRoot)) {
       try verify(pki, transaction: forger.sign(Sample.transaction()))
@@ -98,7 +97,6 @@ struct SignedNotificationTests {
   }
 
   @Test func `parts of another app or another environment are refused`() throws {
-    let pki = try SignedDataPKI()
     #expect(throws: SignedDataError.notAuthentic(.innerOfAnotherApp)) {
       try verify(pki, transaction: pki.sign(Sample.transaction(["bundleId": "com.example.other"])))
     }
@@ -118,7 +116,6 @@ struct SignedNotificationTests {
   }
 
   @Test func `members that the notification does not name are the transaction's`() throws {
-    let pki = try SignedDataPKI()
     let verified = try verify(
       pki, data: ["bundleId": NSNull(), "environment": NSNull(), "appAppleId": NSNull()],
       transaction: pki.sign(Sample.transaction(["environment": "Sandbox"])))
@@ -127,7 +124,6 @@ struct SignedNotificationTests {
   }
 
   @Test func `each subject is told, and one that Apple adds is kept`() throws {
-    let pki = try SignedDataPKI()
     let body: [String: Any] = ["bundleId": "com.example.app", "environment": "Sandbox", "appAppleId": "41234"]
     for subject in SignedNotification.Subject.allCases {
       let name = subject == .other ? "somethingNew" : subject.rawValue
@@ -146,14 +142,12 @@ struct SignedNotificationTests {
   }
 
   @Test func `a test notification carries nothing, and is proven`() throws {
-    let pki = try SignedDataPKI()
     let verified = try verify(pki, ["notificationType": "TEST", "subtype": NSNull()])
     #expect(verified.transaction == nil)
     #expect(verified.history() == nil)
   }
 
   @Test func `without a type it cannot be read, and without a UUID it can`() throws {
-    let pki = try SignedDataPKI()
     #expect {
       try verify(pki, ["notificationType": NSNull()])
     } throws: { error in

@@ -10,6 +10,8 @@ import Testing
 
 /// The client with circuit breakers and a retry budget: what reaches Apple while Apple has trouble.
 @Suite struct VerifyReceiptResilienceTests {
+  private let bench = Bench()
+
   typealias Step = ScriptedTransport.Step
 
   /// One Apple for many validations: time, breakers and budget are shared.
@@ -119,7 +121,6 @@ import Testing
   }
 
   @Test func `a time-out counts only if the call was given a second`() async {
-    let bench = Bench()
     for _ in 0..<20 { await bench.verify([.stall], within: .milliseconds(999)) }
     #expect(bench.production.state == .closed)
     for _ in 0..<5 { await bench.verify([.stall], within: .seconds(1)) }
@@ -127,7 +128,6 @@ import Testing
   }
 
   @Test func `made-up receipts cannot close the store to others`() async {
-    let bench = Bench()
     for code in [21002, 21003, 21005, 21009, 21100] {
       for _ in 0..<100 { await bench.verify([Self.status(code)], check: .failed, attempts: 1) }
     }
@@ -140,7 +140,6 @@ import Testing
   /// Whoever has a receipt of Apple's can spoil it where the signature does not reach.
   @Test(arguments: [status(21002), .body("", status: 413)])
   func `one user's spoilt receipts cannot close the store to others, an outage for many can`(_ step: Step) async {
-    let bench = Bench()
     for _ in 0..<100 {
       await bench.verify([step], of: "mallory", attempts: 1)
       bench.wait(.seconds(1))
@@ -154,7 +153,6 @@ import Testing
   /// That there is an outage is clear enough where the answer can be nobody's fault.
   @Test(arguments: [status(21005), status(21009), .body("", status: 503), .error(.connect)])
   func `trouble that no receipt can bring about counts, whoever meets it`(_ step: Step) async {
-    let bench = Bench()
     for _ in 0..<5 { await bench.verify([step], of: "anna", attempts: 1) }
     #expect(bench.production.state == .open)
   }
@@ -176,14 +174,12 @@ import Testing
   // MARK: What the breaker stops
 
   @Test func `an open breaker calls nothing, and the error says when to come back`() async {
-    let bench = Bench()
     await bench.openProduction()
     #expect(
       await bench.verify([]) == .unavailable(.circuitOpen(.production, retryIn: .seconds(1))))
   }
 
   @Test func `each store has its own breaker`() async {
-    let bench = Bench()
     for _ in 0..<5 { await bench.verify([Self.status(21007), .error(.connect)], attempts: 1) }
     #expect(bench.sandbox.state == .open)
     #expect(bench.production.state == .closed)
@@ -194,7 +190,6 @@ import Testing
   }
 
   @Test func `retrying stops when the breaker opens, without a pause`() async {
-    let bench = Bench()
     for _ in 0..<4 { await bench.verify([Self.status(21005)], attempts: 1) }
     #expect(await bench.verify([Self.status(21005)], attempts: 9) == .unavailable(appleStatus: 21005, .trouble))
     #expect(bench.time.pauses.isEmpty)
@@ -202,7 +197,6 @@ import Testing
   }
 
   @Test func `one receipt that Apple never answers counts once, however often the call is repeated`() async {
-    let bench = Bench()
     for _ in 0..<4 {
       await bench.verify(Array(repeating: Self.status(21005), count: 5), attempts: 5)
       #expect(bench.production.state == .closed)
@@ -212,7 +206,6 @@ import Testing
   }
 
   @Test func `a breaker that others open during the pause stops the retry, which ends as it failed`() async {
-    let bench = Bench()
     let transport = ScriptedTransport([Self.status(21005)], time: bench.time)
     var timing = bench.time.timing()
     timing.sleep = { _ in
@@ -229,7 +222,6 @@ import Testing
   }
 
   @Test func `the probe is one call; it is not repeated when it fails`() async {
-    let bench = Bench()
     await bench.openProduction()
     bench.wait(.seconds(1))
     #expect(await bench.verify([Self.status(21005)]) == .unavailable(appleStatus: 21005, .trouble))
@@ -243,7 +235,6 @@ import Testing
   }
 
   @Test func `a probe that gets a verdict opens the way for all`() async {
-    let bench = Bench()
     await bench.openProduction()
     bench.wait(.seconds(1))
     #expect(await bench.verify([Self.verdict]) == nil)
@@ -253,7 +244,6 @@ import Testing
 
   @Test(arguments: [TransportError.overloaded, .cancelled])
   func `a probe that ended on our side leaves the place to the next call`(_ error: TransportError) async {
-    let bench = Bench()
     await bench.openProduction()
     bench.wait(.seconds(1))
     await bench.verify([.error(error)])
@@ -263,7 +253,6 @@ import Testing
 
   @Test(arguments: [429, 503], [("20", 20), ("3600", 60)])
   func `Retry-After keeps it open, a minute at most`(_ status: Int, _ wish: (header: String, pause: Int)) async {
-    let bench = Bench()
     await bench.openProduction(
       .body("", status: status, headers: [TransportHeader("Retry-After", wish.header)]))
     #expect(
@@ -272,7 +261,6 @@ import Testing
   }
 
   @Test func `no permit is taken for a validation without time`() async {
-    let bench = Bench()
     await bench.openProduction()
     bench.wait(.seconds(1))
     #expect(await bench.verify([], within: .zero) == .unavailable(.deadlinePassed))

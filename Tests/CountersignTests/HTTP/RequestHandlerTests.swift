@@ -13,6 +13,10 @@ import struct HummingbirdCore.Request
 
 /// The machine of a connection: part by part, without a network.
 @Suite(.timeLimit(.minutes(10))) struct RequestHandlerTests {
+  private let connection: Connection
+
+  init() throws { connection = try Connection() }
+
   private static let now: Handler = { request, _ in
     Response(status: .ok, body: .bytes(ByteBuffer(string: request.uri.path)))
   }
@@ -101,7 +105,6 @@ import struct HummingbirdCore.Request
   private static func body(_ count: Int) -> HTTPServerRequestPart { .body(ByteBuffer(repeating: 1, count: count)) }
 
   @Test func `what does not wait is answered at once, and flushed when all that came is worked on`() throws {
-    let connection = try Connection()
     connection.receive(Self.head("/now"), .end(nil), Self.head("/items/7"), .end(nil), isComplete: false)
     #expect(try connection.sent() == [])
     connection.receive()
@@ -112,7 +115,6 @@ import struct HummingbirdCore.Request
   }
 
   @Test func `what is in memory is answered without a task, in its turn`() throws {
-    let connection = try Connection()
     connection.receive(Self.head("/memory/known"), .end(nil), Self.head("/memory/refused"), .end(nil))
     #expect(try connection.sent().map { $0.prefix(9) } == ["200 known", "403 {\"cod"])
     // Behind a request that waits for its body it waits, too.
@@ -126,7 +128,6 @@ import struct HummingbirdCore.Request
   }
 
   @Test func `a large body follows its head, and one of unknown length comes in chunks`() throws {
-    let connection = try Connection()
     connection.receive(Self.head("/memory/large"), .end(nil))
     let head = try #require(try connection.channel.readOutbound(as: ByteBuffer.self))
     #expect(String(buffer: head).contains("Content-Length: 20000\r\n"))
@@ -155,14 +156,12 @@ import struct HummingbirdCore.Request
   func `a route is found by its segments, literal ones first`(
     path: String, method: HTTPRequest.Method, answer: String
   ) throws {
-    let connection = try Connection()
     connection.receive(Self.head(path, method), .end(nil))
     #expect(try connection.sent().map { $0.prefix(answer.count) } == [answer[...]])
     _ = try? connection.channel.finish()
   }
 
   @Test func `a body is read as it comes, and what nobody wants of it is dropped`() throws {
-    let connection = try Connection()
     connection.receive(Self.head("/count", .post), Self.body(3))
     #expect(try connection.sent() == [])
     connection.receive(Self.body(4))
@@ -174,7 +173,6 @@ import struct HummingbirdCore.Request
   }
 
   @Test func `an answer before the body came is the last of its connection`() throws {
-    let connection = try Connection()
     connection.receive(Self.head("/now", .post))
     let answer = String(buffer: try #require(try connection.channel.readOutbound(as: ByteBuffer.self)))
     #expect(answer.hasPrefix("HTTP/1.1 405 ") && answer.contains("\r\nConnection: close\r\n"))
@@ -185,7 +183,6 @@ import struct HummingbirdCore.Request
   }
 
   @Test func `a body that is held back is asked for when it is read, once`() throws {
-    let connection = try Connection()
     let expects: HTTPFields = [.expect: "100-Continue"]
     connection.receive(Self.head("/count", .post, expects))
     #expect(try connection.sent() == ["100"])
@@ -231,7 +228,6 @@ import struct HummingbirdCore.Request
   }
 
   @Test func `one packet does not hold up other connections`() throws {
-    let connection = try Connection()
     for _ in 0..<40 { connection.receive(Self.head("/now"), .end(nil), isComplete: false) }
     connection.receive()
     #expect(try connection.sent().count == 32)
@@ -241,7 +237,6 @@ import struct HummingbirdCore.Request
   }
 
   @Test func `a peer that takes no answers gets no more of them, and is not read on`() throws {
-    let connection = try Connection()
     connection.channel.isWritable = false
     for _ in 0..<4 { connection.receive(Self.head("/now"), .end(nil)) }
     #expect(try connection.sent() == [])
@@ -295,7 +290,6 @@ import struct HummingbirdCore.Request
   }
 
   @Test func `a body that breaks off is the caller's fault, and its connection ends`() throws {
-    let connection = try Connection()
     connection.receive(Self.head("/count", .post), Self.body(2))
     connection.channel.pipeline.fireUserInboundEventTriggered(ChannelEvent.inputClosed)
     connection.channel.embeddedEventLoop.run()

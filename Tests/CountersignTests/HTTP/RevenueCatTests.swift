@@ -12,6 +12,8 @@ import Testing
 
 /// RevenueCat's webhooks, as they come over HTTP.
 @Suite struct RevenueCatTests {
+  private let clock = MovingClock()
+
   private static let day = 86_400.0
   private static let header = "Bearer what the dashboard has"
 
@@ -162,7 +164,6 @@ import Testing
   // MARK: Other stores
 
   @Test func `events without proof are listed, one for each hour`() async throws {
-    let clock = MovingClock()
     try await RunningService.run(apple: .unreachable, settings: Self.settings(), now: { clock.date }) { service in
       func refused() async throws -> [[String: Any]] {
         let answer = try await service.send(.get, "/v1/notifications/refused", key: RunningService.supportKey)
@@ -216,7 +217,6 @@ import Testing
   }
 
   @Test func `a lost expiration is held, then unproven, and the app's row follows`() async throws {
-    let clock = MovingClock()
     try await ProfileStoreDouble.running { rows in
       var settings = Self.settings()
       settings.profileStore = .store(rows.url, deadline: "1m")
@@ -246,7 +246,6 @@ import Testing
   }
 
   @Test func `while RevenueCat cannot reach a store the user has what they last had there`() async throws {
-    let clock = MovingClock()
     let settings = Self.settings(policy: ["provisional": "24h"])
     try await RunningService.run(apple: .unreachable, settings: settings, now: { clock.date }) { service async throws in
       let grant = { (user: String, id: String, days: Double) in
@@ -314,7 +313,6 @@ import Testing
   }
 
   @Test func `temporary access to a purchase at Apple's counts until Apple has answered`() async throws {
-    let clock = MovingClock()
     var settings = Self.settings(policy: ["provisional": "24h"])
     settings.appStore["deadline"] = "20s"
     try await RunningService.besideStore(
@@ -396,7 +394,6 @@ import Testing
   }
 
   @Test func `while Apple is away an event raises for a while, and never lowers; Apple settles it`() async throws {
-    let clock = MovingClock()
     var settings = Self.settings(policy: ["provisional": "24h"])
     settings.appStore["deadline"] = "20s"
     try await RunningService.besideStore(
@@ -426,7 +423,6 @@ import Testing
   }
 
   @Test func `where Apple can never be asked an event raises for a while, and no longer`() async throws {
-    let clock = MovingClock()
     let settings = Self.settings(policy: ["provisional": "24h"])
     try await RunningService.run(apple: .unreachable, settings: settings, now: { clock.date }) { service in
       let bought = Self.event(

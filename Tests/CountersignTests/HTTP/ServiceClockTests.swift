@@ -10,6 +10,8 @@ import TestSupport
 
 /// A machine whose clock jumps ends nobody's access.
 @Suite struct ServiceClockTests {
+  private let machine = Machine()
+
   static let year: TimeInterval = 365 * 86_400
 
   /// A machine: a time of day that can be set, and an uptime that only goes on.
@@ -35,7 +37,6 @@ import TestSupport
   }
 
   @Test func `the service's clock starts at the machine's time of day and goes on with its uptime`() {
-    let machine = Machine()
     let clock = machine.clock
     #expect(clock.now == noon)
     machine.run(for: 90)
@@ -45,7 +46,6 @@ import TestSupport
 
   @Test(arguments: [year, -year, 10 * year, -10 * year, 3600, -3600])
   func `a jump of the machine's clock is told and not followed`(jump: TimeInterval) {
-    let machine = Machine()
     let clock = machine.clock
     machine.run(for: 60)
     machine.jump(by: jump)
@@ -85,7 +85,6 @@ import TestSupport
   }
 
   @Test func `a clock is confirmed by one answer that agrees, or after ten minutes, unless the last ones disagree`() {
-    let machine = Machine()
     let clock = machine.clock
     #expect(!clock.isConfirmed && !clock.isWitnessed)
     #expect(clock.observe(noon + 400) == nil)
@@ -138,7 +137,6 @@ import TestSupport
 
   @Test(arguments: [2 * 86_400, -2 * 86_400] as [TimeInterval])
   func `one server of Apple's with a wrong clock moves nothing`(off: TimeInterval) {
-    let machine = Machine()
     let clock = machine.clock
     for _ in 0..<20 {
       machine.run(for: 30)
@@ -152,7 +150,6 @@ import TestSupport
   }
 
   @Test func `answers that disagree with each other move nothing`() {
-    let machine = Machine()
     let clock = machine.clock
     for off in [900, -900, 1_800, 1_861, -400, 5_000, 900, 961, 1_022] as [TimeInterval] {
       #expect(clock.observe(noon + off) == nil)
@@ -180,7 +177,6 @@ import TestSupport
   }
 
   @Test func `a simulated store's clock that stands is left behind by five minutes at most`() {
-    let machine = Machine()
     let clock = machine.clock
     for _ in 0..<300 {
       machine.run(for: 1)
@@ -253,7 +249,6 @@ import TestSupport
 
   @Test(arguments: [0, 1, -1, 300, -300] as [TimeInterval])
   func `differences that clocks have anyway are let be`(difference: TimeInterval) {
-    let machine = Machine()
     let clock = machine.clock
     #expect(clock.observe(noon - difference) == nil)
     #expect(clock.now == noon)
@@ -265,7 +260,6 @@ import TestSupport
   func `a machine whose clock jumps a year under the running service changes nothing that is read`(
     jump: TimeInterval
   ) async throws {
-    let machine = Machine()
     try await RunningService.besideStore(clock: machine.clock) { service, store in
       let users: [(String, Scenario)] = [
         ("renewing", .renewing), ("ending", .renewalOff), ("grace", .grace), ("lifetime", .lifetime),

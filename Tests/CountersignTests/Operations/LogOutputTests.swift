@@ -7,6 +7,8 @@ import Testing
 
 /// Lines that are gathered are those that would be written at once.
 @Suite struct LogOutputTests {
+  private let sink = Sink()
+
   /// What was written, write by write.
   private final class Sink: Sendable {
     private let state = Mutex<[String]>([])
@@ -17,7 +19,6 @@ import Testing
   }
 
   @Test func `gathered lines are written with the next urgent one, in their order`() {
-    let sink = Sink()
     let output = LogOutput(every: .seconds(86_400), sink: sink.write)
     for line in ["a\n", "b\n", "c\n"] { output.write(line, isUrgent: false) }
     #expect(sink.writes.isEmpty)
@@ -30,7 +31,6 @@ import Testing
   }
 
   @Test func `nothing is gathered without an interval`() {
-    let sink = Sink()
     let output = LogOutput(sink: sink.write)
     output.write("a\n", isUrgent: false)
     output.write("b\n", isUrgent: false)
@@ -38,7 +38,6 @@ import Testing
   }
 
   @Test func `64 KiB are written at once`() {
-    let sink = Sink()
     let output = LogOutput(every: .seconds(86_400), sink: sink.write)
     let line = String(repeating: "x", count: 1_023) + "\n"
     for _ in 0..<63 { output.write(line, isUrgent: false) }
@@ -59,7 +58,6 @@ import Testing
   }
 
   @Test func `lines of many writers stay whole, each once and in its writer's order`() async {
-    let sink = Sink()
     let output = LogOutput(every: .milliseconds(1)) { lines in
       // Another writer would come in between here.
       for _ in 0..<20 { sched_yield() }
