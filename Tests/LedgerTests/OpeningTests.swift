@@ -76,11 +76,7 @@ import Testing
     let link = scratch.directory + "/link.sqlite"
     try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: scratch.path)
     for path in [scratch.path, link] {
-      let error = await #expect(throws: LedgerOpenError.self) { try await Self.open(path) }
-      guard case .inUse = error else {
-        Issue.record("\(String(describing: error))")
-        continue
-      }
+      await #expect { try await Self.open(path) } throws: { if case LedgerOpenError.inUse = $0 { true } else { false } }
     }
     await first.close()
     let second = try await scratch.open()
@@ -128,10 +124,8 @@ import Testing
     try file.seek(toOffset: 100)
     try file.write(contentsOf: Data(repeating: 0xFF, count: 3_000))
     try file.close()
-    let error = await #expect(throws: LedgerOpenError.self) { try await Self.open(scratch.path) }
-    guard case .damaged = error else {
-      Issue.record("\(String(describing: error))")
-      return
+    await #expect { try await Self.open(scratch.path) } throws: {
+      if case LedgerOpenError.damaged = $0 { true } else { false }
     }
   }
 
@@ -158,11 +152,7 @@ import Testing
     try await ledger.check()
     try FileManager.default.moveItem(atPath: scratch.path, toPath: scratch.path + ".old")
     for _ in 0..<2 {
-      let error = await #expect(throws: LedgerError.self) { try await ledger.check() }
-      guard case .failed = error else {
-        Issue.record("\(String(describing: error))")
-        continue
-      }
+      await #expect { try await ledger.check() } throws: { if case LedgerError.failed = $0 { true } else { false } }
     }
     await #expect(throws: LedgerError.self) { _ = try await ledger.record(entry("anna", [])) }
     #expect(reported.count == 1)
@@ -175,10 +165,8 @@ import Testing
     let ledger = try await Ledger.open(path: scratch.path) { reported.say($0) }
     _ = try await ledger.record(entry("anna", [evidence("1")]))
     try FileManager.default.removeItem(atPath: scratch.path + suffix)
-    let error = await #expect(throws: LedgerError.self) { _ = try await ledger.record(entry("ben", [evidence("2")])) }
-    guard case .failed = error else {
-      Issue.record("\(String(describing: error))")
-      return
+    await #expect { _ = try await ledger.record(entry("ben", [evidence("2")])) } throws: {
+      if case LedgerError.failed = $0 { true } else { false }
     }
     #expect(reported.count == 1)
     await ledger.close()
