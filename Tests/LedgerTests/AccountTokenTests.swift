@@ -1,7 +1,5 @@
 import Entitlements
-import Foundation
 import LedgerFixtures
-import TestSupport
 import Testing
 
 @testable import Ledger

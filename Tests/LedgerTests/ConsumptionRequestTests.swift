@@ -1,8 +1,6 @@
 import Entitlements
-import Foundation
 import Ledger
 import LedgerFixtures
-import TestSupport
 import Testing
 
 /// Apple's requests for consumption information, and the word of the app's backend.

@@ -1,5 +1,4 @@
 import Entitlements
-import Foundation
 import LedgerFixtures
 import Testing
 

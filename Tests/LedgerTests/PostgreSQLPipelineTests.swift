@@ -1,5 +1,3 @@
-import Foundation
-import LedgerFixtures
 import TestSupport
 import Testing
 

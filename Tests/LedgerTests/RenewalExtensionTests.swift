@@ -1,8 +1,6 @@
 import Entitlements
-import Foundation
 import Ledger
 import LedgerFixtures
-import TestSupport
 import Testing
 
 /// Extensions of renewal dates that Apple was asked for.

@@ -1,5 +1,4 @@
 import CSQLite
-import LedgerFixtures
 
 @testable import Ledger
 

@@ -1,5 +1,4 @@
 import Entitlements
-import Foundation
 import Ledger
 import LedgerFixtures
 import Testing
