@@ -5,7 +5,6 @@ import TestSupport
 import Testing
 
 @testable import AppStoreSimulator
-@testable import Countersign
 
 /// `countersign backup` as it is run, beside a service that runs.
 @Suite(.ofTheFile) struct BackupProcessTests {

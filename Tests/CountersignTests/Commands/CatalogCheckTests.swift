@@ -1,4 +1,3 @@
-import Entitlements
 import Foundation
 import Ledger
 import Testing

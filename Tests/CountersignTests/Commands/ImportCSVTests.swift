@@ -2,10 +2,8 @@ import CountersignAPI
 import Foundation
 import HTTPTransport
 import Synchronization
-import TestSupport
 import Testing
 
-@testable import AppStoreSimulator
 @testable import Countersign
 
 /// `countersign import --from-csv` and `--grant-promotions`.

@@ -1,6 +1,5 @@
 import Foundation
 import HTTPTransport
-import Synchronization
 import TestSupport
 import Testing
 

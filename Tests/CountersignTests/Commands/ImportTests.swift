@@ -2,7 +2,6 @@ import CountersignAPI
 import Foundation
 import HTTPTransport
 import Synchronization
-import TestSupport
 import Testing
 
 @testable import AppStoreSimulator

@@ -4,7 +4,6 @@ import Testing
 import TestSupport
 
 @testable import AppStoreSimulator
-@testable import Countersign
 @testable import CountersignServer
 
 /// A service that speaks the interfaces with `success`, and two users.

@@ -4,7 +4,6 @@ import Testing
 import TestSupport
 
 @testable import AppStoreSimulator
-@testable import Countersign
 
 /// A service that speaks the dialects, and requests as their clients send them.
 enum DialectBench {

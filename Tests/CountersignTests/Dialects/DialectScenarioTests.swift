@@ -6,7 +6,6 @@ import TestSupport
 
 @testable import AppStoreSimulator
 @testable import Countersign
-@testable import CountersignServer
 
 /// Every story of the simulated App Store through each dialect: what its client shows is the tier that the native route
 /// tells. RevenueCat's own is in `RevenueCatScenarioTests`.

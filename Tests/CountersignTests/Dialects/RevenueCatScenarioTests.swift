@@ -1,9 +1,7 @@
 import CountersignAPI
-import Entitlements
 import Foundation
 import HTTPTransport
 import Ledger
-import TestSupport
 import Testing
 
 @testable import AppStoreSimulator

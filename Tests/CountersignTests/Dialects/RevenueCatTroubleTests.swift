@@ -3,12 +3,9 @@ import Entitlements
 import Foundation
 import HTTPTransport
 import Ledger
-import TestSupport
 import Testing
 
 @testable import AppStoreSimulator
-@testable import Countersign
-@testable import CountersignServer
 
 /// RevenueCat's SDK in trouble: it keeps the purchase, unless that itself is wrong.
 @Suite struct RevenueCatTroubleTests {

@@ -6,7 +6,6 @@ import Testing
 import TestSupport
 
 @testable import AppStoreSimulator
-@testable import Countersign
 
 /// A buyer's purchase in the hands of somebody else who has the app's public key, through each dialect.
 @Suite struct StolenPurchaseTests {

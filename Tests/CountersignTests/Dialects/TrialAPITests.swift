@@ -4,7 +4,6 @@ import Ledger
 import Testing
 
 @testable import AppStoreSimulator
-@testable import Countersign
 
 /// `/api/trial/…`, as an app asks that keeps its trial in the keychain.
 @Suite struct TrialAPITests {

@@ -4,7 +4,6 @@ import Testing
 
 @testable import AppStoreSimulator
 @testable import Countersign
-@testable import CountersignServer
 
 /// `POST /verifyReceipt` as old code asks and reads.
 @Suite struct VerifyReceiptTests {

@@ -2,7 +2,6 @@ import Foundation
 import Testing
 
 @testable import AppStoreSimulator
-@testable import Countersign
 
 extension FaultTests {
   /// Apple in each kind of trouble for a while, then well.

@@ -6,7 +6,6 @@ import Testing
 import TestSupport
 
 @testable import AppStoreSimulator
-@testable import Countersign
 @testable import CountersignServer
 
 extension FaultTests {

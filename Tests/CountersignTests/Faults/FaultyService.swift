@@ -2,8 +2,6 @@ import Foundation
 import HTTPTransport
 import TestSupport
 
-@testable import Countersign
-
 /// `countersign serve` as a process that a test may kill, stop, trace or preload.
 final class FaultyService: Sendable {
   private let process: ChildProcess

@@ -3,11 +3,9 @@ import Foundation
 import HTTPTransport
 import Ledger
 import LedgerFixtures
-import Synchronization
 import Testing
 
 @testable import AppStoreSimulator
-@testable import Countersign
 
 extension FaultTests {
   /// Whoever has the app's public key, which is in every copy of the app. Rates are those of the default configuration.

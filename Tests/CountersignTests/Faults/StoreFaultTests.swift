@@ -1,5 +1,3 @@
-import Foundation
-import HTTPTransport
 import TestSupport
 import Testing
 

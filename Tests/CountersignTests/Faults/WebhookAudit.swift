@@ -1,7 +1,5 @@
 import Foundation
 
-@testable import Countersign
-
 /// What a receiver of webhooks has to show in the end: each event of the list that it asked for, by the ID once, in the order
 /// of its user, in the very words of the list, and signed.
 struct WebhookAudit {

@@ -1,7 +1,6 @@
 import Crypto
 import Testing
 
-@testable import Countersign
 @testable import CountersignServer
 
 @Suite struct APIKeyringTests {

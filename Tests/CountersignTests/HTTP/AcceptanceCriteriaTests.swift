@@ -4,8 +4,6 @@ import HTTPTransport
 import Testing
 import TestSupport
 
-@testable import Countersign
-
 /// What four apps asked for, with the catalogs of `samples/catalogs`, through HTTP on the running service.
 /// docs/development.md has the table from criterion to test.
 @Suite struct AcceptanceCriteriaTests {

@@ -1,4 +1,3 @@
-import Foundation
 import HTTPTransport
 import NIOCore
 import Synchronization

@@ -3,7 +3,6 @@ import HTTPTransport
 import Testing
 
 @testable import AppStoreSimulator
-@testable import Countersign
 
 /// Whatever Apple answers, nobody's tier is lowered by anything but a verdict.
 @Suite struct AppStoreTroubleTests {

@@ -1,7 +1,6 @@
 import NIOCore
 import Testing
 
-@testable import Countersign
 @testable import CountersignServer
 
 /// The rule alone, over moments that are written down.

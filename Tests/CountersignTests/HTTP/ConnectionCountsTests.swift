@@ -2,7 +2,6 @@ import Logging
 import NIOCore
 import Testing
 
-@testable import Countersign
 @testable import CountersignServer
 
 @Suite struct ConnectionCountsTests {

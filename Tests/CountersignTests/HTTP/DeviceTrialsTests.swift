@@ -5,7 +5,6 @@ import TestSupport
 import Testing
 
 @testable import AppStoreSimulator
-@testable import Countersign
 
 /// Trials through HTTP on the running service: in apps without accounts, of new devices, from elsewhere, as they are listed and
 /// changed. The clock has nanoseconds.

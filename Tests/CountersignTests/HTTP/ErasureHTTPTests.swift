@@ -6,7 +6,6 @@ import TestSupport
 import Testing
 
 @testable import AppStoreSimulator
-@testable import Countersign
 @testable import CountersignServer
 @testable import Ledger
 

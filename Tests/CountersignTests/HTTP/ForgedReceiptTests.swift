@@ -5,7 +5,6 @@ import TestSupport
 import Testing
 
 @testable import AppStoreSimulator
-@testable import Countersign
 
 /// Forged receipts, receipts spoilt where their signature does not reach, and receipts of others: what a user can send to
 /// have a tier against Apple's word, or to spend what other users need.

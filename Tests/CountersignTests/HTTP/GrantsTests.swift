@@ -1,10 +1,8 @@
-import Foundation
 import HTTPTransport
 import TestSupport
 import Testing
 
 @testable import AppStoreSimulator
-@testable import Countersign
 
 /// Access that is given: through HTTP on the running service, with Apple and the profile store beside it.
 @Suite struct GrantsTests {

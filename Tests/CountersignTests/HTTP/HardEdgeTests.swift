@@ -3,8 +3,6 @@ import HTTPTransport
 import NIOCore
 import Testing
 
-@testable import Countersign
-
 /// What reaches the service before any of its own work is done.
 @Suite struct HardEdgeTests {
   private func run(

@@ -7,7 +7,6 @@ import TestSupport
 import Testing
 
 @testable import AppStoreSimulator
-@testable import Countersign
 
 /// Anybody has the app's public key. Purchases are taken whatever comes with it, and all else is bounded.
 @Suite struct IntakeTests {

@@ -3,7 +3,6 @@ import HTTPTransport
 import Testing
 import TestSupport
 
-@testable import Countersign
 @testable import CountersignServer
 
 /// Reads that are answered from memory: nothing in them waits, so that their task ends where it began.

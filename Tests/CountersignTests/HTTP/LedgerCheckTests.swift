@@ -3,7 +3,6 @@ import Ledger
 import Synchronization
 import Testing
 
-@testable import Countersign
 @testable import CountersignServer
 
 @Suite struct LedgerCheckTests {

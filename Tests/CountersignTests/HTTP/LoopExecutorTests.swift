@@ -4,7 +4,6 @@ import Logging
 import NIOCore
 import NIOPosix
 import ServiceLifecycle
-import Synchronization
 import Testing
 
 @testable import Countersign

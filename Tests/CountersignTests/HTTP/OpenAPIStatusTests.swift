@@ -6,7 +6,6 @@ import Testing
 import TestSupport
 
 @testable import AppStoreSimulator
-@testable import Countersign
 
 /// Every status that `openapi.yaml` names comes about. That none comes which it does not name is checked with each answer
 /// that any test gets.

@@ -1,9 +1,7 @@
-import Foundation
 import HTTPTransport
 import Testing
 
 @testable import AppStoreSimulator
-@testable import Countersign
 
 /// Reading an entitlement: from the ledger, without a call to Apple.
 @Suite struct ProfileReadTests {

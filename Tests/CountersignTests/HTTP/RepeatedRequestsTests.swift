@@ -5,7 +5,6 @@ import TestSupport
 import Testing
 
 @testable import AppStoreSimulator
-@testable import Countersign
 
 /// Requests that come again, as their answer was lost: on a clock with nanoseconds, which has gone on.
 @Suite struct RepeatedRequestsTests {

@@ -4,7 +4,6 @@ import TestSupport
 import Testing
 
 @testable import AppStoreSimulator
-@testable import Countersign
 
 /// Answers that the simulator does not give, played word for word.
 @Suite struct ReplayedAppleTests {

@@ -1,6 +1,5 @@
 import Testing
 
-@testable import Countersign
 @testable import CountersignServer
 
 @Suite struct RequestIDTests {

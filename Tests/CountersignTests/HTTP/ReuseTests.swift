@@ -1,9 +1,7 @@
 import Foundation
-import HTTPTransport
 import Testing
 
 @testable import AppStoreSimulator
-@testable import Countersign
 
 /// A receipt that Apple answered a moment ago is not asked about again (`policy.reuse`).
 @Suite struct ReuseTests {

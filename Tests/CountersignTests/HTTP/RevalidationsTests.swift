@@ -1,10 +1,8 @@
-import Foundation
 import HTTPTransport
 import Ledger
 import Testing
 
 @testable import AppStoreSimulator
-@testable import Countersign
 
 /// `/v1/revalidations` over HTTP.
 @Suite struct RevalidationsTests {

@@ -2,7 +2,6 @@ import Foundation
 import Testing
 import TestSupport
 
-@testable import Countersign
 @testable import CountersignServer
 
 /// Who may do what: every route, with every method, tried with every credential.

@@ -1,6 +1,5 @@
 import AppStore
 import Cryptography
-import Foundation
 import HTTPTransport
 import Testing
 

@@ -6,7 +6,6 @@ import Testing
 @testable import AppStoreSimulator
 @testable import Countersign
 @testable import CountersignServer
-@testable import Validation
 
 /// The page as it is served: what a browser is told about it.
 @Suite struct SupportPageFilesTests {

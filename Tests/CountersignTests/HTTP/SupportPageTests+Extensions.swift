@@ -3,9 +3,7 @@ import HTTPTransport
 import Testing
 
 @testable import AppStoreSimulator
-@testable import Countersign
 @testable import CountersignServer
-@testable import Validation
 
 /// Later renewal dates, of a customer and of a product.
 extension SupportPageTests {

@@ -4,9 +4,7 @@ import Ledger
 import Testing
 
 @testable import AppStoreSimulator
-@testable import Countersign
 @testable import CountersignServer
-@testable import Validation
 
 /// Access that support gives.
 extension SupportPageTests {

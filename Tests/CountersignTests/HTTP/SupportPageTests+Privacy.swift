@@ -1,13 +1,11 @@
 import Entitlements
 import Foundation
-import HTTPTransport
 import Ledger
 import Testing
 
 @testable import AppStoreSimulator
 @testable import Countersign
 @testable import CountersignServer
-@testable import Validation
 
 /// A user's data as a file, and its end.
 extension SupportPageTests {

@@ -3,9 +3,6 @@ import HTTPTransport
 import TestSupport
 import Testing
 
-@testable import AppStoreSimulator
-@testable import Countersign
-
 /// A text of whatever characters is refused, or kept within the bytes that are allowed.
 @Suite struct TextBoundsTests {
   /// Requests with a text of the caller's in the place of `TEXT`, in the path percent-encoded.

@@ -4,7 +4,6 @@ import TestSupport
 import Testing
 
 @testable import AppStoreSimulator
-@testable import Countersign
 
 /// `transaction_found`: whether an app may finish the transaction that it names.
 @Suite struct TransactionFoundTests {

@@ -5,7 +5,6 @@ import TestSupport
 import Testing
 
 @testable import AppStoreSimulator
-@testable import Countersign
 
 /// Trials of the app's own, through HTTP on the running service, with Apple's DeviceCheck played beside it.
 @Suite struct TrialsTests {

@@ -4,8 +4,6 @@ import HTTPTransport
 import Testing
 import TestSupport
 
-@testable import Countersign
-
 /// Plans, features and usage, as an app sees them.
 @Suite struct UsageHTTPTests {
   private static let user = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"

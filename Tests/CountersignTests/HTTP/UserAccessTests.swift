@@ -1,9 +1,7 @@
 import Crypto
-import Entitlements
 import Foundation
 import HTTPTransport
 import Ledger
-import Synchronization
 import Testing
 import TestSupport
 

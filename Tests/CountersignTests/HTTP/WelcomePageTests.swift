@@ -1,4 +1,3 @@
-import Foundation
 import HTTPTransport
 import Testing
 

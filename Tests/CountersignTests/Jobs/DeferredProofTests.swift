@@ -5,7 +5,6 @@ import Synchronization
 import Testing
 
 @testable import AppStoreSimulator
-@testable import Countersign
 @testable import Validation
 
 /// The check of a receipt's signature is made when its result matters, and then once.

@@ -5,7 +5,6 @@ import TestSupport
 import Testing
 
 @testable import AppStoreSimulator
-@testable import Countersign
 @testable import Validation
 
 /// What the service asks Apple by itself: at the end of a period, through grace and billing retry.

@@ -2,7 +2,6 @@ import Entitlements
 import Foundation
 import HTTPTransport
 import Ledger
-import Synchronization
 import TestSupport
 import Testing
 

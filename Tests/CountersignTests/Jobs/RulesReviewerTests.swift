@@ -1,7 +1,6 @@
 import Entitlements
 import Foundation
 import Ledger
-import TestSupport
 import Testing
 
 @testable import AppStoreSimulator

@@ -1,11 +1,8 @@
 import Foundation
 import HTTPTransport
-import TestSupport
 import Testing
 
 @testable import AppStoreSimulator
-@testable import Countersign
-@testable import Resilience
 
 /// Apple is told the users of purchases that were made outside the app.
 @Suite struct AccountTokenTests {

@@ -4,7 +4,6 @@ import TestSupport
 import Testing
 
 @testable import AppStoreSimulator
-@testable import Countersign
 
 /// Apple's notifications, sent on as they came, and the events of what the service does not act on.
 @Suite struct ForwardingTests {

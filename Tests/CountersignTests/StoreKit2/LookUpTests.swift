@@ -4,7 +4,6 @@ import Testing
 import TestSupport
 
 @testable import AppStoreSimulator
-@testable import Countersign
 @testable import Entitlements
 
 /// Original transaction IDs that the service has never seen.

@@ -1,10 +1,8 @@
-import Foundation
 import HTTPTransport
 import Synchronization
 import Testing
 
 @testable import AppStoreSimulator
-@testable import Countersign
 
 /// Notifications to the program as it is run.
 @Suite struct NotificationProcessTests {

@@ -6,7 +6,6 @@ import TestSupport
 import Testing
 
 @testable import AppStoreSimulator
-@testable import Countersign
 
 /// What Apple tells by itself, posted as Apple posts it.
 @Suite struct NotificationTests {

@@ -1,4 +1,3 @@
-import Foundation
 import HTTPTransport
 
 @testable import AppStoreSimulator

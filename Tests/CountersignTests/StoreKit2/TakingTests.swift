@@ -1,10 +1,8 @@
 import Foundation
-import HTTPTransport
 import Testing
 import TestSupport
 
 @testable import AppStoreSimulator
-@testable import Countersign
 
 /// Purchases of others, presented when it is hardest to tell: while Apple cannot be asked, and before their owners come.
 @Suite struct TakingTests {

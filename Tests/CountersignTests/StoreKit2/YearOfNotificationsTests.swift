@@ -4,7 +4,6 @@ import SeededRandom
 import Testing
 
 @testable import AppStoreSimulator
-@testable import Countersign
 
 /// A subscriber's year, told by notifications as they really come, ends where the same year told by verifyReceipt does.
 @Suite struct YearOfNotificationsTests {

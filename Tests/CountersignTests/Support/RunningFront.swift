@@ -7,7 +7,6 @@ import ServiceLifecycle
 import struct HummingbirdCore.Request
 import struct HummingbirdCore.RequestBody
 
-@testable import Countersign
 @testable import CountersignServer
 
 /// A listener, as the service's own, of a few routes without credential.

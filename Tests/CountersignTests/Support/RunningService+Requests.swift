@@ -3,8 +3,6 @@ import Foundation
 import HTTPTransport
 import Testing
 
-@testable import Countersign
-
 extension Settings {
   static func sha256(_ text: String) -> String {
     SHA256.hash(data: Data(text.utf8)).map { String(format: "%02x", $0) }.joined()

@@ -3,7 +3,6 @@ import NIOCore
 import TestSupport
 
 @testable import AppStoreSimulator
-@testable import Countersign
 @testable import CountersignServer
 @testable import Validation
 

@@ -1,6 +1,5 @@
 import ArgumentParser
 import Crypto
-import Cryptography
 import Foundation
 import HTTPTransport
 import TestSupport
