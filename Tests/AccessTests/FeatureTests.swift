@@ -1,5 +1,4 @@
 import Entitlements
-import Foundation
 import Testing
 
 @testable import Access

@@ -1,5 +1,4 @@
 import CountersignAPI
-import Foundation
 import Testing
 
 @testable import CountersignClient

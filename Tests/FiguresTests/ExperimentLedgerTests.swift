@@ -1,6 +1,5 @@
 import Access
 import Entitlements
-import Foundation
 import LedgerFixtures
 import SeededRandom
 import Testing

@@ -1,7 +1,6 @@
 import Access
 import Entitlements
 import Figures
-import LedgerFixtures
 import Testing
 
 /// The shares of an experiment's variants, and the parts that paid.

@@ -1,4 +1,3 @@
-import Access
 import Entitlements
 import Figures
 import LedgerFixtures

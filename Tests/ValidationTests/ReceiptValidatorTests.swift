@@ -1,6 +1,4 @@
-import AppStore
 import Entitlements
-import Foundation
 import Ledger
 import Testing
 

@@ -1,6 +1,5 @@
 import Entitlements
 import Foundation
-import Ledger
 import Testing
 
 @testable import Validation

@@ -1,5 +1,3 @@
-@testable import AppStore
-
 /// An app receipt made in the test.
 struct TestReceipt {
   enum Form: CaseIterable {

@@ -1,5 +1,4 @@
 import Entitlements
-import FoundationEssentials
 import Testing
 
 @testable import AppStore

@@ -1,6 +1,5 @@
 import Cryptography
 import Entitlements
-import FoundationEssentials
 
 @testable import AppStore
 @testable import HTTPTransport

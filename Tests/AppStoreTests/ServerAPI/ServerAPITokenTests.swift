@@ -1,7 +1,6 @@
 import Cryptography
 import Entitlements
 import FoundationEssentials
-import Synchronization
 import Testing
 
 @testable import AppStore
