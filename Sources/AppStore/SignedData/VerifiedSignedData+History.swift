@@ -33,15 +33,15 @@ extension VerifiedNotification {
   /// The evidence: the transaction and the renewal info in the notification, and what it says of the subscription's
   /// status. Its type adds one fact: that a grace period is over.
   ///
-  /// Both are reported at the time of the notification, which confirms them even if they were signed before.
+  /// The status is reported at the time of the notification, and so is the renewal info, which it confirms. The
+  /// transaction is as it was when it was signed: a copy from before a refund takes nothing back.
   ///
   /// - Returns: `nil` without either, and for an unknown store.
   package func history() -> PurchaseHistory? {
     guard let environment, transaction != nil || renewalInfo != nil else { return nil }
     let reported = [signedDate, transaction?.payload.signedDate, renewalInfo?.payload.signedDate]
     let newest = reported.compactMap { $0 }.max() ?? signedDate
-    var purchase = transaction?.payload.purchase
-    purchase?.reportedAt = newest
+    let purchase = transaction?.payload.purchase
     var renewal = renewalInfo?.payload.renewal
     let isGraceOver = notification.type == "GRACE_PERIOD_EXPIRED"
     if status != nil || isGraceOver {

@@ -39,8 +39,8 @@ struct SignedNotificationTests {
     #expect(history.coverage == .partial(since: nil))
     #expect(history.evidenceTime == verified.signedDate)
     #expect(history.evaluatedAt == verified.signedDate)
-    // As of the notification: what is inside may have been signed before.
-    #expect(history.purchases.map(\.reportedAt) == [history.evidenceTime])
+    // The transaction is as of its own signature, and the notification confirms the renewal info.
+    #expect(history.purchases.map(\.reportedAt) == [Sample.moment(Sample.signedDate)])
     #expect(history.renewals.map(\.reportedAt) == [history.evidenceTime])
     #expect(history.renewals.map(\.periodEnd) == [Sample.moment(1_720_951_200_000)])
     #expect(history.evidence().map(\.renewals.count) == [1])
@@ -51,6 +51,31 @@ struct SignedNotificationTests {
     let verified = try verify(
       pki, transaction: pki.sign(Sample.transaction()), renewalInfo: pki.sign(Sample.renewalInfo(["signedDate": late])))
     #expect(verified.history()?.evidenceTime == Sample.moment(late))
+  }
+
+  @Test func `an older copy of a transaction undoes no refund and no extension; the renewal info counts`() throws {
+    let pki = try SignedDataPKI()
+    func evidence(_ changes: [String: Any] = [:], after: Int64, renews: Int) throws -> SubscriptionEvidence {
+      let at = Sample.signedDate + after
+      let verified = try verify(
+        pki, ["signedDate": at], transaction: pki.sign(Sample.transaction(changes)),
+        renewalInfo: pki.sign(Sample.renewalInfo(["signedDate": at, "autoRenewStatus": renews])))
+      return try #require(verified.history()?.evidence().first)
+    }
+    let end = Sample.signedDate + 400_000_000
+    let signed = Sample.signedDate + 50_000
+    let refund: [String: Any] = ["signedDate": signed, "revocationDate": signed, "revocationReason": 0]
+    for news in [refund, ["signedDate": signed, "expiresDate": end]] {
+      let reports = [try evidence(news, after: 50_000, renews: 1), try evidence(after: 55_000, renews: 0)]
+      for merged in [reports[0].merging(reports[1]), reports[1].merging(reports[0])] {
+        let row = try #require(merged.purchases.first)
+        #expect(merged.purchases.count == 1)
+        #expect(row.cancellationDate != nil || row.expiresDate == Sample.moment(end))
+        #expect(merged.renewals.map(\.autoRenews) == [false])
+        #expect(merged.evidenceTime == Sample.moment(Sample.signedDate + 55_000))
+        #expect(merged.evaluatedAt == merged.evidenceTime)
+      }
+    }
   }
 
   @Test func `a type, a subtype or a status counts without a renewal info too`() throws {
