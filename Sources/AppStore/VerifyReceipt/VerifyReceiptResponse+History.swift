@@ -10,8 +10,8 @@ extension VerifyReceiptResponse {
   /// than every latest row, which none of them can have replaced. Purchases without an expiry come from both, joined by
   /// transaction ID; a refund in either counts.
   ///
-  /// Apple only decodes a purchase without an expiry that the receipt alone has. It is reported as of the receipt's
-  /// creation: a refund since then is not in it.
+  /// Apple only decodes a purchase that the receipt alone has. It is reported as of the receipt's creation: a refund
+  /// since then is not in it.
   ///
   /// - Parameters:
   ///   - environment: the endpoint that answered, for an answer that does not name its store.
@@ -21,17 +21,13 @@ extension VerifyReceiptResponse {
   func purchaseHistory(
     environment endpoint: StoreEnvironment, answeredAt: Date? = nil, askedAt: Date
   ) -> PurchaseHistory {
-    var decoded = receiptRows
-    for index in decoded.indices where decoded[index].expiresDate == nil {
-      // A receipt of iOS 6 has no date: it was made with its purchase. Apple says in its answer that it was cancelled.
-      let purchasedAt = decoded[index].cancellationDate == nil ? decoded[index].purchaseDate : nil
-      decoded[index].reportedAt = creationDate ?? purchasedAt
-    }
-    var purchases = latestRows ?? decoded
+    var purchases = latestRows ?? receiptRows.map(decoded)
     if latestRows != nil {
       let newest = purchases.compactMap(\.purchaseDate).max() ?? .distantFuture
-      purchases += Self.unexpiring(decoded, beside: purchases)
-      purchases += decoded.filter { row in row.expiresDate != nil && row.purchaseDate.map { newest < $0 } ?? false }
+      let later = receiptRows.filter { row in
+        row.expiresDate != nil && row.purchaseDate.map { newest < $0 } ?? false
+      }
+      purchases += (Self.unexpiring(receiptRows, beside: purchases) + later).map(decoded)
     }
     purchases = Self.withoutRepetition(purchases)
     let newestPurchase = purchases.compactMap(\.purchaseDate).max()
@@ -47,6 +43,15 @@ extension VerifyReceiptResponse {
         version: originalVersion, date: originalPurchaseDate, signedAt: creationDate ?? history.evidenceTime)
     }
     return history
+  }
+
+  /// A row that Apple only decoded, as of its receipt.
+  private func decoded(_ row: Purchase) -> Purchase {
+    var row = row
+    // A receipt of iOS 6 has no date: it was made with its purchase. Apple says in its answer that it was cancelled.
+    let isMadeWithPurchase = row.expiresDate == nil && row.cancellationDate == nil
+    row.reportedAt = creationDate ?? (isMadeWithPurchase ? row.purchaseDate : nil)
+    return row
   }
 
   /// The rows of the receipt without an expiry that the latest rows lack, or that have a refund.

@@ -23,6 +23,20 @@ import Testing
     #expect(try history(Sample.body(latest: latest)).purchases.map(\.transactionID) == ["480002000000112"])
   }
 
+  @Test func `a row that the receipt alone has is as of the receipt, and Apple was asked at its request time`() throws {
+    let created = moment(1_717_200_000_000)
+    let decoded = try #require(try history(Sample.body(latest: nil)).evidence().first)
+    #expect(decoded.evidenceTime == created)
+    #expect(decoded.evaluatedAt == moment(1_718_452_800_123))
+    #expect(decoded.coverage == .snapshot)
+    // Beside rows that Apple reports.
+    let older = Self.otherRow.replacingOnce("1717200000000", with: "1714521600000")
+    let both = try #require(try history(Sample.body(latest: "[\(older)]")).evidence().first)
+    #expect(both.evidenceTime == moment(1_718_452_800_123))
+    #expect(both.purchases.map(\.transactionID) == ["480002000000099", "480002000000112"])
+    #expect(both.purchases.map(\.reportedAt) == [nil, created])
+  }
+
   @Test func `purchases without an end come from both lists, and latest_receipt_info wins`() throws {
     let second = Sample.lifetimeRow.replacingOnce("480002000000200", with: "480002000000300")
     let refunded = Sample.lifetimeRow.replacingOnce(
