@@ -6,9 +6,9 @@ extension VerifyReceiptResponse {
   /// The purchases of the answer.
   ///
   /// Subscriptions come from `latest_receipt_info` if the answer has it, else from the receipt: only the former has
-  /// `is_upgraded`, and an upgraded row of the receipt would outlive its successor. So does one that was bought later
-  /// than every latest row, which none of them can have replaced. Purchases without an expiry come from both, joined by
-  /// transaction ID; a refund in either counts.
+  /// `is_upgraded`, and an upgraded row of the receipt would outlive its successor. One that no latest row can have
+  /// replaced comes from the receipt. Purchases without an expiry come from both, joined by transaction ID; a refund in
+  /// either counts.
   ///
   /// Apple only decodes a purchase that the receipt alone has. It is reported as of the receipt's creation: a refund
   /// since then is not in it.
@@ -23,10 +23,7 @@ extension VerifyReceiptResponse {
   ) -> PurchaseHistory {
     var purchases = latestRows ?? receiptRows.map(decoded)
     if latestRows != nil {
-      let newest = purchases.compactMap(\.purchaseDate).max() ?? .distantFuture
-      let later = receiptRows.filter { row in
-        row.expiresDate != nil && row.purchaseDate.map { newest < $0 } ?? false
-      }
+      let later = Self.unreplaced(receiptRows, beside: purchases, at: requestDate ?? askedAt)
       purchases += (Self.unexpiring(receiptRows, beside: purchases) + later).map(decoded)
     }
     purchases = Self.withoutRepetition(purchases)
@@ -43,6 +40,26 @@ extension VerifyReceiptResponse {
         version: originalVersion, date: originalPurchaseDate, signedAt: creationDate ?? history.evidenceTime)
     }
     return history
+  }
+
+  /// The subscriptions' rows of the receipt that no latest row can have replaced: those that were bought later than every
+  /// one, and those that run and have no successor.
+  ///
+  /// A successor was bought no earlier, and has the same original transaction ID or, as the sandbox gives each renewal one
+  /// of its own, is of the same product.
+  private static func unreplaced(_ sent: [Purchase], beside latest: [Purchase], at moment: Date) -> [Purchase] {
+    let newest = latest.compactMap(\.purchaseDate).max() ?? .distantFuture
+    return sent.filter { row in
+      guard let end = row.expiresDate, let begin = row.purchaseDate else { return false }
+      if newest < begin { return true }
+      guard moment < end, row.cancellationDate == nil else { return false }
+      return !latest.contains { other in
+        let isOfSubscription =
+          other.originalTransactionID == row.originalTransactionID
+          || other.productID == row.productID && other.ownership == row.ownership
+        return isOfSubscription && begin <= other.purchaseDate ?? .distantFuture
+      }
+    }
   }
 
   /// A row that Apple only decoded, as of its receipt.

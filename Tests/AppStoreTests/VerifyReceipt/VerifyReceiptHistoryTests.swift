@@ -18,6 +18,26 @@ import Testing
     #expect(history.purchases.first?.isUpgraded == true)
   }
 
+  /// A row that runs, bought before the sample row.
+  private static let earlier = Sample.row.replacingOnce("480002000000112", with: "480002000000050")
+    .replacingOnce("1717200000000", with: "1714521600000")
+  private static let over = ofAnother.replacingOnce("pro.monthly", with: "premium.monthly")
+    .replacingOnce("1719792000000", with: "1717113600000")
+  private static let ofAnother = earlier.replacingOnce("480002000000001", with: "480002000000050")
+
+  @Test(arguments: [
+    (earlier, false), (ofAnother, false), (ofAnother.replacingOnce("pro.monthly", with: "premium.monthly"), true),
+    (ofAnother.replacingOnce("PURCHASED", with: "FAMILY_SHARED"), true),
+    (earlier.replacingOnce("pro.monthly", with: "pro.yearly"), false),
+    (over, false),
+  ])
+  func `a running row of the receipt counts unless a latest row can be its successor`(row: String, counts: Bool) throws
+  {
+    let history = try history(Sample.body(inApp: "\(row),\(Sample.row)", latest: "[\(Sample.row)]"))
+    let expected: [TransactionID] = ["480002000000112"] + (counts ? ["480002000000050"] : [])
+    #expect(history.purchases.map(\.transactionID) == expected)
+  }
+
   @Test(arguments: [String?.none, "null", "[]", "{}"])
   func `without latest_receipt_info they come from the receipt`(_ latest: String?) throws {
     #expect(try history(Sample.body(latest: latest)).purchases.map(\.transactionID) == ["480002000000112"])
