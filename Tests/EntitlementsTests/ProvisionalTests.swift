@@ -46,6 +46,12 @@ import struct FoundationEssentials.Date
     Offer(name: "refunded", rows: [row("1", until: day(10), cancelled: day(-1))]),
     Offer(name: "refunded in the future", rows: [row("1", until: day(10), cancelled: day(1))]),
     Offer(name: "upgraded", rows: [row("1", until: day(10), upgraded: true)]),
+    Offer(
+      name: "upgraded, which a receipt never says",
+      rows: [row("1", proYearly, until: day(300)), row("2", premium, from: day(-20), until: day(10))], granted: ["2"]),
+    Offer(
+      name: "upgraded, and its successor is over",
+      rows: [row("1", proYearly, until: day(300)), row("2", premium, from: day(-32), until: day(-2))]),
     Offer(name: "of no catalogued product", rows: [row("1", unheardOf, until: day(10))]),
     Offer(name: "nothing", rows: []),
     Offer(

@@ -139,6 +139,17 @@ import struct FoundationEssentials.Date
     try check([first, told, over, again], at: day(22), verdict)
   }
 
+  @Test func `of rows that were only decoded, a later purchase tells of an upgrade`() throws {
+    let year = row("1", proYearly, from: day(-40), until: day(325))
+    var rows = [year, row("2", premium, from: day(-20), until: day(10))]
+    for index in rows.indices { rows[index].reportedAt = day(-19) }
+    try check([answer(at: noon, rows)], at: noon, "active premium renewing", until: day(10))
+    try check([answer(at: day(11), rows)], at: day(11), "expired free unknown")
+    // They are of two subscriptions.
+    rows[1].originalTransactionID = "200"
+    try check([answer(at: day(11), rows)], at: day(11), "active pro renewing", until: day(325))
+  }
+
   @Test func `an answer that only decoded the receipt says that a period is over`() throws {
     try check([Self.decoded(Self.paid, made: day(-30), asked: noon)], at: noon, "expired free unknown")
     let before = Self.decoded(Self.paid, made: day(-30), asked: day(-30, ms: 5))

@@ -84,13 +84,14 @@ package struct PurchaseHistory: Hashable, Sendable {
       for index in evidence.renewals.indices { evidence.renewals[index].terms = nil }
       if coverage == .snapshot {
         evidence.terms?.signedAt = nil
+        evidence.markUpgraded(purchases.filter(isDecoded))
         // Decoded rows are as old as the receipt.
         let reported = purchases.compactMap(\.reportedAt)
-        let isDecoded = reported.count == purchases.count
-        if isDecoded, let newest = reported.max() { evidence.evidenceTime = newest }
+        let isOfReceipt = reported.count == purchases.count
+        if isOfReceipt, let newest = reported.max() { evidence.evidenceTime = newest }
         for index in purchases.indices {
           guard let reported = purchases[index].reportedAt else { continue }
-          if isDecoded || !reported.isBefore(evidence.evidenceTime) { evidence.purchases[index].reportedAt = nil }
+          if isOfReceipt || !reported.isBefore(evidence.evidenceTime) { evidence.purchases[index].reportedAt = nil }
         }
       } else {
         let reported = evidence.purchases.map(evidence.reportedAt) + evidence.renewals.map(evidence.reportedAt)
@@ -98,6 +99,15 @@ package struct PurchaseHistory: Hashable, Sendable {
         evidence.evaluatedAt = evidence.evidenceTime
       }
       return evidence
+    }
+  }
+
+  /// Whether a row of a snapshot stands in a receipt alone, which never says that it was upgraded.
+  private func isDecoded(_ purchase: Purchase) -> Bool {
+    switch source {
+    case .signature: true
+    case .verifyReceipt: purchase.reportedAt != nil
+    default: false
     }
   }
 }

@@ -57,14 +57,7 @@ extension SubscriptionEvidence {
     }
     let rows = decoded.map { kept.purchases[$0] }
     let oldest = rows.map(reportedAt).min() ?? evidenceTime
-    let later = others.values.filter { oldest.isBefore($0.reportedAt ?? .distantPast) }
-    let upgraded = SubscriptionEvidence(
-      key: key, source: source, evidenceTime: evidenceTime, evaluatedAt: evaluatedAt, purchases: rows + later,
-      coverage: .partial(since: nil)
-    ).upgradedTransactions
-    for index in decoded where upgraded.contains(purchases[index].transactionID) {
-      kept.purchases[index].isUpgraded = true
-    }
+    kept.markUpgraded(rows, by: others.values.filter { oldest.isBefore($0.reportedAt ?? .distantPast) })
     return kept
   }
 

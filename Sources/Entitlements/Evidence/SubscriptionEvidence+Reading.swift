@@ -1,7 +1,8 @@
 import struct FoundationEssentials.Date
 
 /// The inferences from partial evidence. A snapshot reports these facts itself, and is used as it is; but that an
-/// upgrade which was taken back took the former period with it, the receipt's own rows never say.
+/// upgrade which was taken back took the former period with it, Apple never says, and of rows that stand in a receipt
+/// alone it says no upgrade.
 ///
 ///     partial evidence                                   inference
 ///     a row, and a later purchase within its period      the row was upgraded: paid periods of one subscription do
@@ -43,6 +44,19 @@ extension SubscriptionEvidence {
   /// The transactions ended by an upgrade, reported or inferred from a later purchase.
   package var upgradedTransactions: Set<TransactionID> {
     Set(readings().map(\.purchase).filter(\.isUpgraded).map(\.transactionID))
+  }
+
+  /// Marks the upgrades among rows of a receipt, which never says so, as among parts.
+  /// - Parameter later: other purchases that may have replaced them.
+  mutating func markUpgraded(_ rows: [Purchase], by later: [Purchase] = []) {
+    guard rows.count + later.count > 1 else { return }
+    let upgraded = SubscriptionEvidence(
+      key: key, source: source, evidenceTime: evidenceTime, evaluatedAt: evaluatedAt, purchases: rows + later,
+      coverage: .partial(since: nil)
+    ).upgradedTransactions.intersection(rows.map(\.transactionID))
+    for index in purchases.indices where upgraded.contains(purchases[index].transactionID) {
+      purchases[index].isUpgraded = true
+    }
   }
 
   /// Marks purchases that a later one replaced, in the order of purchase: an upgrade takes the place of all that runs.
