@@ -134,6 +134,28 @@ import struct FoundationEssentials.Date
           at: day(-1), row: row("1", from: day(-20), until: day(10), cancelled: day(-1), ownership: .familyShared)),
       ], expected: "expired free revoked"),
     Case(
+      name: "by Apple's status alone, while it runs",
+      parts: [
+        Part(at: day(-20), row: running), Part(at: day(-1), row: running, renewal: renewal(status: .revoked)),
+      ], expected: "expired free refunded"),
+    Case(
+      name: "by the status in an answer",
+      parts: [Part(at: day(-1), renewal: renewal(status: .revoked), whole: [running])],
+      expected: "expired free refunded"),
+    Case(
+      name: "not by a status that is older than a report of the row without it",
+      parts: [
+        Part(at: day(-2), row: running, renewal: renewal(status: .revoked)), Part(at: day(-1), row: running),
+      ], expected: "active pro renewing", accessUntil: day(10)),
+    Case(
+      name: "not by the status of the next period, which was paid ahead and taken back",
+      parts: [
+        Part(at: day(-20), row: running),
+        Part(
+          at: day(-0.1), row: row("2", from: day(10), until: day(40), cancelled: day(-0.1)),
+          renewal: renewal(renews: false, status: .revoked)),
+      ], expected: "cancelled pro renewal_off", accessUntil: day(10)),
+    Case(
       name: "a purchase for life", parts: [Part(at: day(-20), row: row("1", forever, from: day(-20), until: nil))],
       expected: "active premium lifetime"),
     Case(

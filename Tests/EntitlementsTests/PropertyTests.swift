@@ -74,6 +74,8 @@ import struct FoundationEssentials.Date
       // One that was taken back takes what it replaced with it: another row may decide then.
       let replaces = evidence[index].purchases.contains { $0.productID != dead.productID }
       if dead.cancellationDate != nil, replaces { continue }
+      // Apple's word that something was taken back is then of this row.
+      if dead.cancellationDate != nil, evidence[index].renewals.contains(where: { $0.status == .revoked }) { continue }
       // The same where one that was taken back replaced this row: so it was an upgrade, of all that ran.
       let isReplaced = evidence[index].purchases.contains { other in
         other.cancellationDate != nil && other.productID != dead.productID

@@ -184,6 +184,9 @@ struct ReferenceModel {
     if live.contains(where: { $0.productID == forever }) {
       return Verdict(status: "active", tier: "premium", reason: "lifetime")
     }
+    func takenBack(_ row: Purchase) -> Verdict {
+      Verdict(status: "expired", tier: "free", reason: row.ownership == .familyShared ? "revoked" : "refunded")
+    }
     if let last, let end = end(last), now < end {
       if last.productID == season {
         return Verdict(status: "active", tier: tier, reason: "non_renewing", accessUntil: end)
@@ -193,9 +196,6 @@ struct ReferenceModel {
       }
       return Verdict(
         status: "active", tier: tier, reason: isStopped(last) ? "renewal_off" : "renewing", accessUntil: end)
-    }
-    func takenBack(_ row: Purchase) -> Verdict {
-      Verdict(status: "expired", tier: "free", reason: row.ownership == .familyShared ? "revoked" : "refunded")
     }
     if let newest = latest(known.filter { !isReplaced($0) }), newest.cancellationDate != nil {
       return takenBack(newest)

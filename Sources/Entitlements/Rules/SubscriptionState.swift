@@ -87,6 +87,7 @@ extension SubscriptionGroup {
   ///     the last live row                                              status         reason
   ///     a lifetime product                                             active         lifetime
   ///     a non-renewing subscription, before and after its end          active         non_renewing, period_over
+  ///     taken back, by Apple's status                                  expired        refunded, revoked
   ///     runs, renewal on or unknown                                    active         renewing
   ///     runs, renewal off                                              cancelled      renewal_off
   ///     runs, renewal on until a commitment ends, and off then         active         renewal_off
@@ -127,6 +128,7 @@ extension SubscriptionGroup {
     }
     if let last, now.isBefore(last.end) {
       if last.product?.kind == .nonRenewing { return state(.active, .nonRenewing, until: last.end) }
+      if isRevoked(last, by: renewal) { return takenBack(last) }
       if renewal?.autoRenews == false { return state(.cancelled, .renewalOff, until: last.end) }
       return state(.active, last.commitmentRenews == false ? .renewalOff : .renewing, until: last.end)
     }
@@ -153,6 +155,18 @@ extension SubscriptionGroup {
       if now.isBefore(until) { return state(.active, .renewalDue, until: until, policy: value) }
     }
     return state(.expired, ending.reason, entitled: false, byTime: true, policy: value)
+  }
+
+  /// Whether Apple's status says that a row that runs was taken back, where the row's own date does not. A later report of
+  /// the row without it lifts it, and the status is that of a later purchase where one was taken back.
+  private func isRevoked(_ row: Row, by renewal: RenewalInfo?) -> Bool {
+    guard let renewal, renewal.status == .revoked,
+      !row.evidence.reportedAt(renewal).isBefore(row.reportedAt)
+    else { return false }
+    return !rows.contains {
+      $0.originalTransactionID == row.originalTransactionID && $0.purchase.cancellationDate != nil
+        && row.purchase.begin.isBefore($0.purchase.begin)
+    }
   }
 
   /// Apple's report on a row that is over. Apple's own status counts if it is newer than the row's end; it stands above
