@@ -31,7 +31,7 @@ extension Verified<SignedAppTransaction> {
 
 extension VerifiedNotification {
   /// The evidence: the transaction and the renewal info in the notification, and what it says of the subscription's
-  /// status. Its type adds one fact: that a grace period is over.
+  /// status. Its type adds that a grace period is over, and why a subscription expired.
   ///
   /// The status is reported at the time of the notification, and so is the renewal info, which it confirms. The
   /// transaction is as it was when it was signed: a copy from before a refund takes nothing back.
@@ -44,11 +44,12 @@ extension VerifiedNotification {
     let purchase = transaction?.payload.purchase
     var renewal = renewalInfo?.payload.renewal
     let isGraceOver = notification.type == "GRACE_PERIOD_EXPIRED"
-    if status != nil || isGraceOver {
+    if status != nil || isGraceOver || expirationIntent != nil {
       renewal = renewal ?? RenewalInfo(originalTransactionID: purchase?.originalTransactionID)
     }
     if let status { renewal?.status = status }
     if isGraceOver { renewal?.isGraceOver = true }
+    renewal?.expirationIntent = renewal?.expirationIntent ?? expirationIntent
     renewal?.reportedAt = newest
     return PurchaseHistory(
       environment: environment,
@@ -60,11 +61,24 @@ extension VerifiedNotification {
       coverage: .partial(since: nil))
   }
 
-  /// The status as sent. A subtype says so, too.
+  /// The status as sent. Type and subtype say so, too.
   ///
   /// https://developer.apple.com/documentation/appstoreservernotifications/subtype
   private var status: RenewalInfo.Status? {
     if let number = notification.status { return RenewalInfo.Status(rawValue: number) }
-    return notification.subtype == "GRACE_PERIOD" ? .billingGracePeriod : nil
+    if notification.subtype == "GRACE_PERIOD" { return .billingGracePeriod }
+    return notification.type == "EXPIRED" ? .expired : nil
+  }
+
+  /// Apple's `expirationIntent`, as the subtype says it.
+  private var expirationIntent: Int? {
+    guard notification.type == "EXPIRED" else { return nil }
+    return switch notification.subtype {
+    case "VOLUNTARY": 1
+    case "BILLING_RETRY": 2
+    case "PRICE_INCREASE": 3
+    case "PRODUCT_NOT_FOR_SALE": 4
+    default: nil
+    }
   }
 }

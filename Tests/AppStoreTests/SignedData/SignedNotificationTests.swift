@@ -93,6 +93,27 @@ struct SignedNotificationTests {
     #expect(try renewal("DID_RENEW", nil, status: nil) == nil)
   }
 
+  @Test(
+    arguments: [
+      ("VOLUNTARY", 1), ("BILLING_RETRY", 2), ("PRICE_INCREASE", 3), ("PRODUCT_NOT_FOR_SALE", 4), (nil, nil),
+    ] as [(String?, Int?)])
+  func `the subtype of EXPIRED is the reason where the renewal info names none`(subtype: String?, intent: Int?) throws {
+    let pki = try SignedDataPKI()
+    func renewal(_ info: [String: Any]?, status: Int? = nil, type: String = "EXPIRED") throws -> RenewalInfo? {
+      try verify(
+        pki, ["notificationType": type, "subtype": subtype ?? NSNull()], data: ["status": status ?? NSNull()],
+        transaction: pki.sign(Sample.transaction()),
+        renewalInfo: info.map { try pki.sign(Sample.renewalInfo($0)) }
+      ).history()?.renewals.first
+    }
+    let alone = try #require(try renewal(nil))
+    #expect(alone.status == .expired && alone.expirationIntent == intent)
+    let told = try #require(try renewal([:], status: 2))
+    #expect(told.status == .expired && told.expirationIntent == intent)
+    #expect(try renewal(["expirationIntent": 5])?.expirationIntent == 5)
+    #expect(try renewal([:], type: "DID_RENEW")?.expirationIntent == nil)
+  }
+
   @Test func `a notification without a signed date takes the transaction's`() throws {
     let verified = try verify(pki, ["signedDate": NSNull()], transaction: pki.sign(Sample.transaction()))
     #expect(verified.signedDate == Sample.moment(Sample.signedDate))
