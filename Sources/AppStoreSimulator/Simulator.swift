@@ -119,7 +119,7 @@ final class RunningSimulator: Sendable {
   /// A PEM file with two roots: the one of TLS and receipts, and the one of signed data.
   let rootPEMPath: String
 
-  private let core: SimulatorCore
+  let core: SimulatorCore
   private let tlsListener: Listener
   private let controlListener: Listener?
   private let connections: ConnectionRegistry

@@ -32,7 +32,7 @@ package struct NotificationReceiver: Sendable {
     /// Not signed by Apple, or not about our app.
     case refused
     case unreadable
-    /// Apple is asked about the purchases in it (version 1).
+    /// Apple is asked about the purchases in it: of version 1, or signed and not readable.
     case rechecking
   }
 
@@ -108,7 +108,7 @@ package struct NotificationReceiver: Sendable {
       verified = try await verify(payload)
     } catch {
       switch error {
-      case .undecodable(let cause): return try await refuse(Array(payload.utf8), .unreadable, cause.detail, logger)
+      case .undecodable(let cause): return try await recheck(unreadable: payload, cause.detail, logger)
       case .notAuthentic(.createdInFuture):
         logger.error("a notification is signed ahead of our clock: set the clock right; Apple sends it again")
         throw .clockBehind
@@ -139,6 +139,19 @@ package struct NotificationReceiver: Sendable {
         "type": "\(notification.type.loggable)", "subtype": "\((notification.subtype ?? "none").loggable)",
         "uuid": "\((notification.uuid ?? "none").loggable)", "outcome": "\(reception.outcome.rawValue)",
       ])
+    return reception
+  }
+
+  /// Keeps one that cannot be read. It may be a refund, and Apple does not repeat it: Apple is asked about the purchases in
+  /// it, if Apple signed it.
+  private func recheck(
+    unreadable payload: String, _ problem: String, _ logger: Logger
+  ) async throws(Failure) -> Reception {
+    let isKnown = try await consult(await ledger.hasRefused(payload), or: Failure.ledgerUnavailable)
+    let ids = isKnown ? [] : signedData.purchases(inUnreadable: payload, now: verdicts.now())
+    let due = try await consult(await ledger.recheckSoon(ids, at: verdicts.now()), or: Failure.ledgerUnavailable)
+    var reception = try await refuse(Array(payload.utf8), .unreadable, problem, logger, isSigned: !ids.isEmpty)
+    if due > 0 { reception.outcome = .rechecking }
     return reception
   }
 

@@ -268,6 +268,45 @@ import Testing
     }
   }
 
+  @Test func `one that Apple signed and that cannot be read has its purchase checked`() async throws {
+    let clock = MovingClock(Self.clock)
+    try await RunningService.besideStore(at: Self.clock, now: { clock.date }) { service, store in
+      let receipt = try store.simulator.issueReceipt(.refunded)
+      let id = try #require(receipt.originalTransactionIDs.first)
+      store.simulator.setClock(Self.clock.addingTimeInterval(-Self.days(3)))
+      #expect(try await service.validate(receipt.receiptData).verdict.hasPrefix("premium"))
+      store.simulator.setClock(Self.clock)
+      let signer = store.simulator.core.serverAPI.signer
+      let signedAt = Self.clock.millisecondsSince1970
+      func body(_ id: String) throws -> String {
+        // A refund without its date.
+        let transaction = try signer.sign(
+          .object([
+            ("transactionId", .string(id)), ("originalTransactionId", .string(id)), ("productId", "p"),
+            ("bundleId", "com.example.app"), ("signedDate", .integer(signedAt)), ("revocationReason", 0),
+          ]))
+        let data: [(String, AppStoreSimulator.JSON)] = [
+          ("bundleId", "com.example.app"), ("environment", "Production"),
+          ("signedTransactionInfo", .string(transaction)),
+        ]
+        let payload = try signer.sign(
+          .object([
+            ("notificationType", "REFUND"), ("data", .object(data)), ("version", "2.0"),
+            ("signedDate", .integer(signedAt)),
+          ]))
+        return #"{"signedPayload":"\#(payload)"}"#
+      }
+      let refund = try body(id)
+      #expect(try await service.notify(refund)["outcome"] == "rechecking")
+      try await eventually { try await service.profile().verdict == "free expired refunded" }
+      #expect(try await service.notify(refund)["outcome"] == "unreadable")
+      #expect(try await service.notify(body("99"))["outcome"] == "unreadable")
+      // One that Apple did not sign names nothing.
+      let forged = try body(id).replacing(#""}"#, with: #"A"}"#)
+      #expect(try await service.notify(forged)["outcome"] == "unreadable")
+    }
+  }
+
   @Test func `version 1 may name a purchase by any transaction of it alone`() async throws {
     let now = noon.addingTimeInterval(0.123456789)
     let clock = MovingClock(now)

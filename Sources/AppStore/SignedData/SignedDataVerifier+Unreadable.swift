@@ -1,0 +1,24 @@
+package import Entitlements
+import JSON
+
+package import struct FoundationEssentials.Date
+
+extension SignedDataVerifier {
+  /// The purchases in a notification that Apple signed and of which a part cannot be read.
+  ///
+  /// The signature of the notification covers its parts, so theirs are not checked.
+  package func purchases(inUnreadable text: String, now: Date) -> [OriginalTransactionID] {
+    guard let jws = try? CompactJWS(Array(ReceiptText.trimmed(Array(text.utf8)))),
+      case .notification(let notification)? = try? SignedPayload(jws), let signedDate = notification.signedDate
+    else { return [] }
+    let environment = notification.environmentName.map { SignedEnvironment(name: $0) }
+    guard (try? check(jws, environment, signedDate: signedDate, now: now)) != nil else { return [] }
+    return [notification.signedTransactionInfo, notification.signedRenewalInfo].compactMap { part in
+      guard let part, let jws = try? CompactJWS(Array(part.utf8)) else { return nil }
+      let id = try? JSONReader.readAtOnce(jws.payload) { payload throws(JSONError) in
+        try payload.text("originalTransactionId")
+      }
+      return id.flatMap { $0 }.map { OriginalTransactionID($0) }
+    }
+  }
+}
