@@ -26,11 +26,14 @@ enum ReceiptText {
   static func mistake(_ text: ArraySlice<UInt8>) -> UndecodableReceipt? {
     switch text.first {
     case UInt8(ascii: "{"), UInt8(ascii: "["):
-      if contains(text, "\"Store\""), contains(text, "\"Payload\"") { return .unityEnvelope }
+      if starts(text, "[object ") { return .scriptObject }
+      if contains(text, "\"Store\""), contains(text, "\"Payload\"") {
+        return ["GooglePlay", "fake"].contains { contains(text, "\"\($0)\"") } ? .unityOfAnotherStore : .unityEnvelope
+      }
       if contains(text, "\"signedPayload\"") { return .notification }
       return ["transactionId", "originalTransactionId"].contains { contains(text, "\"\($0)\"") }
         ? .decodedTransaction : .json
-    case UInt8(ascii: "<"): return .markup
+    case UInt8(ascii: "<"): return isDescriptionOfData(text) ? .hexadecimal : .markup
     case UInt8(ascii: "\""), UInt8(ascii: "'"): return .quoted
     default: break
     }
@@ -121,6 +124,12 @@ enum ReceiptText {
     isBase64Digit(byte) || [UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "=")].contains(byte)
   }
 
+  /// Whether the text is NSData's description: `<30820b13 06092a86 …>`.
+  private static func isDescriptionOfData(_ text: ArraySlice<UInt8>) -> Bool {
+    let digits = text.dropFirst().prefix { $0 != UInt8(ascii: ">") }
+    return !digits.isEmpty && digits.allSatisfy { $0.isHexadecimalDigit || $0 == space }
+  }
+
   private static func isBase64Digit(_ byte: UInt8) -> Bool {
     byte.isDigit || byte.isLetter || byte == UInt8(ascii: "+") || byte == UInt8(ascii: "/")
   }
@@ -136,6 +145,14 @@ enum ReceiptText {
 extension UndecodableReceipt {
   fileprivate static let unityEnvelope = UndecodableReceipt(
     .unityEnvelope, "This is Unity's envelope around a receipt; send the value of its Payload alone.")
+  fileprivate static let unityOfAnotherStore = UndecodableReceipt(
+    .unityEnvelope,
+    "This is Unity's envelope around a purchase of another store (GooglePlay, fake), which Apple knows nothing of; send "
+      + "only those of Apple's.")
+  fileprivate static let scriptObject = UndecodableReceipt(
+    .notBase64,
+    "This is a JavaScript object that was turned into text, which loses its content; send the text in it that is the "
+      + "receipt.")
   fileprivate static let json = UndecodableReceipt(
     .json, "This is JSON, such as an answer of verifyReceipt, not a receipt; send the receipt itself as base64.")
   /// StoreKit's `jsonRepresentation`, and `transactionReceipt` of older versions of expo-iap.

@@ -26,11 +26,21 @@ package struct CompactJWS: Hashable, Sendable {
     }
     guard let header = Base64URL.decode(parts[0]) else { throw .damagedJWS("its header is not base64url") }
     guard let payload = Base64URL.decode(parts[1]) else { throw .damagedJWS("its payload is not base64url") }
-    guard let signature = Base64URL.decode(parts[2]) else { throw .damagedJWS("its signature is not base64url") }
+    guard let signature = Base64URL.decode(parts[2]) else {
+      throw Self.isCut(parts[2])
+        ? UndecodableReceipt(.truncated, "The end of the signed data (JWS) was lost on the way; send it anew, whole.")
+        : .damagedJWS("its signature is not base64url")
+    }
     self.header = try JWSHeader(header)
     self.payload = payload
     self.signature = signature
     signed = Array(text.prefix(parts[0].count + 1 + parts[1].count))
+  }
+
+  /// Whether a signature that is not base64url is the beginning of one. One of ES256 has 64 octets: 86 digits.
+  private static func isCut(_ signature: ArraySlice<UInt8>) -> Bool {
+    signature.count < 86
+      && signature.allSatisfy { $0.isDigit || $0.isLetter || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_") }
   }
 
   /// The octets of the header, with its certificates (RFC 7515, section 4.1.6): the same in every transaction of one signer.

@@ -162,6 +162,24 @@ struct SubmittedReceiptTests {
       "a kind has no case here")
   }
 
+  @Test(arguments: [
+    ("[object Object]", UndecodableReceipt.Kind.notBase64, "JavaScript object"),
+    ("<30820b13 06092a86 4886f70d>", .hex, "hex"),
+    (#"{"Store":"GooglePlay","TransactionID":"1","Payload":"{}"}"#, .unityEnvelope, "another store"),
+    (#"{"Store" : "fake", "Payload" : "ThisIsFakeReceiptData"}"#, .unityEnvelope, "another store"),
+    ("eyJhbGciOiJFUzI1NiJ9.eyJ0cmFuc2FjdGlvbklkIjoiMSJ9.c2lnbmF0dXJlc", .truncated, "lost on the way"),
+  ])
+  func `a text that lost its content, and another store's, is named as what it is`(
+    text: String, kind: UndecodableReceipt.Kind, words: String
+  ) {
+    #expect {
+      _ = try SubmittedReceipt.decode(text)
+    } throws: { error in
+      let mistake = error as? UndecodableReceipt
+      return mistake?.kind == kind && mistake?.detail.contains(words) == true
+    }
+  }
+
   @Test func `a decoded transaction is told from an answer of verifyReceipt`() {
     func detail(_ text: String) -> String? {
       do throws(UndecodableReceipt) { _ = try SubmittedReceipt.decode(text) } catch { return error.detail }
