@@ -375,14 +375,16 @@ export function createClient({
 		if (!started || closed) return;
 		const { kind } = current();
 		const end = { known: held?.fresh, old: held?.until }[kind] ?? Infinity;
-		const at = Math.min(end - skew, kept.length || trial?.waitingCount || kind !== "known" ? retryAt : Infinity);
+		// A refresh that failed may know of a purchase what the state does not.
+		const wantsToken = () => trial?.waitingCount || current().kind !== "known" || lastError?.kind === "later";
+		const at = Math.min(end - skew, kept.length || wantsToken() ? retryAt : Infinity);
 		const { signal } = (timer = new AbortController());
 		await wait(Math.min(at - now(), 3_600_000), signal);
 		if (signal.aborted) return;
 		publish();
 		if (at >= retryAt) {
 			retryAt = 0;
-			await Promise.allSettled([kept.length && post(), (trial?.waitingCount || current().kind !== "known") && refresh()]);
+			await Promise.allSettled([kept.length && post(), wantsToken() && refresh()]);
 		}
 		schedule();
 	}

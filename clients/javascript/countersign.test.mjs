@@ -620,6 +620,28 @@ test("while the refresh after a purchase fails, the older state is returned, and
   assert.deepEqual([kind, access.tier, app.error.code], ["known", "free", "ledger_unavailable"]);
 });
 
+test("a refresh that failed after a purchase, or in the foreground, is tried again within seconds, though the old state is known", async () => {
+  const app = client();
+  await app.start();
+  await until(() => app.state.kind === "known");
+  await time.advance(60_000);
+  service.away(TOKEN, 2);
+  assert.equal((await app.purchase("jws-1")).access.tier, "free");
+  for (const pause of [2_000, 4_000]) {
+    await until(() => [...time.timers].some((timer) => timer.milliseconds === pause));
+    await time.advance(pause);
+  }
+  await until(() => app.access.tier === "pro");
+  assert.equal(app.error, null);
+  service.access = { ...service.access, tier: "free" };
+  service.away(TOKEN);
+  await time.advance(60_000);
+  await assert.rejects(app.refresh(), fails("later", "ledger_unavailable"));
+  await until(() => [...time.timers].some((timer) => timer.milliseconds === 2_000));
+  await time.advance(2_000);
+  await until(() => app.access.tier === "free");
+});
+
 // The stories of apps, by the documents that asked for them.
 
 test("001 R7.4, R7.5: a purchase is validated, the state follows, and each failure has its own word", async () => {
