@@ -7,7 +7,7 @@ public enum AccessState: Hashable, Sendable {
   case known(Access)
   /// The service said so within seven days, and could not be asked since. It counts, and may be out of date.
   case old(Access)
-  /// Nothing counts: the service was never asked, or not for seven days; or the clock was set back. This is not "free":
+  /// Nothing counts: the service was never asked, or not for seven days; or the clock was set back since. This is not "free":
   /// the app decides what it shows.
   case unknown
 
@@ -65,16 +65,30 @@ public struct Access: Hashable, Sendable {
   }
 }
 
+/// The newest token's content, checked, with the difference of the clocks when it came.
+///
+/// Both are stored as one. A device whose clock is wrong reads the token as one whose clock is right, and for no longer: the
+/// times at which it counts are shifted, and not added to.
+struct HeldAccess: Sendable {
+  var access: Access
+  /// How far the service's clock is ahead of the device's.
+  var clockDifference: TimeInterval
+
+  /// - Parameter now: by the device's clock.
+  func validity(at now: Date) -> Access.Validity { access.validity(at: now + clockDifference) }
+}
+
 extension AccessState {
-  init(_ access: Access?, at now: Date) {
-    guard let access else {
+  /// - Parameter now: by the device's clock.
+  init(_ held: HeldAccess?, at now: Date) {
+    guard let held else {
       self = .unknown
       return
     }
     self =
-      switch access.validity(at: now) {
-      case .known: .known(access)
-      case .old: .old(access)
+      switch held.validity(at: now) {
+      case .known: .known(held.access)
+      case .old: .old(held.access)
       case .unknown: .unknown
       }
   }

@@ -105,3 +105,16 @@ struct AccessToken {
     private enum CodingKeys: CodingKey { case allowed, limit, remaining }
   }
 }
+
+extension HeldAccess {
+  /// The stored form: the token, and after a space the difference of the clocks.
+  init?(_ stored: Data, of user: String, keys: [SigningKey], verify: SignatureVerifier?) {
+    let parts = String(decoding: stored, as: UTF8.self).split(separator: " ")
+    guard let verify, let text = parts.first, let token = AccessToken(String(text)),
+      let access = token.access(of: user, keys: keys, verify: verify)
+    else { return nil }
+    self.init(access: access, clockDifference: parts.dropFirst().first.flatMap { TimeInterval($0) } ?? 0)
+  }
+
+  func stored(_ token: String) -> Data { Data("\(token) \(clockDifference)".utf8) }
+}

@@ -24,7 +24,7 @@ extension CountersignClient {
     // Names are an ornament: trouble with them is none with the profile.
     let plans = try? await plans()
     let product = await storeProducts(verdict.productID.map { [$0] } ?? []).first
-    return Profile(verdict, plans: plans, product: product, isOld: isOld, at: options.now())
+    return Profile(verdict, plans: plans, product: product, isOld: isOld, at: options.now() + (clockDifference ?? 0))
   }
 
   func freshVerdict() async throws -> EntitlementResponse {

@@ -73,12 +73,12 @@ extension CountersignClient {
         code: "untrusted_token", detail: "None of the known keys has signed the access token: compare options.keys.")
     }
     try checkSignedIn()
-    store(Data(text.utf8), "token")
-    held.withLock { $0 = access }
-    clockDifference = access.issuedAt.timeIntervalSince(options.now())
+    let received = HeldAccess(access: access, clockDifference: access.issuedAt.timeIntervalSince(options.now()))
+    store(received.stored(text), "token")
+    held.withLock { $0 = received }
     readWaiting()
-    if access.validity(at: options.now()) != .known {
-      // The token's whole seconds end before the access does, or the device's clock is fast.
+    if received.validity(at: options.now()) != .known {
+      // The token's whole seconds end before the access does.
       retryLater(CountersignError.later(retryAfter: nil))
     } else if waiting.posts.isEmpty {
       failures = 0
@@ -124,11 +124,11 @@ extension CountersignClient {
   /// Publishes what time alone changes, and asks again when the state becomes old.
   private func watchClock() {
     clock?.cancel()
-    guard isStarted, !isSignedOut, let access = held.withLock({ $0 }) else { return }
-    let now = options.now()
-    // Not below nothing: a device's clock that is fast by hours must not make it ask without end.
-    let untilOld = max(0, access.knownUntil.timeIntervalSince(now))
-    let untilUnknown = access.offlineUntil.timeIntervalSince(now)
+    guard isStarted, !isSignedOut, let held = held.withLock({ $0 }) else { return }
+    let now = options.now() + held.clockDifference
+    // Not below nothing: a token that is old at once must not make it ask without end.
+    let untilOld = max(0, held.access.knownUntil.timeIntervalSince(now))
+    let untilUnknown = held.access.offlineUntil.timeIntervalSince(now)
     clock = Task { [weak self, sleep = options.sleep] in
       if untilOld > 0 {
         guard (try? await sleep(untilOld)) != nil else { return }

@@ -47,9 +47,9 @@ extension CountersignClient {
 
   /// Until the next token says it, signed.
   private func note(_ answer: FeatureResponse) {
-    held.withLock { access in
+    held.withLock { held in
       // `allowed` was about the amount that was asked for; here it is about one more.
-      access?.features[answer.feature] = Access.Feature(
+      held?.access.features[answer.feature] = Access.Feature(
         isAllowed: answer.isMoreAllowed, limit: answer.limit, remaining: answer.remaining)
     }
   }

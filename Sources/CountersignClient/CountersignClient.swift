@@ -22,8 +22,7 @@ public actor CountersignClient {
   let account: String
   let trials: TrialClient
 
-  /// The newest token's content, checked.
-  nonisolated let held: Locked<Access?>
+  nonisolated let held: Locked<HeldAccess?>
   private nonisolated let audience: Locked<Audience>
 
   var keys: [SigningKey]
@@ -42,9 +41,6 @@ public actor CountersignClient {
   var products: [String: StoreProduct] = [:]
   /// Whether the store's entitlements were compared with the tier in this run of the app.
   var hasCompared = false
-  /// How far the service's clock is ahead of the device's.
-  var clockDifference: TimeInterval?
-
   var events = EventQueue()
   var areEventsRead = false
   var delivering: Task<Void, any Error>?
@@ -99,8 +95,7 @@ public actor CountersignClient {
       waiting = WaitingPosts(nil)
       isWaitingRead = false
     }
-    let token = kept("token").flatMap { AccessToken(String(decoding: $0, as: UTF8.self)) }
-    let access = options.verify.flatMap { token?.access(of: user, keys: keys, verify: $0) }
+    let access = kept("token").flatMap { HeldAccess($0, of: user, keys: keys, verify: options.verify) }
     held = Locked(access)
     audience = Locked(Audience(last: AccessState(access, at: options.now())))
   }
@@ -130,9 +125,9 @@ public actor CountersignClient {
   ///   - ifUnknown: the answer where the state is unknown. `true` is kind to a paying user who was offline for long.
   public nonisolated func isAllowed(_ feature: String, ifUnknown: Bool = false) -> Bool {
     let now = options.now()
-    return held.withLock { access in
-      guard let access, access.validity(at: now) != .unknown else { return ifUnknown }
-      return access.features[feature]?.isAllowed ?? false
+    return held.withLock { held in
+      guard let held, held.validity(at: now) != .unknown else { return ifUnknown }
+      return held.access.features[feature]?.isAllowed ?? false
     }
   }
 
@@ -174,6 +169,9 @@ public actor CountersignClient {
     publish()
     endAudience()
   }
+
+  /// `nil` before the first answer.
+  var clockDifference: TimeInterval? { held.withLock { $0?.clockDifference } }
 
   var isSignedOut: Bool { signedOut.withLock { $0 } }
 

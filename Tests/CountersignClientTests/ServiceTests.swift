@@ -175,15 +175,44 @@ import Testing
     await client.signOut()
   }
 
-  @Test func `a device whose clock is fast by hours does not ask without end`() async throws {
-    bench.service.set(lead: 7200)
+  @Test(arguments: [-86_400, -600, 7200, 8 * 86_400] as [TimeInterval])
+  func `a device whose clock is wrong knows what it was told, asks again after an hour, and knows it offline`(
+    lead: TimeInterval
+  ) async throws {
+    let bench = Bench()
+    bench.service.set(lead: lead)
+    bench.service.set(tier: "pro", for: nil)
     let client = bench.client()
     await client.start()
-    guard case .old = client.state else { return #expect(Bool(false), "It is old by this clock.") }
+    guard case .known = client.state else { return #expect(Bool(false), "It was said just now.") }
+    #expect(client.isAllowed("filters"))
     for _ in 0..<1000 { await Task.yield() }
-    #expect(bench.service.requests.count == 1)
-    #expect(await eventually { (3.75...6.25).contains(bench.clock.nextWait ?? 0) })
+    #expect(bench.service.requests("GET /v1/profiles/me/token").count == 1)
+    let end = bench.clock.now + 3600
+    #expect(await eventually { bench.clock.isSleeping(until: end) })
     await client.signOut()
+    try await bench.client().refresh()
+    #expect(bench.client().isAllowed("filters"))
+    bench.clock.jump(by: 7 * 86_400 - 1)
+    guard case .old = bench.client().state else { return #expect(Bool(false), "It is old.") }
+    bench.clock.jump(by: 1)
+    #expect(bench.client().state == .unknown)
+    // Set back further than to the answer, it counts no longer than on a device whose clock is right.
+    bench.clock.jump(by: -7 * 86_400 - 301)
+    #expect(bench.client().state == .unknown)
+  }
+
+  @Test func `a clock that is set right after an answer counts as set, until the next answer`() async throws {
+    for lead in [8 * 86_400, -8 * 86_400] as [TimeInterval] {
+      let bench = Bench()
+      bench.service.set(lead: lead)
+      let client = bench.client()
+      try await client.refresh()
+      bench.clock.jump(by: -lead)
+      bench.service.set(lead: 0)
+      #expect(client.state == .unknown)
+      guard case .known = try await client.refresh() else { return #expect(Bool(false), "It is known.") }
+    }
   }
 
   @Test(

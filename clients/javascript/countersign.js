@@ -102,8 +102,10 @@ export function createClient({
 		dropped += waiting?.dropped ?? 0;
 		areEventsRead = true;
 		fetchedKeys ??= parse(await read("keys"));
-		const stored = await open(await read("token")).catch(ignore);
-		if (!closed) held ??= stored;
+		// The token, and the difference of the clocks when it came.
+		const [text, ahead] = `${await read("token")}`.split(" ");
+		const stored = await open(text).catch(ignore);
+		if (!closed && !held && stored) [held, skew] = [stored, Number(ahead) || 0];
 	}
 
 	async function open(text, mayFetch) {
@@ -302,7 +304,7 @@ export function createClient({
 			if (closed) throw signedOut();
 			held = next;
 			skew = held.since - now();
-			save("token", text);
+			save("token", `${text} ${skew}`);
 			lastError = null;
 		} catch (error) {
 			lastError = ours(error, "refused", "untrusted_token", "The token is not signed, or not this user's.");

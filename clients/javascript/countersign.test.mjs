@@ -248,8 +248,19 @@ test("a clock set back makes it unknown, five minutes do not, and a clock ahead 
   assert.equal((await restarted()).state.kind, "unknown");
 });
 
-test("a device whose clock is wrong knows what it was told just now", async () => {
-  for (ahead of [-3 * DAY, 30 * DAY]) assert.equal((await client().refresh()).kind, "known");
+test("a device whose clock is wrong knows what it was told just now, also offline after a restart, and for no longer", async () => {
+  for (const wrong of [-8 * DAY, 30 * DAY]) {
+    [ahead, offline] = [wrong, false];
+    assert.equal((await client().refresh()).kind, "known");
+    offline = true;
+    for (const [since, kind] of [[0, "known"], [7 * DAY - 1, "old"], [7 * DAY, "unknown"], [-300_001, "unknown"]]) {
+      ahead = wrong + since;
+      assert.equal((await restarted()).state.kind, kind, `${wrong} ${since}`);
+    }
+    // Set right, it was set since the answer.
+    ahead = 0;
+    assert.equal((await restarted()).state.kind, "unknown");
+  }
 });
 
 // Requests.
