@@ -35,7 +35,7 @@ extension CountersignClient {
     case .pending: throw CountersignError.pending
     case .success(let transaction):
       // Kept first: a kill may come at any moment.
-      if !transaction.isBoughtByAnother(than: user) { keep([transaction]) }
+      keep([transaction])
       await verifying()
       if try await post(transaction).isQueued { try await waitForProfile() }
       return try await refreshAfterPost()
@@ -75,7 +75,7 @@ extension CountersignClient {
     for transaction in await store.unfinished() where !found.contains(where: { $0.isSame(as: transaction) }) {
       found.append(transaction)
     }
-    keep(found.filter { !$0.isBoughtByAnother(than: user) })
+    keep(found)
     if !found.isEmpty { progress(0, found.count) }
     var posted = 0
     var isQueued = false
@@ -91,7 +91,11 @@ extension CountersignClient {
       }
       progress(index + 1, found.count)
     }
-    if posted == 0, let trouble { throw trouble }
+    if posted == 0, let trouble {
+      // What is refused may have been this user's until now.
+      if trouble.isRefusal { await quietly { _ = try await refreshAnew() } }
+      throw trouble
+    }
     if isQueued { try await waitForProfile() }
     let state = posted == 0 ? try await refreshAnew() : try await refreshAfterPost()
     return Restoration(state: state, purchases: posted, refused: refused)
@@ -132,13 +136,12 @@ extension CountersignClient {
       let transaction = StoreTransaction(id: post.transactionID, jwsRepresentation: post.jws, finish: finish ?? {})
       if !unfinished.contains(where: { $0.isSame(as: transaction) }) { transactions.append(transaction) }
     }
-    for transaction in transactions where transaction.isBoughtByAnother(than: user) { forget(transaction) }
-    transactions.removeAll { refused.contains($0.jwsRepresentation) || $0.isBoughtByAnother(than: user) }
+    transactions.removeAll { refused.contains($0.jwsRepresentation) }
     keep(transactions.filter { !answered.contains($0.jwsRepresentation) })
     var trouble: CountersignError?
     for transaction in transactions {
       do { try await postOnce(transaction) } catch let error as CountersignError where isAboutOne(error, transaction) {
-        trouble = trouble ?? error
+        if !isOfAnother(error, transaction) { trouble = trouble ?? error }
       }
     }
     if let trouble { throw trouble }
@@ -151,7 +154,6 @@ extension CountersignClient {
     hasCompared = true
     let owned = await store.currentEntitlements().filter { transaction in
       !answered.contains(transaction.jwsRepresentation) && !refused.contains(transaction.jwsRepresentation)
-        && !transaction.isBoughtByAnother(than: user)
     }
     guard !owned.isEmpty else { return }
     let plans = try? await plans()
@@ -169,18 +171,21 @@ extension CountersignClient {
       do {
         _ = try await post(transaction)
         isNew = true
-      } catch let error as CountersignError where isAboutOne(error, transaction) { report(error) }
+      } catch let error as CountersignError where isAboutOne(error, transaction) {
+        if !isOfAnother(error, transaction) { report(error) }
+      }
     }
     if isNew { _ = try await refreshAnew() }
   }
 
   /// A renewal, a refund, an approval, or a purchase on another device.
   func receive(_ transaction: StoreTransaction) async {
-    guard !isSignedOut, !refused.contains(transaction.jwsRepresentation), !transaction.isBoughtByAnother(than: user)
-    else { return }
+    guard !isSignedOut, !refused.contains(transaction.jwsRepresentation) else { return }
     let isNew = !answered.contains(transaction.jwsRepresentation)
     await quietly {
-      try await postOnce(transaction)
+      do { try await postOnce(transaction) } catch let error as CountersignError where isOfAnother(error, transaction) {
+        return
+      }
       if isNew { _ = try await refreshAnew() }
     }
   }
@@ -188,6 +193,11 @@ extension CountersignClient {
   /// Whether the others may be posted all the same.
   private func isAboutOne(_ error: CountersignError, _ transaction: StoreTransaction) -> Bool {
     error.isRefusal || (error != .signedOut && troubled.contains(transaction.jwsRepresentation))
+  }
+
+  /// Whether the service left it with the user for whom the app bought it, on a device of both: no trouble of this user's.
+  private func isOfAnother(_ error: CountersignError, _ transaction: StoreTransaction) -> Bool {
+    error.isRefusal && transaction.isBoughtByAnother(than: user)
   }
 
   private func postOnce(_ transaction: StoreTransaction) async throws {
@@ -208,10 +218,6 @@ extension CountersignClient {
   func post(_ transaction: StoreTransaction) async throws -> Submission {
     let jws = transaction.jwsRepresentation
     if let posting = posting[jws] { return try await posting.value }
-    if transaction.isBoughtByAnother(than: user) {
-      throw CountersignError.refused(
-        code: "owned_by_another_user", detail: "The transaction's appAccountToken is another user's.")
-    }
     keep([transaction])
     let task = Task {
       defer { posting[jws] = nil }
@@ -241,6 +247,10 @@ extension CountersignClient {
     if response.status >= 500 { troubled.insert(transaction.jwsRepresentation) }
     let verdict = try response.decoded(EntitlementResponse.self, from: [200, 202], now: options.now())
     guard verdict.isTransactionFound == true else {
+      if transaction.isBoughtByAnother(than: user) {
+        throw CountersignError.refused(
+          code: "owned_by_another_user", detail: "The transaction's appAccountToken is another user's.")
+      }
       // A verdict without this purchase: it is posted again, and holds up no other.
       log(.info, "purchase not found yet", ["transaction_id": "\(transaction.id)"])
       troubled.insert(transaction.jwsRepresentation)

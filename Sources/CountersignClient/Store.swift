@@ -71,7 +71,8 @@ extension StoreTransaction {
 
   var productID: String? { claims?.productId }
 
-  /// Whether the app bought it for another user than this one. Where an ID is no UUID nothing tells.
+  /// Whether the app bought it for another user than this one, who may have it all the same: support moves purchases. Where an
+  /// ID is no UUID nothing tells.
   func isBoughtByAnother(than user: String) -> Bool {
     guard let user = UUID(uuidString: user), let buyer = claims?.appAccountToken.flatMap(UUID.init(uuidString:)) else {
       return false

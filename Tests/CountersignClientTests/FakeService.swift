@@ -30,6 +30,7 @@ final class FakeService: Transport {
     var requests: [Request] = []
     var purchases: [String] = []
     var absent: Set<String> = []
+    var moved: Set<String> = []
     var tier = "free"
     var status = "expired"
     var reason = "no_purchases"
@@ -47,6 +48,7 @@ final class FakeService: Transport {
     var plans = FakeService.plans
     var willRenew = true
     var productID: String?
+    var isAppleAway = false
     var kid = FakeService.key.kid
     var subject: String?
     var heldPath: String?
@@ -106,6 +108,9 @@ final class FakeService: Transport {
   func recover() { state.withLock { $0.troubles = [] } }
   /// What the profile row's write reads like, one read after the other.
   func script(writes: [EntitlementResponse.ProfileWrite]) { state.withLock { $0.writes = writes } }
+  func set(isAppleAway: Bool) { state.withLock { $0.isAppleAway = isAppleAway } }
+  /// Support gives a purchase to whoever posts it.
+  func move(_ jws: String) { state.withLock { _ = $0.moved.insert(jws) } }
   func rotate(to kid: String) { state.withLock { $0.kid = kid } }
   func name(subject: String) { state.withLock { $0.subject = subject } }
   /// The user's state changes without this device.
@@ -266,6 +271,14 @@ final class FakeService: Transport {
     guard let jws = submission.receiptData else { return problem(400, "malformed_request") }
     journal.note("post \(jws)")
     if jws.hasPrefix("stranger.") { return problem(409, "owned_by_another_user") }
+    let isAnothers = StoreTransaction(id: 0, jwsRepresentation: jws) {}.isBoughtByAnother(than: user)
+    if isAnothers, !state.withLock({ $0.moved.contains(jws) }) {
+      // While Apple is away it waits with whoever has posted it.
+      guard state.withLock({ $0.isAppleAway }) else { return problem(409, "owned_by_another_user") }
+      var answer = try profile(user, isRead: true)
+      answer.isTransactionFound = false
+      return try json(202, answer)
+    }
     if jws.hasPrefix("outage.") { return problem(503, "app_store_unavailable", isRetryable: true) }
     if jws.hasPrefix("garbage.") { return problem(422, "not_authentic") }
     if jws.hasPrefix("absent."), state.withLock({ $0.absent.insert(jws).inserted }) {

@@ -206,21 +206,69 @@ import Testing
     #expect(bench.store.openCount == 0)
   }
 
-  @Test func `a purchase of another user of the device is never posted for this one`() async throws {
-    let other = "11111111-2222-4333-8444-555555555555"
-    bench.store.leaveUnfinished(bench.signed("pro.monthly", by: other))
-    bench.store.own(bench.signed("pro.monthly", id: 2, by: other))
+  private static let other = "11111111-2222-4333-8444-555555555555"
+
+  @Test(arguments: [false, true])
+  func `a purchase of another user of the device is the service's to refuse, and stays theirs`(isAppleAway: Bool)
+    async throws
+  {
+    let bench = Bench()
+    bench.service.set(isAppleAway: isAppleAway)
+    bench.store.leaveUnfinished(bench.signed("pro.monthly", by: Self.other))
+    bench.store.own(bench.signed("pro.monthly", id: 2, by: Self.other))
     let client = bench.client()
     await client.start()
     #expect(await eventually { bench.store.hasListeners })
-    bench.store.deliver(bench.signed("pro.monthly", id: 3, by: other))
+    bench.store.deliver(bench.signed("pro.monthly", id: 3, by: Self.other))
+    #expect(await eventually { bench.service.requests("POST /v1/validations").count == 3 })
     let refused = await failure { try await client.restore() }
     guard case .refused(code: "owned_by_another_user", detail: _) = refused else {
       Issue.record("\(String(describing: refused))")
       return
     }
-    #expect(bench.service.requests("POST /v1/validations").isEmpty && bench.store.openCount == 2)
-    #expect(await client.waitingCount == 0)
+    // Not finished, not this user's, and posted once in a run of the app, but where the user asks for it.
+    #expect(bench.service.purchases.isEmpty && bench.store.openCount == 2)
+    #expect(await client.waitingCount == 0 && client.state.access?.tier == "free")
+    try await client.retry()
+    #expect(bench.errors.withLock { $0 }.isEmpty)
+    await client.signOut()
+    // Its own user posts it.
+    bench.service.bearers = ["bearer": Self.other]
+    let own = bench.client(user: Self.other)
+    await own.start()
+    #expect(own.state.access?.tier == "pro" && bench.store.openCount == 0)
+    await own.signOut()
+  }
+
+  @Test func `a purchase that waits with its user is not lost while another user's app posts it`() async throws {
+    let bench = Bench()
+    bench.service.bearers = ["bearer": Self.other]
+    bench.service.fail("validations", .unreachable)
+    bench.store.next(.success(bench.signed("pro.monthly", by: Self.other)))
+    _ = await failure { try await bench.client(user: Self.other).purchase("pro.monthly") }
+    bench.service.bearers = ["bearer": Bench.user]
+    try await bench.client().retry()
+    #expect(bench.service.purchases.isEmpty && bench.store.openCount == 1)
+    #expect(await bench.client().waitingCount == 0)
+    #expect(await bench.client(user: Self.other).waitingCount == 1)
+  }
+
+  @Test func `a purchase that support has moved to this user is posted and finished, and so are its renewals`()
+    async throws
+  {
+    let bench = Bench()
+    let sales = (1...3 as ClosedRange<UInt64>).map { bench.signed("pro.monthly", id: $0, by: Self.other) }
+    for sale in sales { bench.service.move(sale.jws) }
+    bench.store.own(sales[0])
+    let client = bench.client()
+    await client.start()
+    #expect(await eventually { client.state.access?.tier == "pro" })
+    #expect(await eventually { bench.store.hasListeners })
+    bench.store.deliver(sales[1])
+    #expect(await eventually { bench.store.openCount == 0 && bench.service.purchases.count == 2 })
+    bench.store.own(sales[2])
+    #expect(try await client.restore().refused == 0)
+    #expect(bench.service.purchases == sales.map(\.jws))
     await client.signOut()
   }
 

@@ -198,7 +198,7 @@ export function createClient({
 		// A store that is away is asked after the next refresh.
 		const found = await store.currentEntitlements().catch(() => (isCompared = false));
 		if (!found) return;
-		const owned = [...found].filter((jws) => !isAnothers(jws));
+		const owned = [...found];
 		const catalog = owned.length ? await plans().catch(ignore) : null;
 		const rank = (tier) => catalog.plans.findIndex((each) => each.tier === tier);
 		const differ = owned.filter((jws) => {
@@ -209,6 +209,7 @@ export function createClient({
 		if (differ.length) await post(differ);
 	}
 
+	// Support may have moved it: the service judges.
 	function isAnothers(jws) {
 		const buyer = signed(jws).appAccountToken;
 		return uuid.test(user) && uuid.test(buyer) && canonical(buyer) !== canonical(user);
@@ -325,19 +326,21 @@ export function createClient({
 	async function post(list, onProgress) {
 		await load();
 		const all = [...new Set(list ?? kept)];
-		await keep([...kept, ...all.filter((jws) => !isAnothers(jws))]);
+		await keep([...kept, ...all]);
 		const result = { done: [], refused: [], kept: [] };
 		let isQueued, stop;
 		for (const [index, jws] of all.entries()) {
 			try {
-				if (isAnothers(jws)) throw new CountersignError("refused", "owned_by_another_user", "It was bought for another user.");
 				if (stop) throw stop;
 				const body = { receipt_data: jws, transaction_id: signed(jws).transactionId };
 				const answer = posting.get(jws) ?? request("/v1/validations", { body, deadline: 30_000 });
 				posting.set(jws, answer);
 				const said = success(await answer.finally(() => posting.delete(jws)), "profile_write");
 				// null is an answer only to a request that named none.
-				if (!(said.transaction_found ?? !body.transaction_id)) throw new CountersignError("later", "not_found_yet", "Not found yet.");
+				if (!(said.transaction_found ?? !body.transaction_id)) {
+					const [kind, code] = isAnothers(jws) ? ["refused", "owned_by_another_user"] : ["later", "not_found_yet"];
+					throw new CountersignError(kind, code, "It is not in the answer.");
+				}
 				isQueued ||= said.profile_write === "queued";
 				result.done.push(jws);
 			} catch (error) {

@@ -1148,19 +1148,44 @@ test("only a transaction that the answer has is to be finished", async () => {
   assert.equal(app.waitingCount, 0);
 });
 
-test("a purchase of another user of the device is never posted for this one", async () => {
-  const [user, other] = ["6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11", "11111111-2222-4333-8444-555555555555"];
-  service.user = user;
-  const theirs = jwsOf({ transactionId: "1", productId: "pro.monthly", appAccountToken: other });
-  const own = jwsOf({ transactionId: "2", appAccountToken: user.toUpperCase() });
-  const app = client({ user, store: { currentEntitlements: async () => [theirs] } });
+const [anna, ben] = ["6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11", "11111111-2222-4333-8444-555555555555"];
+
+test("a purchase of another user of the device is the service's to refuse, and stays theirs", async () => {
+  service.user = anna;
+  const theirs = jwsOf({ transactionId: "1", productId: "pro.monthly", appAccountToken: ben });
+  const own = jwsOf({ transactionId: "2", appAccountToken: anna.toUpperCase() });
+  for (service.isAppleAway of [false, true]) {
+    const app = client({ user: anna, storage, store: { currentEntitlements: async () => [theirs] } });
+    await app.start();
+    await until(() => app.state.kind === "known");
+    await assert.rejects(app.purchase(theirs), fails("refused", "owned_by_another_user"));
+    const { done, refused, kept } = await app.restore([theirs, own]);
+    assert.deepEqual([done, refused.map(({ jws }) => jws), kept], [[own], [theirs], []]);
+    assert.deepEqual([[...service.purchases], app.waitingCount], [[own], 0]);
+    app.close();
+  }
+});
+
+test("a purchase that waits with its user is not lost while another user's app posts it", async () => {
+  const jws = jwsOf({ transactionId: "1", appAccountToken: ben });
+  offline = true;
+  await client({ user: ben }).purchase(jws).catch(() => {});
+  offline = false;
+  service.user = anna;
+  await assert.rejects(client({ user: anna }).purchase(jws), fails("refused", "owned_by_another_user"));
+  service.user = ben;
+  assert.deepEqual((await client({ user: ben }).retry()).done, [jws]);
+});
+
+test("a purchase that support has moved to this user is posted and done, and so are its renewals", async () => {
+  service.user = anna;
+  const [first, second] = ["1", "2"].map((transactionId) => jwsOf({ transactionId, productId: "pro.monthly", appAccountToken: ben }));
+  service.moved = new Set([first, second]);
+  const app = client({ user: anna, store: { currentEntitlements: async () => [first] } });
   await app.start();
-  await until(() => app.state.kind === "known");
-  await assert.rejects(app.purchase(theirs), fails("refused", "owned_by_another_user"));
-  const { done, refused, kept } = await app.restore([theirs, own]);
-  assert.deepEqual([done, refused.map(({ jws }) => jws), kept], [[own], [theirs], []]);
-  assert.deepEqual(service.requests.filter((each) => each.what === POST).map((each) => each.body.receipt_data), [own]);
-  assert.equal(app.waitingCount, 0);
+  await until(() => app.access?.tier === "pro");
+  assert.equal((await app.purchase(second)).access.tier, "pro");
+  assert.deepEqual([...service.purchases], [first, second]);
 });
 
 // The app's own events.

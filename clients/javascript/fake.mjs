@@ -69,6 +69,8 @@ export class Service {
   requests = [];
   purchases = new Set(); // each transaction counts once
   absent = new Set(); // IDs that the next answer lacks
+  moved = new Set(); // transactions that support has moved to this user
+  isAppleAway = false; // what was bought for another user then waits
   consumed = new Map(); // answers by Idempotency-Key
   script = []; // what the next requests are answered: functions of (request, response), or null for the usual
   access = { tier: "free", status: "active", until: null, features: { filters: false, questions: { allowed: true, limit: 10, remaining: 10 } } };
@@ -159,6 +161,13 @@ export class Service {
     answer(...done);
   }
 
+  /** Of a transaction that Apple signed, the user for whom the app bought it. */
+  buyer(jws) {
+    try {
+      return JSON.parse(Buffer.from(jws.split(".")[1], "base64url")).appAccountToken?.toLowerCase();
+    } catch {}
+  }
+
   async usual(what, body, request) {
     const write = () => (this.writes.length > 1 ? this.writes.shift() : this.writes[0]);
     if (what === "GET /v1/profiles/me/token") {
@@ -168,6 +177,11 @@ export class Service {
     if (what === "POST /v1/validations") {
       if (body.receipt_data.startsWith("forged")) return [422, problem(422, "not_authentic")];
       if (body.receipt_data.startsWith("theirs")) return [409, problem(409, "owned_by_another_user")];
+      const buyer = this.buyer(body.receipt_data);
+      if (buyer && buyer !== this.user && !this.moved.has(body.receipt_data)) {
+        if (!this.isAppleAway) return [409, problem(409, "owned_by_another_user")];
+        return [202, { tier: this.access.tier, profile_write: write(), transaction_found: false }];
+      }
       if (this.absent.delete(body.transaction_id)) {
         return [200, { tier: this.access.tier, profile_write: write(), transaction_found: false }];
       }

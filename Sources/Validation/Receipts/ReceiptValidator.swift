@@ -98,12 +98,27 @@ package final class ReceiptValidator: Sendable {
     } catch {
       var answer = try await answer(
         without: error, about: reference, of: submission, mode, logger: logger, onWait: onWait)
-      answer.isTransactionFound = submission.finds(in: reference.receipt?.purchases ?? [])
+      answer.isTransactionFound = try await find(submission, in: reference.receipt?.purchases ?? [])
       return answer
     }
     var answer = try await conclude(accepted, reference, of: submission, mode, logger: logger, onWait: onWait)
-    answer.isTransactionFound = submission.finds(in: accepted.history.purchases + (reference.receipt?.purchases ?? []))
+    answer.isTransactionFound = try await find(
+      submission, in: accepted.history.purchases + (reference.receipt?.purchases ?? []))
     return answer
+  }
+
+  /// Whether purchases have the transaction that the caller wants to finish. One that the app made for another user counts only
+  /// where it has become this user's: the other's app is not told of it again.
+  @inline(never)
+  private func find(_ submission: ReceiptSubmission, in purchases: [Purchase]) async throws(ValidationError) -> Bool? {
+    guard submission.finds(in: purchases) == true, let account = submission.user.accountToken else {
+      return submission.finds(in: purchases)
+    }
+    let named = purchases.filter { submission.finds(in: [$0]) == true }
+    let isAnothers = named.allSatisfy { $0.ownership == .purchased && ($0.appAccountToken ?? account) != account }
+    guard isAnothers else { return true }
+    let own = try await profile(of: submission.user)?.evidence.map(\.key.originalTransactionID) ?? []
+    return named.contains { own.contains($0.originalTransactionID) }
   }
 
   /// Guards the log from posts of a product that the catalog calls by the wrong kind.

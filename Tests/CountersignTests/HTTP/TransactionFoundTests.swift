@@ -9,11 +9,12 @@ import Testing
 @Suite struct TransactionFoundTests {
   static let clock = Date(timeIntervalSince1970: 1_718_452_800.123456789)
 
-  private static func post(_ receipt: String, _ transaction: String?, to service: RunningService) async throws -> Answer
-  {
+  private static func post(
+    _ receipt: String, _ transaction: String?, of user: String = "anna", to service: RunningService
+  ) async throws -> Answer {
     let named = transaction.map { #","transaction_id":\#($0)"# } ?? ""
     return try await service.send(
-      .post, "/v1/validations", body: #"{"user_id":"anna","receipt_data":"\#(receipt)"\#(named)}"#)
+      .post, "/v1/validations", body: #"{"user_id":"\#(user)","receipt_data":"\#(receipt)"\#(named)}"#)
   }
 
   @Test func `a transaction is found where the receipt or Apple's answer has it`() async throws {
@@ -44,6 +45,50 @@ import Testing
         let answer = try await Self.post(bought.receiptData, #""\#(named)""#, to: service)
         #expect(answer.status == 202 && answer["transaction_found"] == found, "\(answer.text)")
       }
+    }
+  }
+
+  @Test(arguments: [false, true])
+  func `a transaction that was made for another user is not found, unless it has become this user's`(isAway: Bool)
+    async throws
+  {
+    let (anna, ben) = (UUID(), UUID().uuidString.lowercased())
+    let settings = Settings(appStore: isAway ? ["deadline": "4s"] : [:])
+    try await RunningService.besideStore(at: Self.clock, withServerAPI: true, settings: settings) { service, store in
+      let signed = try store.simulator.issueTransaction(.renewing, appAccountToken: anna)
+      func post(of user: String) async throws -> Answer {
+        try await Self.post(signed.signedTransaction, #""\#(signed.transactionID)""#, of: user, to: service)
+      }
+      // It waits with whoever has posted it, and nobody but its user may finish it.
+      if isAway { store.simulator.setTrouble(.http503) }
+      let others = try await post(of: ben)
+      let own = try await post(of: anna.uuidString.lowercased())
+      if isAway {
+        #expect(others.status == 202 && others["transaction_found"] == "false", "\(others.text)")
+        #expect(own.status == 202 && own["transaction_found"] == "true", "\(own.text)")
+        return
+      }
+      #expect(others["code"] == "owned_by_another_user")
+      #expect(own["transaction_found"] == "true", "\(own.text)")
+      #expect(try await service.transfer(signed.originalTransactionID, to: ben).status == 200)
+      #expect(try await post(of: ben)["transaction_found"] == "true")
+    }
+  }
+
+  @Test func `beside a purchase of this user's in Apple's answer, another user's is not found`() async throws {
+    let (anna, ben) = (UUID(), UUID().uuidString.lowercased())
+    try await RunningService.besideStore(at: Self.clock, withServerAPI: true) { service, store in
+      let signed = try store.simulator.issueTransaction(.twoGroups, appAccountToken: anna)
+      func post(of user: String) async throws -> Answer {
+        try await Self.post(signed.signedTransaction, #""\#(signed.transactionID)""#, of: user, to: service)
+      }
+      #expect(try await post(of: anna.uuidString.lowercased())["transaction_found"] == "true")
+      let groups = ["480000000010000", "480000000011000"]
+      let other = try #require(groups.first { $0 != signed.originalTransactionID })
+      #expect(try await service.transfer(other, to: ben).status == 200)
+      let answer = try await post(of: ben)
+      #expect(answer.status == 200 && answer["transaction_found"] == "false", "\(answer.text)")
+      #expect(try await post(of: anna.uuidString.lowercased())["transaction_found"] == "true")
     }
   }
 
