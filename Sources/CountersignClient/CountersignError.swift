@@ -41,6 +41,7 @@ extension CountersignError: LocalizedError {
       "This offer is not available to you."
     case .refused(code: "product_unavailable", detail: _): "This product is not available at the moment."
     case .refused(code: "store_unreachable", detail: _): "The App Store cannot be reached. Please try again later."
+    case .refused(code: "store_error", detail: _): "The App Store has a problem. Please try again later."
     case .refused(let code, detail: _): "This was not accepted (\(code)). Please contact support."
     case .later: "This could not be confirmed yet. A purchase is kept, and confirmed by itself later."
     case .signedOut: "Please sign in again."

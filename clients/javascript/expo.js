@@ -46,12 +46,15 @@ export function expoPurchases(client, user, iap) {
 			if (purchaseState === "pending" || !purchaseToken) throw new CountersignError("pending", "pending", "It waits for an approval.");
 			verifying?.();
 			const state = await client.purchase(purchaseToken);
-			await iap.finishTransaction({ purchase, isConsumable: false });
+			await finish(purchase).catch(() => {});
 			resolve?.(state);
 		} catch (error) {
 			reject?.(error);
 		}
 	}
+
+	// The purchase is recorded: one that is not finished comes again.
+	const finish = async (purchase) => iap.finishTransaction({ purchase, isConsumable: false });
 
 	// Without a product's ID it is about the one that was asked for.
 	function fail(error, sku) {
@@ -80,16 +83,18 @@ export function expoPurchases(client, user, iap) {
 				.then(([more]) => iap.requestPurchase({
 					request: { apple: { ...apple, ...more } }, type: offer || kind === "subscription" ? "subs" : "in-app",
 				}))
-				.catch((error) => fail(error instanceof CountersignError ? error : { code: error?.code, message: error?.message }, sku));
+				.catch((error) => fail(error ?? {}, sku));
 			return outcome;
 		},
 		async restore({ verifying, onProgress } = {}) {
-			await ready;
-			const found = await iap.getAvailablePurchases({ alsoPublishToEventListenerIOS: false, onlyIncludeActiveItemsIOS: true });
+			const owned = async () => iap.getAvailablePurchases({ alsoPublishToEventListenerIOS: false, onlyIncludeActiveItemsIOS: true });
+			const found = await ready.then(owned).catch((error) => {
+				throw storeError(error ?? {});
+			});
 			verifying?.();
 			const byToken = new Map(found.filter((each) => each.purchaseToken).map((each) => [each.purchaseToken, each]));
 			const result = await client.restore(byToken.keys(), onProgress);
-			for (const token of result.done) await iap.finishTransaction({ purchase: byToken.get(token), isConsumable: false }).catch(() => {});
+			for (const token of result.done) await finish(byToken.get(token)).catch(() => {});
 			return result;
 		},
 		remove() {
@@ -102,8 +107,13 @@ export function expoPurchases(client, user, iap) {
 
 const uuid = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i;
 
-// expo-iap's codes are words: user-cancelled, deferred-payment, pending.
-function storeError({ code = "store_error", message = "The App Store did not sell it." }) {
-	const kind = { "user-cancelled": "cancelled", "deferred-payment": "pending", pending: "pending" }[code] ?? "refused";
-	return new CountersignError(kind, String(code), String(message));
+// expo-iap's codes are words. A failure has a code of the client's own, as in Swift, and expo-iap's in the message.
+const kinds = { "user-cancelled": "cancelled", "deferred-payment": "pending", pending: "pending" };
+const codes = {
+	"item-unavailable": "product_unavailable", "sku-not-found": "product_unavailable", "network-error": "store_unreachable",
+	"remote-error": "store_unreachable", "service-error": "store_unreachable", "service-disconnected": "store_unreachable",
+};
+function storeError({ code = "none", message = "The App Store did not sell it." }) {
+	if (kinds[code]) return new CountersignError(kinds[code], code, String(message));
+	return new CountersignError("refused", codes[code] ?? "store_error", `${code}: ${message}`);
 }

@@ -21,6 +21,10 @@ export interface Words {
   readonly later: string;
   readonly away: string;
   readonly refused: string;
+  readonly product_unavailable: string;
+  readonly store_unreachable: string;
+  /** Also for an error that is no `CountersignError`. */
+  readonly store_error: string;
   readonly owned_by_another_user: string;
   readonly signedOut: string;
 }

@@ -18,6 +18,9 @@ export const english = {
 	later: "It is bought. It counts as soon as the network is back.",
 	away: "The plans cannot be loaded. Please try again.",
 	refused: "This purchase was not accepted. Please contact support.",
+	product_unavailable: "This product is not available at the moment.",
+	store_unreachable: "The App Store cannot be reached. Please try again later.",
+	store_error: "The App Store has a problem. Please try again later.",
 	owned_by_another_user: "This purchase belongs to another account. Sign in with that account, or contact support.",
 	signedOut: "Please sign in again.",
 };
@@ -54,7 +57,7 @@ function amount({ included, limit, rules = [] } = {}) {
 
 /** A sentence for people; null where the user knows. */
 export function sentence(error, words = english) {
-	if (!(error instanceof CountersignError)) return words.away;
+	if (!(error instanceof CountersignError)) return words.store_error;
 	return error.kind === "cancelled" ? null : (words[error.code] ?? words[error.kind]);
 }
 

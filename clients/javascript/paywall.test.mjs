@@ -89,7 +89,10 @@ test("000: what the user did not want, what waits and what failed are three stat
     [() => iap.failed({ code: "user-cancelled", productId: "pro.monthly" }), "cancelled", null],
     [() => iap.failed({ code: "deferred-payment" }), "idle", english.pending],
     [() => iap.bought({ ...purchase("pro.monthly"), purchaseState: "pending" }), "idle", english.pending],
-    [() => iap.failed({ code: "item-unavailable", message: "secret" }), "failed", "Non."],
+    [() => iap.failed({ code: "item-unavailable", message: "secret" }), "failed", english.product_unavailable],
+    [() => iap.failed({ code: "network-error" }), "failed", english.store_unreachable],
+    [() => iap.failed({ code: "unknown" }), "failed", english.store_error],
+    [() => iap.bought(purchase("pro.monthly", "forged")), "failed", "Non."],
     [() => iap.bought(purchase("pro.monthly", "theirs")), "failed", english.owned_by_another_user],
     [() => (service.away("POST /v1/validations"), iap.bought(purchase("pro.monthly"))), "failed", english.later],
   ];
@@ -110,12 +113,26 @@ test("000: what the user did not want, what waits and what failed are three stat
   assert.deepEqual([type, properties], ["paywall_dismissed", { source: "settings", timeSpentMs: 5000 }]);
 });
 
+test("a purchase that is recorded and cannot be finished is unlocked, and comes again", async () => {
+  const { made } = paywall();
+  iap.finishTransaction = async () => Promise.reject(new Error("none"));
+  const buying = made.buy({ productID: "pro.monthly" });
+  await until(() => iap.requests.length);
+  iap.bought(purchase("pro.monthly"));
+  await buying;
+  assert.deepEqual([made.getSnapshot().phase, made.getSnapshot().message], ["success", english.success]);
+  assert.equal(client.isAllowed("filters"), true);
+});
+
 test("a store that rejects the request, and a purchase from elsewhere, are told and recorded", async () => {
   const { made, purchases } = paywall();
   await made.load();
   iap.requestPurchase = async () => Promise.reject(Object.assign(new Error("none"), { code: "not-prepared" }));
   await made.buy({ productID: "pro.monthly" });
-  assert.equal(made.getSnapshot().phase, "failed");
+  assert.deepEqual([made.getSnapshot().phase, made.getSnapshot().message], ["failed", english.store_error]);
+  iap.getAvailablePurchases = async () => Promise.reject(new Error("none"));
+  await made.restore();
+  assert.deepEqual([made.getSnapshot().phase, made.getSnapshot().message], ["failed", english.store_error]);
   iap.bought(purchase("pro.yearly"));
   await until(() => iap.finished.length);
   assert.deepEqual([...service.purchases], ["jws-pro.yearly"]);
@@ -220,7 +237,7 @@ test("no error is told in a developer's words", () => {
     assert.doesNotMatch(said ?? "", /eyJ|any_code/);
     assert.equal(said === null, kind === "cancelled");
   }
-  assert.equal(sentence(new TypeError("x")), english.away);
+  assert.equal(sentence(new TypeError("x")), english.store_error);
 });
 
 /** Hooks of one component, rendered again by hand. */
