@@ -279,6 +279,7 @@ extension CountersignClient {
 
   /// The keychain cannot be read before the first unlock of the device: what it has is not replaced unread.
   func readWaiting() {
+    readToken()
     guard !isWaitingRead else { return }
     let json: Data?
     do { json = try options.storage.read("posts@\(account)") } catch { return }

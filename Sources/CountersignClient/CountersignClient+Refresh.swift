@@ -18,6 +18,7 @@ extension CountersignClient {
         for await transaction in updates { await self?.receive(transaction) }
       }
     }
+    readWaiting()
     watchClock()
     await retryQuietly()
     await deliverQuietly()

@@ -28,6 +28,7 @@ public actor CountersignClient {
   var keys: [SigningKey]
   var waiting: WaitingPosts
   var isWaitingRead: Bool
+  private var isTokenRead: Bool
   var posting: [String: Task<Submission, any Error>] = [:]
   /// Transactions posted since the app's start: the App Store often delivers one in two ways at once.
   var answered: Set<String> = []
@@ -79,14 +80,15 @@ public actor CountersignClient {
     self.account = account
     trials = TrialClient(service: service, options: options, account: account)
 
-    func kept(_ name: String) -> Data? {
-      do { return try options.storage.read("\(name)@\(account)") } catch {
-        options.onError(.storage)
-        return nil
-      }
+    var access: HeldAccess?
+    do {
+      (keys, access) = try Self.stored(options, of: user, account)
+      isTokenRead = true
+    } catch {
+      options.onError(.storage)
+      keys = options.keys ?? []
+      isTokenRead = false
     }
-    let keys = options.keys ?? kept("keys").flatMap(KeySet.parse) ?? []
-    self.keys = keys
     do {
       waiting = WaitingPosts(try options.storage.read("posts@\(account)"))
       isWaitingRead = true
@@ -95,9 +97,27 @@ public actor CountersignClient {
       waiting = WaitingPosts(nil)
       isWaitingRead = false
     }
-    let access = kept("token").flatMap { HeldAccess($0, of: user, keys: keys, verify: options.verify) }
     held = Locked(access)
     audience = Locked(Audience(last: AccessState(access, at: options.now())))
+  }
+
+  private static func stored(
+    _ options: Options, of user: String, _ account: String
+  ) throws -> (keys: [SigningKey], access: HeldAccess?) {
+    let keys = try options.keys ?? options.storage.read("keys@\(account)").flatMap(KeySet.parse) ?? []
+    let token = try options.storage.read("token@\(account)")
+    return (keys, token.flatMap { HeldAccess($0, of: user, keys: keys, verify: options.verify) })
+  }
+
+  /// The keychain cannot be read before the first unlock of the device.
+  func readToken() {
+    guard !isTokenRead, !isSignedOut, let stored = try? Self.stored(options, of: user, account) else { return }
+    isTokenRead = true
+    // A newer one may have come meanwhile.
+    guard held.withLock({ $0 == nil }) else { return }
+    keys = stored.keys
+    held.withLock { $0 = stored.access }
+    publish()
   }
 
   deinit {

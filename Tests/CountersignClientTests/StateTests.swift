@@ -40,6 +40,22 @@ import Testing
     #expect(client.state == .unknown && !client.isAllowed("filters"))
   }
 
+  @Test(arguments: [false, true])
+  func `a client that was made before the first unlock of the device reads the token later`(pinned: Bool) async throws {
+    let bench = try await paid(pinned: pinned)
+    bench.storage.isBroken = true
+    let client = bench.client(pinned: pinned)
+    bench.storage.isBroken = false
+    #expect(client.state == .unknown)
+    bench.service.fail("token", .unreachable)
+    var states = client.access.makeAsyncIterator()
+    #expect(await states.next() == .unknown)
+    await client.start()
+    #expect(await states.next()?.access?.tier == "pro")
+    #expect(client.isAllowed("filters"))
+    await client.signOut()
+  }
+
   @Test func `a forged token in the storage counts for nothing`() async throws {
     let bench = try await paid()
     guard let name = bench.storage.name("token"), let token = bench.storage.text("token") else {
