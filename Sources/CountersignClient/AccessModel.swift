@@ -3,13 +3,16 @@
 
   /// The state for SwiftUI: a view that reads it is drawn again when it changes.
   ///
-  ///     struct Root: View {
-  ///       @State private var access: AccessModel
+  ///     struct Filters: View {
+  ///       let access: AccessModel
   ///
-  ///       init(client: CountersignClient) {
-  ///         _access = State(initialValue: AccessModel(client))
+  ///       var body: some View {
+  ///         if access.isAllowed("filters") { FilterView() } else { LockedView() }
   ///       }
   ///     }
+  ///
+  /// Make it where the client is made, and keep it beside the client. `@State` in a view keeps the first one, also when the user
+  /// has changed: such a view needs `.id(user)`.
   @available(iOS 17, macOS 14, tvOS 17, watchOS 10, *)
   @MainActor @Observable public final class AccessModel {
     public private(set) var state: AccessState
