@@ -412,7 +412,7 @@ test("the provider makes the user's client, the hooks read it, and it is closed 
   let value, made, effect, returned;
   const React = {
     createContext: () => ({ Provider: "provider" }),
-    createElement: (type, props, children) => ({ type, props, children }),
+    createElement: (type, props, children) => ({ type, ...props, children }),
     useContext: () => value,
     useEffect: (run) => (effect = run),
     useRef: (current) => ({ current }),
@@ -431,14 +431,16 @@ test("the provider makes the user's client, the hooks read it, and it is closed 
   assert.equal(effect(), undefined);
   assert.equal(render("user-1").children, "the app");
   const leave = effect();
-  value = made;
-  assert.deepEqual([useClient(), useFeature("filters")], [made, nothing]);
-  await until(() => made.access);
-  assert.equal(useAccess(), made.state);
+  ({ value } = render("user-1"));
+  assert.deepEqual([useClient(), useFeature("filters")], [made.client, nothing]);
+  await until(() => value.access);
+  assert.equal(useAccess(), value.state);
   assert.deepEqual(useFeature("filters"), { kind: "known", allowed: false, limit: null, remaining: null });
   assert.deepEqual(useFeature("questions"), { kind: "known", allowed: true, limit: 10, remaining: 10 });
   returned();
   await until(() => service.count(TOKEN) === 2);
+  // The next user's first rendering comes before the effect.
+  for (const user of ["user-2", null]) assert.equal(render(user).value, null);
   leave();
   assert.deepEqual([made, returned], [null, null]);
   await assert.rejects(value.refresh(), fails("signedOut", "unauthenticated"));

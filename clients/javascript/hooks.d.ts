@@ -1,7 +1,10 @@
 import type { Client, ClientOptions, Plan, State } from "./countersign.js";
 
 export interface ProviderProps<Children = unknown> {
-  /** The user's ID; null while nobody is signed in. Another user gets another client. */
+  /**
+   * The user's ID; null while nobody is signed in. Another user gets another client. At a sign-out call
+   * `useClient()?.signOut()` before: what the user may do is forgotten then, and else stays stored for them.
+   */
   user: string | null;
   /** The client's settings. `token` may change at each rendering, the rest counts when the client is made. */
   options: Omit<ClientOptions, "user">;

@@ -15,22 +15,23 @@ export function createHooks({ createContext, createElement, useContext, useEffec
 
 	/** Makes the user's client, asks again when the app comes back, and closes it when the user has gone. */
 	function CountersignProvider({ user, options, onForeground = onVisible, children }) {
-		const [client, setClient] = useState(null);
+		const [made, setMade] = useState(null);
 		const latest = useRef(options);
 		latest.current = options;
 		useEffect(() => {
 			if (!user) return;
-			const made = createClient({ ...latest.current, user, token: (how) => latest.current.token(how) });
-			const leave = onForeground(() => void made.refresh().catch(() => {}));
-			setClient(made);
-			made.start();
+			const client = createClient({ ...latest.current, user, token: (how) => latest.current.token(how) });
+			const leave = onForeground(() => void client.refresh().catch(() => {}));
+			setMade({ user, client });
+			client.start();
 			return () => {
 				leave();
-				made.close();
-				setClient(null);
+				client.close();
+				setMade(null);
 			};
 		}, [user]);
-		return createElement(Context.Provider, { value: client }, children);
+		// The effect runs after the rendering under the next user.
+		return createElement(Context.Provider, { value: made?.user === user ? made.client : null }, children);
 	}
 
 	/** The client; null while nobody is signed in, and at the first rendering. */
