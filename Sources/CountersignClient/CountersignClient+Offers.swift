@@ -26,6 +26,13 @@ extension CountersignClient {
 
   /// Each signature is for one purchase, also one that fails.
   func sign(_ offer: PurchaseOffer?, of productID: String) async throws -> StoreOffer? {
+    do { return try await signed(offer, of: productID) } catch CountersignError.later {
+      // Not `later`: nothing was bought, and nothing is kept.
+      throw CountersignError.refused(code: "offer_not_signed", detail: "The service is away, and signs no offer.")
+    }
+  }
+
+  private func signed(_ offer: PurchaseOffer?, of productID: String) async throws -> StoreOffer? {
     switch offer {
     case nil: return nil
     case .winBack(let id): return .winBack(id: id)

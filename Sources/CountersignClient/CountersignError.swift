@@ -39,6 +39,8 @@ extension CountersignError: LocalizedError {
     case .refused(code: "trial_not_needed", detail: _): "Your plan has all that the trial would give."
     case .refused(code: "offer_not_for_user", detail: _), .refused(code: "offer_unavailable", detail: _):
       "This offer is not available to you."
+    case .refused(code: "offer_not_signed", detail: _):
+      "The offer cannot be checked at the moment. Nothing was bought. Please try again later."
     case .refused(code: "product_unavailable", detail: _): "This product is not available at the moment."
     case .refused(code: "store_unreachable", detail: _): "The App Store cannot be reached. Please try again later."
     case .refused(code: "store_error", detail: _): "The App Store has a problem. Please try again later."

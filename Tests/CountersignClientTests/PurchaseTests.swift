@@ -29,9 +29,17 @@ import Testing
   @Test func `an offer that the service does not sign shows no sheet`() async throws {
     let error = await failure { try await bench.client().purchase("pro.monthly", offer: .promotional("summer")) }
     #expect(error?.errorDescription == "This offer is not available to you.")
-    bench.service.fail("promotional", .unreachable)
-    let away = await failure { try await bench.client().purchase("pro.monthly", offer: .promotional("winter")) }
-    #expect(away == .later(retryAfter: nil) && bench.store.offers.isEmpty)
+    for (path, offer) in [("promotional", .promotional("winter")), ("introductory", .introductory())]
+      as [(String, PurchaseOffer)]
+    {
+      bench.service.fail(path, .unreachable)
+      let away = await failure { try await bench.client().purchase("pro.monthly", offer: offer) }
+      guard case .refused(code: "offer_not_signed", detail: _) = away else {
+        return #expect(Bool(false), "It is refused.")
+      }
+      #expect(away?.localizedDescription.contains("Nothing was bought") == true)
+    }
+    #expect(bench.store.offers.isEmpty)
   }
 
   // MARK: A kill of the app

@@ -34,7 +34,7 @@ export interface ExpoPurchases {
   /**
    * Shows the App Store's sheet, posts the purchase, and finishes it. Rejects with a `CountersignError`, also with the store's
    * `cancelled` and `pending`. `verifying` is called between the sheet and the post. The service signs the `offer` before the
-   * sheet; an introductory one needs an expo-iap that knows `compactJWS`.
+   * sheet, and where it is away the code is `offer_not_signed`; an introductory one needs an expo-iap that knows `compactJWS`.
    */
   buy(productID: string, how?: { verifying?: () => void; kind?: string | null; offer?: PurchaseOffer }): Promise<State>;
   /** Posts what the store account owns, and finishes what the service has recorded. */

@@ -63,10 +63,18 @@ export function expoPurchases(client, user, iap) {
 		waiting.delete(productID);
 	}
 
+	// Not `later`: nothing was bought, and nothing is kept.
+	async function sign(signature) {
+		const { jws } = await signature.catch((error) => {
+			throw error.kind === "later" ? new CountersignError("refused", "offer_not_signed", error.message) : error;
+		});
+		return jws;
+	}
+
 	// As StoreKit takes an offer.
 	async function signed(sku, { promotional, introductory, transactionID, winBack } = {}) {
-		if (promotional) return { promotionalOfferJWS: { offerId: promotional, jws: (await client.signPromotionalOffer(sku, promotional)).jws } };
-		if (introductory) return { compactJWS: (await client.signIntroductoryOffer(sku, transactionID)).jws };
+		if (promotional) return { promotionalOfferJWS: { offerId: promotional, jws: await sign(client.signPromotionalOffer(sku, promotional)) } };
+		if (introductory) return { compactJWS: await sign(client.signIntroductoryOffer(sku, transactionID)) };
 		return winBack ? { winBackOffer: { offerId: winBack } } : {};
 	}
 

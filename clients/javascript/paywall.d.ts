@@ -21,6 +21,8 @@ export interface Words {
   readonly later: string;
   readonly away: string;
   readonly refused: string;
+  /** The service is away while it is to sign an offer: no sheet is shown. */
+  readonly offer_not_signed: string;
   readonly product_unavailable: string;
   readonly store_unreachable: string;
   /** Also for an error that is no `CountersignError`. */

@@ -18,6 +18,7 @@ export const english = {
 	later: "It is bought. It counts as soon as the network is back.",
 	away: "The plans cannot be loaded. Please try again.",
 	refused: "This purchase was not accepted. Please contact support.",
+	offer_not_signed: "The offer cannot be checked at the moment. Nothing was bought. Please try again later.",
 	product_unavailable: "This product is not available at the moment.",
 	store_unreachable: "The App Store cannot be reached. Please try again later.",
 	store_error: "The App Store has a problem. Please try again later.",

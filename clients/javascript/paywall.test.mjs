@@ -163,8 +163,12 @@ test("an offer is signed before the sheet, and goes to the store as it takes it"
   const count = iap.requests.length;
   const refused = purchases.buy("pro.monthly", { offer: { promotional: "summer" } });
   await assert.rejects(refused, { name: "CountersignError", kind: "refused", code: "offer_not_for_user" });
-  service.away("POST /v1/offers/promotional");
-  await assert.rejects(purchases.buy("pro.monthly", { offer: { promotional: "winter" } }), { kind: "later" });
+  for (const [path, offer] of [["promotional", { promotional: "winter" }], ["introductory", { introductory: true }]]) {
+    service.away(`POST /v1/offers/${path}`);
+    const error = await purchases.buy("pro.monthly", { offer }).catch((error) => error);
+    assert.deepEqual([error.kind, error.code], ["refused", "offer_not_signed"]);
+    assert.match(sentence(error), /Nothing was bought/);
+  }
   assert.equal(iap.requests.length, count);
 });
 
