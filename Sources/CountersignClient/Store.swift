@@ -157,8 +157,14 @@ extension StoreTransaction {
     ) throws -> Set<Product.PurchaseOption> {
       switch offer {
       case nil: return []
-      case .promotional(let id, let jws): return Set(Product.PurchaseOption.promotionalOffer(id, compactJWS: jws))
-      case .introductory(let jws): return [.introductoryOfferEligibility(compactJWS: jws)]
+      #if compiler(>=6.2)
+        case .promotional(let id, let jws): return Set(Product.PurchaseOption.promotionalOffer(id, compactJWS: jws))
+        case .introductory(let jws): return [.introductoryOfferEligibility(compactJWS: jws)]
+      #else
+        // StoreKit has them as of Xcode 26, and takes them on every system.
+        case .promotional, .introductory:
+          throw CountersignError.refused(code: "offer_unavailable", detail: "The app is built without Xcode 26.")
+      #endif
       case .winBack(let id):
         if #available(iOS 18, macOS 15, tvOS 18, watchOS 11, visionOS 2, *),
           let offer = product.subscription?.winBackOffers.first(where: { $0.id == id })
