@@ -4,8 +4,9 @@ import Foundation
 /// The trial of this device in an app without accounts, by the app's public key.
 ///
 ///     let trials = TrialClient(baseURL: url, publicKey: "appl_…")
-///     let trial = try await trials.trial() ?? trials.start()
-///     if trial.state == .running { show("\(trial.sessionsRemaining ?? 0) sessions are left") }
+///     var trial = try await trials.trial()
+///     if trial == nil { trial = try await trials.start() }
+///     if let trial, trial.state == .running { show("\(trial.sessionsRemaining ?? 0) sessions are left") }
 ///
 /// The device's ID is made once and kept in the storage: the keychain keeps it when the app is deleted, and an app that is
 /// installed again finds its trial. Make one of these, and keep it. A user who has signed in has the same on `CountersignClient`,
