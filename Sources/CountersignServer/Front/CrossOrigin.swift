@@ -24,7 +24,7 @@ struct CrossOrigin: Sendable {
   /// Says in an answer which page may read it.
   func mark(_ response: inout Response, for request: Request) {
     if let origin = allowed(request) {
-      response.headers[.accessControlExposeHeaders] = "Date, ETag, Retry-After"
+      response.headers[.accessControlExposeHeaders] = "Date, ETag, Retry-After, X-Request-Id"
       response.headers[.accessControlAllowOrigin] = origin
       if origin != "*" { response.headers.append(HTTPField(name: .vary, value: "Origin")) }
     } else if !origins.isEmpty {

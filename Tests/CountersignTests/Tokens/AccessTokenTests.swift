@@ -223,7 +223,8 @@ import Testing
           && allowed.contains("vary: origin"))
       let answer = try await ask("GET", "https://app.example.com", "Authorization: Bearer \(user)\r\n")
       #expect(
-        answer.hasPrefix("http/1.1 200") && answer.contains("access-control-expose-headers: date, etag, retry-after"))
+        answer.hasPrefix("http/1.1 200") && answer.contains("\r\nx-request-id: ")
+          && answer.contains("access-control-expose-headers: date, etag, retry-after, x-request-id\r\n"))
       for said in ["javascript/0.1.0", "no version", "a/b/c", "javascript/\(String(repeating: "1", count: 60))"] {
         _ = try await ask(
           "GET", "https://app.example.com", "Authorization: Bearer \(user)\r\nCountersign-Client: \(said)\r\n")
