@@ -291,5 +291,5 @@ extension CountersignError {
 
 extension URL {
   /// The service in the names of what is stored.
-  var account: String { "\(host ?? "")\(port.map { ":\($0)" } ?? "")" }
+  var account: String { "\(host ?? "")\(port.map { ":\($0)" } ?? "")\(path.trimmingSuffix("/"))" }
 }

@@ -25,6 +25,14 @@ import Testing
     #expect(try storage.read("token@host@a|b/../c") == nil)
   }
 
+  @Test(arguments: [
+    ("https://a.example.com/", "a.example.com"), ("https://a.example.com", "a.example.com"),
+    ("https://a.example.com:8443/staging/", "a.example.com:8443/staging"),
+  ])
+  func `what is stored is of one service, also of one beside others on its host`(url: String, name: String) throws {
+    #expect(try #require(URL(string: url)).account == name)
+  }
+
   @Test func `broken posts in the storage are as good as none`() {
     #expect(WaitingPosts(Data("{".utf8)).posts.isEmpty)
     #expect(WaitingPosts(nil).json == nil)

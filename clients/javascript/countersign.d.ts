@@ -329,7 +329,8 @@ export interface Trial {
 /** Between a client and `countersign/trials`. */
 export interface TrialParts {
   readonly request: (...all: any[]) => Promise<any>;
-  readonly user: string;
+  /** The name under which the trial is stored. */
+  readonly place: string;
   readonly storage: Storage;
   readonly now: () => number;
 }

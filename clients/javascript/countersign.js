@@ -20,6 +20,8 @@ export class CountersignError extends Error {
 }
 
 export const ignore = () => null;
+/** A service in the names of what is stored, which not every storage takes with other characters. */
+export const slug = (baseURL) => baseURL.replace(/^\w+:\/+|\/+$/g, "").replace(/[^\w.-]/g, "_");
 /** For countersign/trials. */
 export const noStorage = { getItem() {}, setItem() {}, removeItem() {} };
 const usual = { "content-type": "application/json", "countersign-client": `javascript/${version}` };
@@ -52,8 +54,9 @@ export function createClient({
 	const answers = {}; // the last ones, by name
 	const products = {}; // the store's, by ID
 
+	const place = (name) => `countersign.${name}.${slug(baseURL)}.${user}`;
 	const { request, noted } = connect({ baseURL, fetch, now, wait, log, bearer });
-	const trial = trials?.({ request, user, storage, now });
+	const trial = trials?.({ request, place: place("trial"), storage, now });
 
 	async function bearer(fresh) {
 		const text = !closed && (await token({ fresh }));
@@ -79,7 +82,6 @@ export function createClient({
 	}
 
 	// Storage may fail: StoreKit still has the purchase.
-	const place = (name) => `countersign.${name}.${user}`;
 	const read = (name) => storage.getItem(place(name));
 	function save(name, value) {
 		const write = () => (value ? storage.setItem(place(name), value) : storage.removeItem(place(name)));
@@ -196,10 +198,9 @@ export function createClient({
 		if (isCompared || !started || kind !== "known" || !store.currentEntitlements) return;
 		isCompared = true;
 		// A store that is away is asked after the next refresh.
-		const found = await store.currentEntitlements().catch(() => (isCompared = false));
-		if (!found) return;
-		const owned = [...found];
-		const catalog = owned.length ? await plans().catch(ignore) : null;
+		const owned = [...((await store.currentEntitlements().catch(() => (isCompared = false))) || [])];
+		if (!owned.length) return;
+		const catalog = await plans().catch(ignore);
 		const rank = (tier) => catalog.plans.findIndex((each) => each.tier === tier);
 		const differ = owned.filter((jws) => {
 			const { plan } = catalog ? find(catalog, signed(jws).productId) : {};
@@ -339,7 +340,7 @@ export function createClient({
 				// null is an answer only to a request that named none.
 				if (!(said.transaction_found ?? !body.transaction_id)) {
 					const [kind, code] = isAnothers(jws) ? ["refused", "owned_by_another_user"] : ["later", "not_found_yet"];
-					throw new CountersignError(kind, code, "It is not in the answer.");
+					throw new CountersignError(kind, code, "Not in the answer.");
 				}
 				isQueued ||= said.profile_write === "queued";
 				result.done.push(jws);
@@ -378,8 +379,7 @@ export function createClient({
 	async function schedule() {
 		timer?.abort();
 		if (!started || closed) return;
-		const { kind } = current();
-		const end = { known: held?.fresh, old: held?.until }[kind] ?? Infinity;
+		const end = { known: held?.fresh, old: held?.until }[current().kind] ?? Infinity;
 		// A refresh that failed may know of a purchase what the state does not.
 		const wantsToken = () => trial?.waitingCount || current().kind !== "known" || lastError?.kind === "later";
 		const at = Math.min(end - skew, kept.length || wantsToken() ? retryAt : Infinity);

@@ -64,6 +64,8 @@ async function online(...all) {
   }
 }
 
+const place = (name) => `countersign.${name}.${new URL(service.url).host.replace(":", "_")}.user-1`;
+
 /** A client of an app that was killed and started again. */
 async function restarted(options) {
   for (const each of clients) each.close();
@@ -73,7 +75,7 @@ async function restarted(options) {
 }
 
 async function cached(claims, { by = key, header } = {}) {
-  storage.items.set("countersign.token.user-1", await sign(by, { ...service.claims(), ...claims }, header));
+  storage.items.set(place("token"), await sign(by, { ...service.claims(), ...claims }, header));
   offline = true;
 }
 
@@ -166,7 +168,7 @@ const forgeries = {
 for (const [name, forge] of Object.entries(forgeries)) {
   test(`${name} is not used, neither from the cache nor from the network`, async () => {
     const token = await forge();
-    storage.items.set("countersign.token.user-1", token);
+    storage.items.set(place("token"), token);
     service.next(TOKEN, (answer) => answer(200, { token }));
     const app = client();
     assert.equal((await app.start()).kind, "unknown");
@@ -223,12 +225,12 @@ const stored = {
 };
 for (const [name, keys] of Object.entries(stored)) {
   test(`stored keys that have ${name} are fetched again, once`, async () => {
-    storage.items.set("countersign.keys.user-1", keys);
-    storage.items.set("countersign.token.user-1", await sign(key, service.claims()));
+    storage.items.set(place("keys"), keys);
+    storage.items.set(place("token"), await sign(key, service.claims()));
     const app = client({ keys: null });
     for (let time = 0; time < 2; time += 1) assert.equal((await app.refresh()).access.verified, true);
     assert.equal(service.count("GET /.well-known/jwks.json"), 1);
-    assert.deepEqual(JSON.parse(storage.items.get("countersign.keys.user-1")), { keys: [key.jwk] });
+    assert.deepEqual(JSON.parse(storage.items.get(place("keys"))), { keys: [key.jwk] });
   });
 }
 
@@ -342,7 +344,7 @@ test("nothing is sent under another user's bearer token, and the purchase stays 
   await assert.rejects(app.purchase("jws-1"), fails("signedOut", "unauthenticated"));
   await assert.rejects(app.refresh(), fails("signedOut", "unauthenticated"));
   assert.equal(service.requests.length, 0);
-  assert.equal(storage.items.get("countersign.purchases.user-1"), '["jws-1"]');
+  assert.equal(storage.items.get(place("purchases")), '["jws-1"]');
   // Letters count, except in a UUID.
   await assert.rejects(client({ token: async () => bearer({ sub: "USER-1" }) }).refresh(), fails("signedOut", "unauthenticated"));
   const upper = bearer({ sub: UUID.toUpperCase() });
@@ -374,7 +376,7 @@ for (const end of ["close", "signOut"]) {
     await turns();
     assert.equal(service.requests.length, 0);
     assert.equal(time.timers.size, 0);
-    assert.equal(storage.items.get("countersign.purchases.user-1"), '["jws-1"]');
+    assert.equal(storage.items.get(place("purchases")), '["jws-1"]');
   });
 }
 
@@ -479,7 +481,7 @@ test("signing out forgets the token, and nothing is asked afterwards", async () 
   await until(() => app.state.kind === "known");
   await app.signOut();
   assert.equal(app.state.kind, "unknown");
-  assert.equal(storage.items.has("countersign.token.user-1"), false);
+  assert.equal(storage.items.has(place("token")), false);
   await assert.rejects(app.refresh(), fails("signedOut", "unauthenticated"));
   assert.equal(time.timers.size, 0);
 });
@@ -496,12 +498,12 @@ for (const [name, [begin, code]] of Object.entries(troubles)) {
   test(`a purchase that meets ${name} is kept, and posted at the next start`, async () => {
     begin();
     await assert.rejects(client().purchase("jws-1"), fails("later", code));
-    assert.deepEqual(JSON.parse(storage.items.get("countersign.purchases.user-1")), ["jws-1"]);
+    assert.deepEqual(JSON.parse(storage.items.get(place("purchases"))), ["jws-1"]);
     offline = false;
     const app = await restarted();
     await until(() => app.isAllowed("filters"));
     assert.deepEqual([...service.purchases], ["jws-1"]);
-    assert.equal(storage.items.has("countersign.purchases.user-1"), false);
+    assert.equal(storage.items.has(place("purchases")), false);
   });
 }
 
@@ -543,12 +545,12 @@ test("a purchase that is not in the answer is not done, and is posted again; the
   const { done, kept } = await app.restore([signed("1"), signed("2")]);
   assert.deepEqual([done, kept.map(({ jws }) => jws)], [[signed("2")], [signed("1")]]);
   assert.deepEqual((await app.retry()).done, [signed("1")]);
-  assert.equal(storage.items.get("countersign.purchases.user-1"), undefined);
+  assert.equal(storage.items.get(place("purchases")), undefined);
 });
 
 test("a kill before the post: the purchase is posted at the next start, and counts once", async () => {
   client({ fetch: () => new Promise(() => {}) }).purchase("jws-1").catch(() => {});
-  await until(() => storage.items.has("countersign.purchases.user-1"));
+  await until(() => storage.items.has(place("purchases")));
   const app = await restarted();
   // StoreKit hands over again what was not finished, while the kept one is under way.
   await app.purchase("jws-1");
@@ -565,7 +567,7 @@ test("a kill between post and answer: it is posted again, and counts once", asyn
   assert.equal(state.access.tier, "pro");
   assert.equal(service.purchases.size, 1);
   assert.equal(service.count(POST), 2);
-  assert.equal(storage.items.has("countersign.purchases.user-1"), false);
+  assert.equal(storage.items.has(place("purchases")), false);
 });
 
 test("a kill between answer and finish: StoreKit hands it over again, it counts once and is done once", async () => {
@@ -588,7 +590,20 @@ test("another user does not post what the first one has bought", async () => {
   await restarted({ user: "user-2" });
   await turns();
   assert.equal(service.count(POST), 0);
-  assert.equal(storage.items.has("countersign.purchases.user-1"), true);
+  assert.equal(storage.items.has(place("purchases")), true);
+});
+
+test("what is stored is of one service: another one, also beside it on the host, has its own", async () => {
+  const names = async (baseURL) => {
+    await client({ baseURL, fetch: () => Promise.reject(new Error("offline")) }).purchase("jws-1").catch(() => {});
+    return [...storage.items.keys()].at(-1);
+  };
+  assert.equal(await names("https://a.example.com/"), "countersign.purchases.a.example.com.user-1");
+  assert.equal(await names("https://a.example.com:8443/staging"), "countersign.purchases.a.example.com_8443_staging.user-1");
+  assert.equal(storage.items.size, 2);
+  await restarted({ baseURL: `${service.url}/` });
+  await turns();
+  assert.equal(service.purchases.size, 0);
 });
 
 test("storage that fails costs no purchase", async () => {
@@ -597,7 +612,7 @@ test("storage that fails costs no purchase", async () => {
 });
 
 test("storage that cannot be read once is read again, and no purchase in it is lost", async () => {
-  const name = "countersign.purchases.user-1";
+  const name = place("purchases");
   storage.items.set(name, '["jws-1"]');
   let isLocked = true;
   const getItem = async (key) => (isLocked ? Promise.reject(new Error("locked")) : storage.getItem(key));
@@ -616,12 +631,12 @@ test("storage that cannot be read once is read again, and no purchase in it is l
 });
 
 test("a purchase that is posted while storage cannot be read leaves what it has", async () => {
-  storage.items.set("countersign.purchases.user-1", '["jws-1"]');
+  storage.items.set(place("purchases"), '["jws-1"]');
   let reads = 0;
   const getItem = async (key) => ((reads += 1) === 1 ? Promise.reject(new Error("locked")) : storage.getItem(key));
   const app = client({ storage: { ...storage, getItem } });
   await app.purchase("jws-2");
-  assert.equal(storage.items.get("countersign.purchases.user-1"), '["jws-1"]');
+  assert.equal(storage.items.get(place("purchases")), '["jws-1"]');
   assert.deepEqual((await app.retry()).done, ["jws-1"]);
 });
 
@@ -1222,7 +1237,7 @@ test("killed after an event, or before the answer to it: it counts once", async 
   await assert.rejects(next.flush(), fails("later", "network"));
   await (await restarted()).flush();
   assert.deepEqual(service.events.map(({ type }) => type), ["opened", "closed"]);
-  assert.equal(storage.items.has("countersign.events.user-1"), false);
+  assert.equal(storage.items.has(place("events")), false);
 });
 
 test("events go in batches of fifty, in their order, and of more than a thousand the oldest are dropped", async () => {
@@ -1363,7 +1378,7 @@ test("against a running service", { skip: isThere ? false : reason }, async () =
     const device = () => createTrials({ baseURL: COUNTERSIGN_URL, publicKey: COUNTERSIGN_PUBLIC_KEY, storage: keychain });
     const begun = await device().start();
     await device().useSession();
-    keychain.items.delete("countersign.device.trial");
+    for (const key of keychain.items.keys()) if (key.startsWith("countersign.device.trial.")) keychain.items.delete(key);
     assert.equal((await device().start()).started_at, begun.started_at);
     assert.equal((await device().useSession()).sessions_used, 2);
     assert.equal((await app.startTrial()).started_at, begun.started_at);

@@ -1,10 +1,10 @@
 // @ts-self-types="./trials.d.ts"
 // Trials of the app's own, with an account and without one. See docs/javascript.md.
-import { connect, CountersignError, ignore, newID, noStorage, ours, parse, sleep, success, uuid } from "./countersign.js";
+import { connect, CountersignError, ignore, newID, noStorage, ours, parse, sleep, slug, success, uuid } from "./countersign.js";
 
 /** `trials` of a client. */
-export const trials = ({ deviceStorage, deviceToken } = {}) => ({ request, user, storage, now }) =>
-	trialsOf({ request, place: `countersign.trial.${user}`, storage, deviceStorage: deviceStorage ?? storage, deviceToken, now });
+export const trials = ({ deviceStorage, deviceToken } = {}) => ({ request, place, storage, now }) =>
+	trialsOf({ request, place, storage, deviceStorage: deviceStorage ?? storage, deviceToken, now });
 
 /** The trial of this device, in an app without accounts. */
 export function createTrials({
@@ -16,7 +16,7 @@ export function createTrials({
 		if (error.kind !== "signedOut") throw error;
 		throw new CountersignError("refused", "unauthenticated", "The service does not know this public key.");
 	});
-	return trialsOf({ request: ask, place: "countersign.device.trial", storage, deviceStorage: storage, deviceToken, now });
+	return trialsOf({ request: ask, place: `countersign.device.trial.${slug(baseURL)}`, storage, deviceStorage: storage, deviceToken, now });
 }
 
 // Sessions have numbers, and a number counts once: the service knows it by its key.
