@@ -18,6 +18,14 @@ extension CountersignClient {
   public func purchase(
     _ productID: String, offer: PurchaseOffer? = nil, verifying: @Sendable () async -> Void = {}
   ) async throws -> AccessState {
+    try await record(productID, offer: offer, verifying: verifying)
+    return try await refreshAfterPost()
+  }
+
+  /// Buys, and returns when the service has recorded it.
+  func record(
+    _ productID: String, offer: PurchaseOffer? = nil, verifying: @Sendable () async -> Void
+  ) async throws {
     try checkSignedIn()
     let store = try theStore()
     let signed = try await sign(offer, of: productID)
@@ -38,12 +46,11 @@ extension CountersignClient {
       keep([transaction])
       await verifying()
       if try await post(transaction).isQueued { try await waitForProfile() }
-      return try await refreshAfterPost()
     }
   }
 
   /// The purchase is recorded: a no to the token is not one to the purchase.
-  private func refreshAfterPost() async throws -> AccessState {
+  func refreshAfterPost() async throws -> AccessState {
     do { return try await refreshAnew() } catch let error as CountersignError where error.isRefusal {
       report(error)
       throw CountersignError.later(retryAfter: nil)
@@ -66,6 +73,15 @@ extension CountersignClient {
   public func restore(
     syncs: Bool = true, progress: @Sendable (_ done: Int, _ total: Int) -> Void = { _, _ in }
   ) async throws -> Restoration {
+    let (posted, refused) = try await postOwned(syncs: syncs, progress: progress)
+    let state = posted == 0 ? try await refreshAnew() : try await refreshAfterPost()
+    return Restoration(state: state, purchases: posted, refused: refused)
+  }
+
+  /// Returns when the service has answered about each.
+  func postOwned(
+    syncs: Bool = true, progress: @Sendable (_ done: Int, _ total: Int) -> Void = { _, _ in }
+  ) async throws -> (posted: Int, refused: Int) {
     try checkSignedIn()
     let store = try theStore()
     do { if syncs { try await store.sync() } } catch {
@@ -97,8 +113,7 @@ extension CountersignClient {
       throw trouble
     }
     if isQueued { try await waitForProfile() }
-    let state = posted == 0 ? try await refreshAnew() : try await refreshAfterPost()
-    return Restoration(state: state, purchases: posted, refused: refused)
+    return (posted, refused)
   }
 
   /// The result of a restore.

@@ -67,8 +67,9 @@
       await tell(.planSelected, product)
       await tell(.purchaseInitiated, product)
       do {
-        try await client.purchase(productID) { await self.verify() }
-        set(.success, words.success)
+        try await client.record(productID) { await self.verify() }
+        let state = try? await client.refreshAfterPost()
+        set(.success, state == nil ? words.recorded : words.success)
         await tell(.purchaseCompleted, product)
       } catch let error as CountersignError {
         fail(error)
@@ -83,8 +84,11 @@
       set(.verifying)
       await tell(.restoreInitiated)
       do {
-        let restored = try await client.restore()
-        guard restored.purchases > 0 else { return set(.failed, words.nothing) }
+        guard try await client.postOwned().posted > 0 else {
+          _ = try await client.refreshAnew()
+          return set(.failed, words.nothing)
+        }
+        _ = try? await client.refreshAfterPost()
         set(.success, words.restored)
         await tell(.restoreCompleted)
       } catch { fail(error as? CountersignError ?? .later(retryAfter: nil)) }

@@ -28,6 +28,8 @@ public struct PaywallWords: Sendable {
   public var renewal =
     "It renews by itself, until you cancel it in the settings of your Apple account, a day before the period ends at the latest."
   public var success = "Thank you. It is unlocked."
+  /// The service has recorded the purchase, and the state after it is not known yet.
+  public var recorded = "Thank you. It is bought, and counts in a moment."
   public var restored = "Your purchases are restored."
   public var nothing = "This Apple account has nothing to restore."
   public var away = "The plans cannot be loaded. Please try again."

@@ -74,6 +74,21 @@ import Testing
   }
 
   @available(iOS 17, macOS 14, tvOS 17, watchOS 10, *)
+  @Test func `a purchase that is recorded has not failed where the state after it is not known yet`() async throws {
+    let model = PaywallModel(client, source: "settings")
+    bench.service.fail("token", .unreachable)
+    bench.store.next(.success(bench.sale()))
+    await model.buy("pro.monthly")
+    #expect(model.phase == .success && model.message == model.words.recorded)
+    #expect(bench.service.purchases.count == 1 && bench.store.openCount == 0)
+    #expect(try await events().last == "purchase_completed")
+    bench.service.fail("token", .unreachable)
+    bench.store.own(bench.sale())
+    await model.restore()
+    #expect(model.phase == .success && model.message == model.words.restored)
+  }
+
+  @available(iOS 17, macOS 14, tvOS 17, watchOS 10, *)
   @Test func `restore says what it found`() async throws {
     let model = PaywallModel(client, source: "settings")
     await model.restore()

@@ -15,6 +15,8 @@ export interface Words {
   readonly renewal: string;
   feature(name: string, limit: number | null): string;
   readonly success: string;
+  /** The service has recorded the purchase, and the state after it is not known yet. */
+  readonly recorded: string;
   readonly restored: string;
   readonly nothing: string;
   readonly pending: string;
@@ -56,7 +58,7 @@ export interface PaywallState {
 }
 
 export interface PaywallOptions {
-  client: Pick<Client, "offerings" | "track" | "noteExposure">;
+  client: Pick<Client, "error" | "offerings" | "track" | "noteExposure">;
   /** Buys a product, and resolves when the service has recorded it. `expoPurchases` of `countersign/expo` has both. */
   buy(productID: string, how: { verifying: () => void; kind?: string | null }): Promise<unknown>;
   restore(how: { verifying: () => void }): Promise<Pick<Posted, "done" | "refused" | "kept">>;

@@ -12,6 +12,7 @@ export const english = {
 	renewal: "It renews by itself, until you cancel it in the settings of your Apple account, a day before the period ends at the latest.",
 	feature: (name, limit) => (limit === null ? name : `${name}: ${limit}`),
 	success: "Thank you. It is unlocked.",
+	recorded: "Thank you. It is bought, and counts in a moment.",
 	restored: "Your purchases are restored.",
 	nothing: "This Apple account has nothing to restore.",
 	pending: "The purchase waits for approval. It is unlocked as soon as it is approved.",
@@ -124,7 +125,8 @@ export function createPaywall({ client, buy, restore, experiment, source, words,
 			tell(Event.planSelected, { product: productID });
 			const sold = async (verifying) => {
 				await buy(productID, { verifying, kind });
-				return all.success;
+				// It is recorded. The state after it may not be known yet.
+				return client.error ? all.recorded : all.success;
 			};
 			await act(productID, Event.purchaseInitiated, sold, Event.purchaseCompleted, Event.purchaseFailed, Event.purchaseCancelled);
 		},

@@ -113,6 +113,17 @@ test("000: what the user did not want, what waits and what failed are three stat
   assert.deepEqual([type, properties], ["paywall_dismissed", { source: "settings", timeSpentMs: 5000 }]);
 });
 
+test("a purchase that is recorded has not failed where the state after it is not known yet", async () => {
+  const { made } = paywall();
+  service.away("GET /v1/profiles/me/token");
+  const buying = made.buy({ productID: "pro.monthly" });
+  await until(() => iap.requests.length);
+  iap.bought(purchase("pro.monthly"));
+  await buying;
+  assert.deepEqual([made.getSnapshot().phase, made.getSnapshot().message], ["success", english.recorded]);
+  assert.deepEqual(iap.finished, ["jws-pro.monthly"]);
+});
+
 test("a purchase that is recorded and cannot be finished is unlocked, and comes again", async () => {
   const { made } = paywall();
   iap.finishTransaction = async () => Promise.reject(new Error("none"));
