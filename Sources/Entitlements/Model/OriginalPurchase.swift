@@ -89,16 +89,3 @@ package struct AppVersion: Hashable, Comparable, Sendable {
   /// `3.0.1`; "0" stands for a version of zeros.
   package var text: String { numbers.isEmpty ? "0" : numbers.map { $0.isEmpty ? "0" : $0 }.joined(separator: ".") }
 }
-
-extension OriginalPurchase {
-  /// The evidence of the download: a lifetime purchase of the app, by its bundle ID, under a key of its own.
-  package func evidence(_ key: SubscriptionKey, of app: BundleID, source: EvidenceSource) -> SubscriptionEvidence {
-    SubscriptionEvidence(
-      key: key, source: source, evidenceTime: signedAt, evaluatedAt: signedAt,
-      purchases: [
-        Purchase(
-          productID: ProductID(app.rawValue), transactionID: TransactionID(key.originalTransactionID.rawValue),
-          originalTransactionID: key.originalTransactionID, purchaseDate: date, appVersion: version)
-      ])
-  }
-}
