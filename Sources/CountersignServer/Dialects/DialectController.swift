@@ -34,16 +34,6 @@ extension Dialect {
   }
 }
 
-/// The form of problems in a dialect.
-///
-/// Every problem of these paths passes here, wherever it came up: a limit, a missing credential, a body that is too
-/// large, a fault of Apple's.
-struct DialectErrors: Sendable {
-  /// Whether a path is one of the dialect's.
-  var covers: @Sendable (_ path: String) -> Bool
-  var response: @Sendable (_ problem: Problem, _ path: String, _ requestID: String) -> Response
-}
-
 /// Another service's interface, spoken over the same use cases (`dialects`), so that its clients need one changed URL.
 package enum Dialect: String, Hashable, Sendable, CaseIterable {
   /// RevenueCat's SDKs: `/v1/receipts`, `/v1/subscribers/…`.
