@@ -149,6 +149,8 @@ import Testing
         events.map(\.type) == ["subscription.started", "grant.started", "grant.ended", "grant.started", "grant.ended"])
       #expect(events.map(\.detail.given?.tier) == [nil, "pro", "pro", "premium", "premium"])
       #expect(events[2].detail.endedAt == at(5) && events[4].detail.endedAt == nil)
+      // An end says what the user still has.
+      #expect(events.map(\.entitlement?.tier) == ["pro", nil, "pro", nil, "pro"])
     }
   }
 

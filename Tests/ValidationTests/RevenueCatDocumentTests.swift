@@ -102,6 +102,18 @@ import Webhooks
     #expect(over.map(Self.line) == ["EXPIRATION yearly premium 1.0"])
   }
 
+  @Test func `the end of a grant revokes nothing that a purchase still gives`() throws {
+    var detail = ChangeEvent.Detail()
+    detail.given = GivenPeriod(
+      id: 7, kind: .support, tier: "pro", startsAt: UseCase.start.addingTimeInterval(-86_400), endsAt: UseCase.start)
+    for (tier, names) in [("premium", "-"), ("pro", "-"), ("free", "pro")] as [(Tier, String)] {
+      var verdict = Self.verdict(tier, "yearly", "1")
+      if tier == "free" { verdict.status = .expired }
+      let over = try Self.documents(.grantEnded, verdict, after: nil, scope: .cumulative, detail)
+      #expect(over.map(Self.line) == ["EXPIRATION countersign_support_pro \(names) 0.0"])
+    }
+  }
+
   @Test func `what was taken back ends before the purchase that decides now, with its money`() throws {
     var forever = Self.verdict("premium", "forever", "3")
     (forever.reason, forever.expiresAt) = (.lifetime, nil)

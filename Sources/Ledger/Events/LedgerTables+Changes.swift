@@ -28,9 +28,11 @@ extension LedgerTables {
     changes.noteEvent()
   }
 
-  func appendChangeEvent(_ type: EventType, of user: UserID, at moment: Date, _ detail: ChangeEvent.Detail) throws {
+  func appendChangeEvent(
+    _ type: EventType, of user: UserID, at moment: Date, verdict: Int64? = nil, _ detail: ChangeEvent.Detail
+  ) throws {
     let moment = try StoredForm.milliseconds(moment)
-    try appendChangeEvent(type.rawValue, of: user, at: moment, recordedAt: moment, detail)
+    try appendChangeEvent(type.rawValue, of: user, at: moment, recordedAt: moment, verdict: verdict, detail)
   }
 
   static func changeEvents(where condition: String) -> SQL {

@@ -107,6 +107,8 @@ extension LedgerTables {
       let trial = try trial(record.period.id)
       (detail.trial, detail.device) = (trial?.name, trial?.device.rawValue)
     }
-    try appendChangeEvent(isTrial ? .trialExpired : .grantEnded, of: account.user, at: now, detail)
+    // The verdict says what the user still has.
+    try appendChangeEvent(
+      isTrial ? .trialExpired : .grantEnded, of: account.user, at: now, verdict: account.verdict, detail)
   }
 }
