@@ -144,6 +144,9 @@ import Testing
     #expect(after.events(after: Self.none.verdict, isDuringTrial: true) == [.trialConverted])
     let later = try #require(Self.active.lasting(until: 200).verdict)
     #expect(later.events(after: after, isDuringTrial: true) == [.subscriptionRenewed])
+    var shared = after
+    shared.ownership = .familyShared
+    #expect(shared.events(after: nil, isDuringTrial: true) == [.subscriptionStarted])
   }
 
   @Test func `every state that is told again tells nothing`() {

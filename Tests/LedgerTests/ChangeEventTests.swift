@@ -209,6 +209,22 @@ import Testing
     }
   }
 
+  @Test func `what gives no access, or a family member paid, leaves a trial its end`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await start(ledger)
+      var coins = evidence("1", time: 100, product: "com.example.app.coins")
+      coins.purchases[0].purchaseDate = at(100)
+      coins.purchases[0].expiresDate = nil
+      var shared = evidence("2", time: 100, expires: 200)
+      shared.purchases[0].purchaseDate = at(100)
+      shared.purchases[0].ownership = .familyShared
+      try await record(ledger, "anna", coins, shared)
+      _ = try await ledger.endOverdueGiven(reevaluated(at: 1_000))
+      let lines = try await lines(ledger)
+      #expect(lines.last == "anna trial.expired" && !lines.contains("anna trial.converted"), "\(lines)")
+    }
+  }
+
   @Test func `a refused trial makes one event a day of each user`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await start(ledger)

@@ -22,7 +22,9 @@ extension Entitlement {
       case .nothing: return []
       case .ended: return former == .ended && isTakenBack && before?.isTakenBack == false ? [.subscriptionRefunded] : []
       case .running, .grace:
-        let start: EventType = isTrial ? .trialStarted : isDuringTrial ? .trialConverted : .subscriptionStarted
+        // What a family member bought converts no trial.
+        let isConversion = isDuringTrial && ownership != .familyShared
+        let start: EventType = isTrial ? .trialStarted : isConversion ? .trialConverted : .subscriptionStarted
         return [start] + (phase == .grace ? [.billingIssue] : isRenewalOff ? [.renewalOff] : [])
       }
     }

@@ -49,6 +49,19 @@ package struct EvaluationContext: Sendable {
     self.evaluatePart = evaluatePart ?? Self.alone(evaluate)
   }
 
+  /// Whether a user has bought access since a moment, running or not: a consumable, a product that the catalog lacks, a
+  /// family member's purchase and one of a store environment that the user may not use give none.
+  package func hasBought(_ user: UserID, _ evidence: [SubscriptionEvidence], since start: Date) -> Bool {
+    let bought = evidence.map { evidence in
+      var evidence = evidence
+      evidence.purchases.removeAll { purchase in
+        purchase.ownership == .familyShared || purchase.purchaseDate.map { $0 < start } ?? true
+      }
+      return evidence
+    }
+    return evaluate(user, bought.filter { !$0.purchases.isEmpty }, [], evaluatedAt).productID != nil
+  }
+
   /// The evaluation of a purchase on which the others have no bearing.
   static func alone(_ evaluate: @escaping Evaluator) -> PartEvaluator {
     { _ in { user, evidence, now in evaluate(user, [evidence], [], now) } }

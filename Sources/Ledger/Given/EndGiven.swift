@@ -31,7 +31,7 @@ package struct EndGiven: LedgerOperation {
     account.given.removeAll { $0.id == id }
     try account.reevaluate(by: evaluationContext, tables, requestID: note.requestID, note: noteID)
     guard let ended = try tables.given(id) else { return .unknown }
-    try tables.appendEnd(of: ended, over: account, at: evaluationContext.recordedAt)
+    try tables.appendEnd(of: ended, over: account, evaluationContext)
     return .ended(ended)
   }
 }
@@ -45,7 +45,7 @@ extension LedgerTables {
     try endGiven(id, endedAt: evaluationContext.evaluatedAt)
     account.given.removeAll { $0.id == id }
     try account.reevaluate(by: evaluationContext, self, requestID: requestID)
-    if let ended = try given(id) { try appendEnd(of: ended, over: account, at: evaluationContext.recordedAt) }
+    if let ended = try given(id) { try appendEnd(of: ended, over: account, evaluationContext) }
   }
 
   /// Records the verdicts of users whose periods are over by now.
@@ -58,7 +58,7 @@ extension LedgerTables {
       let ids = Set(records.map(\.period.id))
       account.given.removeAll { ids.contains($0.id) }
       try account.reevaluate(by: evaluationContext, self, requestID: last.requestID)
-      for record in records { try appendEnd(of: record, over: account, at: evaluationContext.recordedAt) }
+      for record in records { try appendEnd(of: record, over: account, evaluationContext) }
     }
     return over.count
   }
@@ -95,20 +95,18 @@ extension LedgerTables {
     try appendStart(of: trial, record, at: now)
   }
 
-  /// Appends the event of a period's end. A trial whose user bought something since was converted, and has an event of that.
-  func appendEnd(of record: GivenRecord, over account: Account, at now: Date) throws {
+  /// Appends the event of a period's end. A trial whose user bought access since was converted, and has an event of that.
+  func appendEnd(of record: GivenRecord, over account: Account, _ context: EvaluationContext) throws {
     var detail = ChangeEvent.Detail(record)
     let isTrial = record.period.kind == .trial
     if isTrial {
-      let hasBought = try evidence(of: account).contains { evidence in
-        evidence.purchases.contains { $0.purchaseDate.map { $0 >= record.period.startsAt } ?? false }
-      }
+      let hasBought = try context.hasBought(account.user, evidence(of: account), since: record.period.startsAt)
       guard !hasBought else { return }
       let trial = try trial(record.period.id)
       (detail.trial, detail.device) = (trial?.name, trial?.device.rawValue)
     }
     // The verdict says what the user still has.
     try appendChangeEvent(
-      isTrial ? .trialExpired : .grantEnded, of: account.user, at: now, verdict: account.verdict, detail)
+      isTrial ? .trialExpired : .grantEnded, of: account.user, at: context.recordedAt, verdict: account.verdict, detail)
   }
 }

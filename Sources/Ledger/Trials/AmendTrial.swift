@@ -52,7 +52,7 @@ package struct AmendTrial: LedgerOperation {
       by: evaluationContext, tables, requestID: note.requestID, note: noteID,
       rowsClaimedUntil: rowsClaimedUntil)
     if wasRunning, !isRunning {
-      try tables.appendEnd(of: amended, over: account, at: evaluationContext.recordedAt)
+      try tables.appendEnd(of: amended, over: account, evaluationContext)
     } else if isRunning, !wasRunning {
       try tables.appendStart(of: trial, amended, at: evaluationContext.recordedAt)
     }

@@ -277,9 +277,8 @@ package struct Trials: Sendable {
   }
 
   private func hasBought(_ record: TrialRecord) async throws(LedgerError) -> Bool {
-    try await ledger.profile(of: record.user)?.evidence.contains { evidence in
-      evidence.purchases.contains { purchase in purchase.purchaseDate.map { $0 >= record.startedAt } ?? false }
-    } ?? false
+    let evidence = try await ledger.profile(of: record.user)?.evidence ?? []
+    return verdicts.evaluationContext.hasBought(record.user, evidence, since: record.startedAt)
   }
 
   private func state(of record: TrialRecord) -> State {
