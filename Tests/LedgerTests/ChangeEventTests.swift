@@ -77,10 +77,30 @@ import Testing
       try await record(ledger, "anna", evidence("1"))
       let event = try #require(try await ledger.changeEvents(after: 0, limit: 1).first)
       #expect(event.id == "evt_\(milliseconds(5_000))_1")
-      #expect(ChangeEvent.sequence(ofID: event.id) == event.sequence)
-      for id in ["", "1", "evt_1", "evt_x_1", "evt_1_x", "evt_1_2_3", "msg_1_2"] {
-        #expect(ChangeEvent.sequence(ofID: id) == nil)
+      #expect(ChangeEvent.Place(id: event.id) == event.place)
+      for id in ["", "1", "evt_1", "evt_x_1", "evt_1_x", "evt_1_2_3", "evt_1_+2", "evt_01_2", "msg_1_2"] {
+        #expect(ChangeEvent.Place(id: id) == nil)
       }
+    }
+  }
+
+  @Test func `a place that another ledger gave is none, and one that is not kept any more goes on`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      func report(at seconds: Double) async throws {
+        try await ledger.record([AppEvent(user: "ben", type: "seen", at: at(0), properties: "{}")], at: at(seconds))
+      }
+      for seconds in [1.0, 2, 3] { try await report(at: seconds) }
+      func follow(_ number: Int64, recordedAt seconds: Double) async throws -> [Int64]? {
+        let place = try #require(ChangeEvent.Place(id: "evt_\(milliseconds(seconds))_\(number)"))
+        return try await ledger.changeEvents(following: place, limit: 10)?.map(\.sequence)
+      }
+      #expect(try await follow(1, recordedAt: 1) == [2, 3])
+      #expect(try await follow(3, recordedAt: 3) == [])
+      // The ledger was restored: the number is another event's, or not given again yet.
+      #expect(try await follow(2, recordedAt: 2.001) == nil)
+      #expect(try await follow(4, recordedAt: 4) == nil)
+      #expect(try await ledger.pruneChangeEvents(before: at(3), limit: 10) == 2)
+      #expect(try await follow(1, recordedAt: 1) == [3])
     }
   }
 

@@ -129,9 +129,14 @@ import Testing
       try await settle(ledger, [], isGone: true)
       #expect(try await ledger.redeliver(.nothing, to: "shop") == 0)
       #expect(try await work(ledger).fresh.map(\.type) == ["e1"])
-      #expect(try await ledger.redeliver(.event(1), to: "shop") == 1)
+      let place = try #require(try await ledger.changeEvents(after: 0, limit: 1).first?.place)
+      #expect(try await ledger.redeliver(.event(place), to: "shop") == 1)
       #expect(try await work(ledger).due.map(\.event.type) == ["e1"])
-      #expect(try await ledger.redeliver(.event(9), to: "shop") == nil)
+      // Another number, and another event of the same number.
+      for id in ["evt_\(place.recordedAt)_9", "evt_2_1"] {
+        let other = try #require(ChangeEvent.Place(id: id))
+        #expect(try await ledger.redeliver(.event(other), to: "shop") == nil)
+      }
     }
   }
 

@@ -38,6 +38,7 @@ package struct Problem: Error, Hashable {
     case trialOver = "trial_over"
     case deviceTokenRefused = "device_token_refused"
     case offerNotForUser = "offer_not_for_user"
+    case unknownCursor = "unknown_cursor"
     case internalError = "internal_error"
     case overloaded
     case ledgerUnavailable = "ledger_unavailable"
@@ -54,6 +55,7 @@ package struct Problem: Error, Hashable {
       case .requestTimeout: .requestTimeout
       case .misdirectedRequest: .misdirectedRequest
       case .ownedByAnotherUser, .unknownUser, .trialUsed, .trialNotNeeded, .offerNotForUser: .conflict
+      case .unknownCursor: .gone
       case .payloadTooLarge: .contentTooLarge
       case .unsupportedMediaType: .unsupportedMediaType
       case .rateLimited: .tooManyRequests
@@ -97,6 +99,7 @@ package struct Problem: Error, Hashable {
       case .trialOver: "The trial is over"
       case .deviceTokenRefused: "Apple refuses the device token"
       case .offerNotForUser: "The offer is not for this user"
+      case .unknownCursor: "The place in the list is unknown"
       case .internalError: "Internal error"
       case .overloaded: "The service is overloaded"
       case .ledgerUnavailable: "The ledger is unavailable"

@@ -40,12 +40,12 @@ struct EventsController: Controller {
     _ = try context.requireCaller(.service)
     let limit = try request.wholeNumber("limit", in: 1...Self.largestLimit) ?? Self.defaultLimit
     let wait = try request.wholeNumber("wait", in: Self.waits) ?? 0
-    let after = try request.eventPosition()
+    let after = try request.eventPlace()
     let end = ContinuousClock.now.advanced(by: min(.seconds(wait), longestWait))
     var events: [ChangeEvent] = []
     while true {
       let rings = ledger.bell.rings
-      events = try await context.reading(await ledger.changeEvents(after: after, limit: limit))
+      events = try await page(after: after, limit: limit, context)
       guard events.isEmpty, !context.connectionEnd.isNear, !Task.isCancelled else { break }
       let left = ContinuousClock.now.duration(to: end)
       guard left > .zero else { break }
@@ -53,7 +53,20 @@ struct EventsController: Controller {
         await bell.wait(after: rings, atMost: min(left, Self.look))
       }
     }
-    return Self.page(events, "\"next\":\"\(events.last?.sequence ?? after)\"")
+    return Self.page(events, "\"next\":\"\(events.last?.id ?? after?.id ?? Request.eventsBegin)\"")
+  }
+
+  private func page(
+    after place: ChangeEvent.Place?, limit: Int, _ context: ServiceRequestContext
+  ) async throws -> [ChangeEvent] {
+    guard let place else { return try await context.reading(await ledger.changeEvents(after: 0, limit: limit)) }
+    let events = try await context.reading(await ledger.changeEvents(following: place, limit: limit))
+    guard let events else {
+      throw Problem(
+        .unknownCursor,
+        "The ledger has no such event: it was restored from a backup. Go on after an older event, or from the start.")
+    }
+    return events
   }
 
   /// - Parameter place: the member that says where the next page begins.
@@ -196,6 +209,18 @@ struct EventsController: Controller {
 }
 
 extension Request {
+  /// The place before the first event.
+  fileprivate static let eventsBegin = "0"
+
+  /// The ID of the event after which a page begins: `after`, of the answer before; `nil` for the oldest one.
+  fileprivate func eventPlace() throws(Problem) -> ChangeEvent.Place? {
+    guard let text = try parameter("after"), text != Self.eventsBegin else { return nil }
+    guard let place = ChangeEvent.Place(id: text) else {
+      throw Problem(.malformedRequest, "'after' is unknown: take it from 'next' of the previous answer.")
+    }
+    return place
+  }
+
   /// The place in the order of events after which a page begins: `after`, of the answer before.
   func eventPosition() throws(Problem) -> Int64 { try eventPosition("after", from: "next") ?? 0 }
 

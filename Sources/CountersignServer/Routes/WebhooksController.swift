@@ -53,8 +53,8 @@ struct WebhooksController: Controller {
     case (nil, false): redelivery = .nothing
     case (nil, true): redelivery = .dead
     case (let id?, false):
-      guard let sequence = ChangeEvent.sequence(ofID: id) else { throw Self.unknownEvent }
-      redelivery = .event(sequence)
+      guard let place = ChangeEvent.Place(id: id) else { throw Self.unknownEvent }
+      redelivery = .event(place)
     case (.some, true): throw Problem(.malformedRequest, "Give either 'event_id' or 'dead'.")
     }
     let count = try await context.reading(await ledger.redeliver(redelivery, to: endpoint.name))

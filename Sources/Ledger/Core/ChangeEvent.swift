@@ -61,15 +61,31 @@ package struct ChangeEvent: Hashable, Sendable {
     package var forwarded: String?
   }
 
-  /// The ID for receivers, the same at each delivery. Of a ledger that was restored from a backup, a number may mean another
-  /// event; with the moment it does not.
-  package var id: String { "evt_\(recordedAt.millisecondsSince1970)_\(sequence)" }
+  /// The ID for receivers, the same at each delivery.
+  package var id: String { place.id }
 
-  /// The number in an ID.
-  package static func sequence(ofID id: String) -> Int64? {
-    let parts = id.split(separator: "_", omittingEmptySubsequences: false)
-    guard parts.count == 3, parts[0] == "evt", Int64(parts[1]) != nil else { return nil }
-    return Int64(parts[2])
+  package var place: Place { Place(sequence: sequence, recordedAt: recordedAt.millisecondsSince1970) }
+
+  /// The number of an event, and when it was recorded. Of a ledger that was restored from a backup, a number may mean
+  /// another event; with the moment it does not.
+  package struct Place: Hashable, Sendable {
+    package var sequence: Int64
+    /// Milliseconds since 1970.
+    package var recordedAt: Int64
+
+    package var id: String { "evt_\(recordedAt)_\(sequence)" }
+
+    fileprivate init(sequence: Int64, recordedAt: Int64) {
+      self.sequence = sequence
+      self.recordedAt = recordedAt
+    }
+
+    package init?(id: String) {
+      let parts = id.split(separator: "_", omittingEmptySubsequences: false)
+      guard parts.count == 3, let recordedAt = Int64(parts[1]), let sequence = Int64(parts[2]) else { return nil }
+      self.init(sequence: sequence, recordedAt: recordedAt)
+      guard self.id == id else { return nil }
+    }
   }
 }
 

@@ -9,6 +9,17 @@ extension Ledger {
     try await readShort { tables in try tables.changeEvents(after: sequence, limit: limit, shown: true) }
   }
 
+  /// As `changeEvents(after:limit:)`, for a follower who keeps the place: `nil` for one that this ledger never gave, as the
+  /// ledger was restored from a backup since. That of an event that is not kept any more is taken as its own.
+  package func changeEvents(
+    following place: ChangeEvent.Place, limit: Int
+  ) async throws(LedgerError) -> [ChangeEvent]? {
+    try await readShort { tables in
+      guard try tables.mayHaveGiven(place) else { return nil }
+      return try tables.changeEvents(after: place.sequence, limit: limit, shown: true)
+    }
+  }
+
   /// Keeps events that an app reports, in their order, and the variants that they say users saw first. One with an ID under
   /// which the user has an event already is that one, whatever else it says.
   ///

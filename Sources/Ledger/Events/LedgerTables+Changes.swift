@@ -87,6 +87,11 @@ extension LedgerTables {
       ?? 0
   }
 
+  func mayHaveGiven(_ place: ChangeEvent.Place) throws -> Bool {
+    let recordedAt: Int64? = try first("SELECT recorded_at FROM change_event WHERE sequence = ?", place.sequence)
+    return try recordedAt.map { $0 == place.recordedAt } ?? (place.sequence <= newestChangeEvent())
+  }
+
   /// Whether the oldest event is from before a moment, and not the only one.
   func hasChangeEvents(before moment: Date) throws -> Bool {
     let oldest = try all(

@@ -175,8 +175,8 @@ extension LedgerTables {
       try execute(
         "UPDATE webhook_delivery SET is_dead = 0, attempts = 0, due_at = 0 WHERE webhook = ? AND is_dead = 1", name)
       return changesCount
-    case .event(let sequence):
-      guard let event = try changeEvent(sequence) else { return nil }
+    case .event(let place):
+      guard let event = try changeEvent(place.sequence), event.place == place else { return nil }
       try keep(WebhookResult(of: event, .waits), of: name, attempts: 0, due: Date(millisecondsSince1970: 0))
       return 1
     }

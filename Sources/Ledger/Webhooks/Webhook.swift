@@ -73,7 +73,7 @@ package struct DeadLetter: Hashable, Sendable {
 /// A request to deliver events again.
 package enum Redelivery: Hashable, Sendable {
   /// One event, given up or not.
-  case event(Int64)
+  case event(ChangeEvent.Place)
   /// Everything that was given up.
   case dead
   /// Nothing: the receiver is only enabled again.

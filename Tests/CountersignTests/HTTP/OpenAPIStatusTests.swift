@@ -293,7 +293,7 @@ import TestSupport
           Ask(method: .get, path: "/v1/transactions/7", key: Self.support),
           Ask(
             method: .post, path: "/v1/transactions/7/transfer", key: Self.support, body: #"{"to":"u","note":"why"}"#),
-          Ask(method: .get, path: "/v1/events?limit=0"),
+          Ask(method: .get, path: "/v1/events?limit=0"), Ask(method: .get, path: "/v1/events?after=evt_1_99"),
           Ask(method: .post, path: "/v1/events", key: Self.support, body: "{}"),
           Ask(method: .get, path: "/v1/webhooks/dead?webhook=none"),
           Ask(method: .get, path: "/v1/webhooks/dead?webhook=shop&after=x"),

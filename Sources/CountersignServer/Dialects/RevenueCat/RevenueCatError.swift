@@ -61,7 +61,8 @@ extension RevenueCatError.Code {
       case .notFound, .methodNotAllowed: .notFound
       case .malformedRequest, .payloadTooLarge, .unsupportedMediaType, .requestTimeout, .misdirectedRequest,
         .rateLimited, .unknownTransaction, .unsupportedReceipt, .idempotencyMismatch, .limitReached, .unknownFeature,
-        .trialUsed, .trialNotNeeded, .trialOver, .deviceTokenRefused, .offerNotForUser, .unknownUser:
+        .trialUsed, .trialNotNeeded, .trialOver, .deviceTokenRefused, .offerNotForUser, .unknownUser,
+        .unknownCursor:
         .badRequest
       case .internalError, .overloaded, .ledgerUnavailable, .authenticationUnavailable: .internalError
       }
