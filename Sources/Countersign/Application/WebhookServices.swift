@@ -19,7 +19,12 @@ extension ServiceConfiguration {
     ledger: Ledger, environment: ServiceEnvironment, _ closers: inout Closers
   ) async throws(StartError) -> WebhookServices? {
     do throws(LedgerError) {
-      try await ledger.keepWebhooks(Dictionary(webhooks.map { ($0.name, $0.url) }, uniquingKeysWith: { $1 }))
+      let urls = Dictionary(webhooks.map { ($0.name, $0.url) }, uniquingKeysWith: { $1 })
+      for (name, status) in try await ledger.keepWebhooks(urls).sorted(by: { $0.key < $1.key }) {
+        environment.logger.warning(
+          "a webhook's receiver is named no more, and forgotten with the events that waited for it",
+          metadata: ["webhook": "\(name)", "waiting": "\(status.waiting)", "dead": "\(status.dead)"])
+      }
     } catch { throw StartError(description: "The ledger cannot keep the receivers of webhooks: \(error)") }
     guard !webhooks.isEmpty else { return nil }
     let transport = try Self.transport(isPrivate: false, environment, &closers)

@@ -16,12 +16,14 @@ extension ServiceConfiguration {
     let rows = reader.mappings(
       key, "of {url, secret_file, …}",
       "Receivers of events: `{name, url, secret_file, events, format: countersign or revenuecat, app_id, private: true or "
-        + "false}`; app_id is a member of RevenueCat's format, by default the bundle ID where there is one"
+        + "false}`; name is host[:port], if left out, and another one is a new receiver; app_id is a member of "
+        + "RevenueCat's format, by default the bundle ID where there is one"
     )
     let forwarding = "notifications.forward"
     let forwards = reader.mappings(
       forwarding, "of {url, …}",
-      "Receivers of Apple's notifications, which get each as Apple signed it: `{name, url, private: true or false}`")
+      "Receivers of Apple's notifications, which get each as Apple signed it: `{name, url, private: true or false}`; name "
+        + "is host[:port], if left out, and another one is a new receiver")
     if !forwards.isEmpty, events.age < WebhookSchedule.longestForwarding {
       reader.problem(
         "events.keep", "must be at least 8d with notifications.forward: the last attempt is a week after the first")

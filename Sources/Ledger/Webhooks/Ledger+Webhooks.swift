@@ -3,7 +3,9 @@ package import struct FoundationEssentials.Date
 /// Receivers of events, and what was delivered to them.
 extension Ledger {
   /// Takes up the receivers of the configuration: see `LedgerTables.keepWebhooks`.
-  package func keepWebhooks(_ urls: [String: String]) async throws(LedgerError) {
+  /// - Returns: those that are forgotten, as they were.
+  @discardableResult
+  package func keepWebhooks(_ urls: [String: String]) async throws(LedgerError) -> [String: WebhookStatus] {
     try await engine.submit { tables in try tables.keepWebhooks(urls) }
   }
 

@@ -7,9 +7,11 @@ extension LedgerTables {
 
   /// Receivers that are new begin with the next event. One with another URL is enabled, and goes on where it was. Those that
   /// are no longer named are forgotten, so that they do not get everything since when they come back.
-  func keepWebhooks(_ urls: [String: String]) throws {
+  func keepWebhooks(_ urls: [String: String]) throws -> [String: WebhookStatus] {
+    var forgotten: [String: WebhookStatus] = [:]
     for name in try all("SELECT name FROM webhook ORDER BY name", as: String.self)
     where urls[name] == nil {
+      forgotten[name] = try webhookStatus(name) { _ in true }
       try execute("DELETE FROM webhook_delivery WHERE webhook = ?", name)
       try execute("DELETE FROM webhook WHERE name = ?", name)
     }
@@ -25,6 +27,7 @@ extension LedgerTables {
       guard known != digest else { continue }
       try execute("UPDATE webhook SET url_sha256 = ?, is_enabled = 1 WHERE name = ?", digest, name)
     }
+    return forgotten
   }
 
   func enableWebhook(_ name: String, _ isEnabled: Bool) throws {
