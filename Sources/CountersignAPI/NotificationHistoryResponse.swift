@@ -20,13 +20,15 @@ public struct NotificationHistoryResponse: Codable, Hashable, Sendable {
     /// Notifications in Apple's last answers, and those of them that were new.
     public var seen: Int
     public var taken: Int
+    /// The UUIDs of the newest 20 that cannot be recorded, the newest at the end.
+    public var passedOver: [String]
     /// Why Apple could not be asked the last time.
     @Nullable public var problem: String?
     @Nullable public var gap: Gap?
 
     public init(
-      bundleID: String, environment: String, through: Date?, isAsking: Bool, seen: Int, taken: Int, problem: String?,
-      gap: Gap?
+      bundleID: String, environment: String, through: Date?, isAsking: Bool, seen: Int, taken: Int,
+      passedOver: [String], problem: String?, gap: Gap?
     ) {
       self.bundleID = bundleID
       self.environment = environment
@@ -34,6 +36,7 @@ public struct NotificationHistoryResponse: Codable, Hashable, Sendable {
       self.isAsking = isAsking
       self.seen = seen
       self.taken = taken
+      self.passedOver = passedOver
       self.problem = problem
       self.gap = gap
     }
@@ -42,7 +45,9 @@ public struct NotificationHistoryResponse: Codable, Hashable, Sendable {
       case bundleID = "bundle_id"
       case environment, through
       case isAsking = "asking"
-      case seen, taken, problem, gap
+      case seen, taken
+      case passedOver = "passed_over"
+      case problem, gap
     }
   }
 

@@ -56,6 +56,7 @@ func record(_ user: String, in ledger: Ledger) async {
   } catch {
     switch error {
     case .unavailable: say("error unavailable")
+    case .unusable: say("error unusable")
     case .failed: say("error failed")
     case .closed: say("error closed")
     }

@@ -74,7 +74,7 @@ import Testing
               _ = try await ledger.record(
                 entry(UserID("u\(number)"), [evidence("\(number)")], receipt: bad ? "" : "receipt"))
               return false
-            } catch LedgerError.unavailable {
+            } catch LedgerError.unusable {
               return true
             }
           }
@@ -112,7 +112,7 @@ import Testing
             do {
               _ = try await ledger.record(counted)
               #expect(number != 3)
-            } catch LedgerError.unavailable {
+            } catch LedgerError.unusable {
               #expect(number == 3)
             }
           }

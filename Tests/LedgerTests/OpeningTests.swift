@@ -199,7 +199,7 @@ import Testing
         origin: .presented(.keep),
         evaluatedAt: at(0), recordedAt: at(0), requestID: "canary-request", evaluate: evaluate)
       let error = await #expect(throws: LedgerError.self) { _ = try await ledger.record(bad) }
-      guard case .unavailable(let sentence) = error else {
+      guard case .unusable(let sentence) = error else {
         Issue.record("\(String(describing: error))")
         return
       }

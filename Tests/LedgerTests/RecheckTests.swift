@@ -99,6 +99,36 @@ import Testing
     }
   }
 
+  @Test func `a purchase that cannot be read holds up no other, and is looked at again a day later`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      for (user, id) in [("anna", "1"), ("ben", "2")] as [(UserID, String)] {
+        _ = try await ledger.record(answer(user, [evidence(id, expires: 100)]))
+      }
+      try await scratch.change("UPDATE purchase SET evidence = '[]' WHERE original_transaction_id = '1'")
+      func claim(at seconds: Double) async throws -> (due: [SubscriptionKey], unreadable: [Int64]) {
+        var unreadable: [Int64] = []
+        let due = try await ledger.claimRechecks(dueAt: at(seconds), limit: 10) { unreadable += $0 }
+        return (due.map(\.key), unreadable)
+      }
+      let first = try await claim(at: 200)
+      #expect(first.due == [key("2")] && first.unreadable.count == 1)
+      #expect(try await claim(at: 400).unreadable.isEmpty)
+      #expect(try await claim(at: 86_600).unreadable == first.unreadable)
+    }
+  }
+
+  @Test func `where checks are scheduled, one that cannot be read is left out`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      for (user, id) in [("anna", "1"), ("ben", "2")] as [(UserID, String)] {
+        _ = try await ledger.record(entry(user, [evidence(id, expires: 100)]))
+      }
+      try await scratch.change("UPDATE purchase SET evidence = '[]' WHERE original_transaction_id = '1'")
+      var unreadable: [Int64] = []
+      let count = try await ledger.scheduleMissing(nextCheck, at: at(0), limit: 10) { unreadable += $0 }
+      #expect(count == 1 && unreadable.count == 1)
+    }
+  }
+
   /// Ours is 200 s ahead: each answer says that the subscription still runs.
   @Test func `a clock ahead of Apple's does not ask again and again`() async throws {
     try await Scratch.withLedger { ledger, _ in

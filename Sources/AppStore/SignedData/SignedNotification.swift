@@ -57,11 +57,11 @@ package struct SignedNotification: Hashable, Sendable {
     package var failed: Int64?
   }
 
-  /// The date of a signature that is not checked: for an order alone.
-  package static func claimedDate(of text: String) -> Date? {
+  /// A notification whose signature is not checked: for an order and the log alone.
+  package static func claimed(in text: String) -> SignedNotification? {
     guard let jws = try? CompactJWS(Array(text.utf8)), case .notification(let notification)? = try? SignedPayload(jws)
     else { return nil }
-    return notification.signedDate
+    return notification
   }
 
   /// - Throws: `JSONError` without a type, with two subjects, and for an unreadable value.

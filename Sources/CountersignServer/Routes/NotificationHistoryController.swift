@@ -41,7 +41,7 @@ struct NotificationHistoryController: Controller {
       NotificationHistoryResponse.Source(
         bundleID: one.source.bundleID.rawValue, environment: one.source.environment.rawValue,
         through: one.progress.through, isAsking: one.progress.isAsking, seen: one.progress.seen,
-        taken: one.progress.taken, problem: one.problem,
+        taken: one.progress.taken, passedOver: one.progress.passedOver, problem: one.problem,
         gap: history.gap(of: one, at: now).map { NotificationHistoryResponse.Gap(from: $0.from, to: $0.to) })
     }
     return JSONBody.uncached(NotificationHistoryResponse(sources: sources), status: status)

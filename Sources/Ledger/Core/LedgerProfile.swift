@@ -30,6 +30,8 @@ package struct HistoryEntry: Sendable {
 package enum LedgerError: Error, Hashable, Sendable {
   /// The disk is full or read-only, or another process has locked the file. The state may pass; nothing was recorded.
   case unavailable(String)
+  /// A value that is stored or was given cannot be read or kept. It cannot next time either; others can.
+  case unusable(String)
   /// The disk failed (SQLITE_IOERR) or the file is corrupt. The ledger accepts no more writes: the process has to stop
   /// and recover from the write-ahead log at its next start, as a failed fsync can "succeed" the next time with the
   /// data gone.

@@ -47,20 +47,43 @@ extension LedgerTables {
     try exists("SELECT 1 FROM purchase WHERE due_at <= ? LIMIT 1", now)
   }
 
-  func claimRechecks(dueAt now: Date, limit: Int) throws -> [Recheck] {
+  /// - Returns: `unreadable`: purchases that are due and cannot be read. They are due again later, so that they hold up
+  ///   no other.
+  func claimRechecks(dueAt now: Date, limit: Int) throws -> (due: [Recheck], unreadable: [Int64]) {
     let due = try all(
       "SELECT id FROM purchase WHERE due_at <= ? ORDER BY due_at LIMIT ? /*pg: FOR UPDATE SKIP LOCKED */", now,
       max(0, limit), as: Int64.self)
-    return try due.compactMap { id in
-      let purchase = try purchase(id: id)
-      guard var schedule = purchase.schedule else { return nil }
-      let dueAt = StoredForm.date(schedule.dueAt)
-      schedule.attempts += 1
-      schedule.dueAt = try StoredForm.milliseconds(now) + RecheckSchedule.delay(after: schedule.attempts - 1)
-      try self.schedule(id, schedule)
-      return Recheck(
-        key: purchase.evidence.key, owner: purchase.owner, receipt: try receipt(of: purchase),
-        scheduledAt: StoredForm.date(schedule.scheduledAt), dueAt: dueAt, attempts: schedule.attempts)
+    var claimed: [Recheck] = []
+    let unreadable = try each(due) { id in
+      if let recheck = try claimRecheck(id, at: now) { claimed.append(recheck) }
+    }
+    let later = try StoredForm.milliseconds(now) + RecheckSchedule.unreadable
+    for id in unreadable { try execute("UPDATE purchase SET due_at = ? WHERE id = ?", later, id) }
+    return (claimed, unreadable)
+  }
+
+  private func claimRecheck(_ id: Int64, at now: Date) throws -> Recheck? {
+    let purchase = try purchase(id: id)
+    let receipt = try receipt(of: purchase)
+    guard var schedule = purchase.schedule else { return nil }
+    let dueAt = StoredForm.date(schedule.dueAt)
+    schedule.attempts += 1
+    schedule.dueAt = try StoredForm.milliseconds(now) + RecheckSchedule.delay(after: schedule.attempts - 1)
+    try self.schedule(id, schedule)
+    return Recheck(
+      key: purchase.evidence.key, owner: purchase.owner, receipt: receipt,
+      scheduledAt: StoredForm.date(schedule.scheduledAt), dueAt: dueAt, attempts: schedule.attempts)
+  }
+
+  /// Works on purchases one by one.
+  /// - Returns: those that cannot be read.
+  func each(_ ids: [Int64], _ body: (Int64) throws -> Void) throws -> [Int64] {
+    try ids.filter { id in
+      do { try body(id) } catch {
+        guard LedgerFailure(error).reach == .entry else { throw error }
+        return true
+      }
+      return false
     }
   }
 
@@ -107,10 +130,8 @@ extension LedgerTables {
 
   /// Purchases without a scheduled check, in the order of their IDs.
   /// - Parameter id: where to continue.
-  func unscheduled(after id: Int64, limit: Int) throws -> [StoredPurchase] {
+  func unscheduled(after id: Int64, limit: Int) throws -> [Int64] {
     try all(
-      "SELECT id FROM purchase WHERE due_at IS NULL AND id > ? ORDER BY id LIMIT ?", id, max(1, limit), as: Int64.self
-    )
-    .map(purchase(id:))
+      "SELECT id FROM purchase WHERE due_at IS NULL AND id > ? ORDER BY id LIMIT ?", id, max(1, limit), as: Int64.self)
   }
 }

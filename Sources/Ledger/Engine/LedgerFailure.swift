@@ -15,7 +15,13 @@ struct LedgerFailure: Error, Hashable {
   /// Constant text and SQLite's result codes only: no values, no SQL, no path.
   var sentence: String
 
-  var error: LedgerError { reach == .process ? .failed(sentence) : .unavailable(sentence) }
+  var error: LedgerError {
+    switch reach {
+    case .entry: .unusable(sentence)
+    case .transaction: .unavailable(sentence)
+    case .process: .failed(sentence)
+    }
+  }
 
   static let misplaced = LedgerFailure(
     reach: .process, sentence: "The ledger's file was removed or replaced while it was open")

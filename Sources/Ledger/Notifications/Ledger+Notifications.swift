@@ -63,10 +63,12 @@ extension Ledger {
   }
 
   /// Schedules a check for each purchase without one, for instance after the Server API was configured.
-  /// - Parameter limit: how many are examined in one transaction; all are, in the end.
+  /// - Parameters:
+  ///   - limit: how many are examined in one transaction; all are, in the end.
+  ///   - onUnreadable: gets the rows of those that cannot be read.
   /// - Returns: how many were scheduled.
   package func scheduleMissing(
-    _ nextCheck: @escaping NextChecks, at now: Date, limit: Int
+    _ nextCheck: @escaping NextChecks, at now: Date, limit: Int, onUnreadable: ([Int64]) -> Void = { _ in }
   ) async throws(LedgerError) -> Int {
     var scheduled = 0
     var place: Int64 = 0
@@ -76,6 +78,7 @@ extension Ledger {
         try tables.scheduleMissing(nextCheck, at: now, after: after, limit: limit)
       }
       scheduled += page.scheduled
+      if !page.unreadable.isEmpty { onUnreadable(page.unreadable) }
       guard let last = page.last else { return scheduled }
       place = last
     }
@@ -83,22 +86,23 @@ extension Ledger {
 }
 
 extension LedgerTables {
-  /// - Returns: how many were scheduled, and the last row examined; `nil` if there was none.
+  /// - Returns: how many were scheduled, those that cannot be read, and the last row examined; `nil` if there was none.
   func scheduleMissing(
     _ nextCheck: NextChecks, at now: Date, after id: Int64, limit: Int
-  ) throws -> (scheduled: Int, last: Int64?) {
+  ) throws -> (scheduled: Int, unreadable: [Int64], last: Int64?) {
     let page = try unscheduled(after: id, limit: limit)
     var scheduled = 0
     var rules: [UserID: NextCheck] = [:]
-    for purchase in page {
+    let unreadable = try each(page) { id in
+      let purchase = try purchase(id: id)
       let moment = max(now, purchase.evidence.evaluatedAt)
       let rule = try rules[purchase.owner] ?? nextCheck(surroundings(of: purchase))
       rules[purchase.owner] = rule
-      guard let due = rule(purchase.evidence, moment), let id = purchase.id else { continue }
+      guard let due = rule(purchase.evidence, moment) else { return }
       try schedule(id, Schedule.next(after: nil, of: purchase.evidence.key, at: due, asOf: moment))
       scheduled += 1
     }
-    return (scheduled, page.last?.id)
+    return (scheduled, unreadable, page.last)
   }
 
   /// All evidence of a purchase's owner, who mostly has no other.

@@ -24,9 +24,14 @@ extension Ledger {
 
   /// Claims the subscriptions due for a check, the longest overdue first. Each claim postpones the next one, by two
   /// minutes at first and up to a day; evidence from `record` replaces that schedule.
-  package func claimRechecks(dueAt now: Date, limit: Int) async throws(LedgerError) -> [Recheck] {
+  /// - Parameter onUnreadable: gets the rows of those that cannot be read, and are put off for a day.
+  package func claimRechecks(
+    dueAt now: Date, limit: Int, onUnreadable: ([Int64]) -> Void = { _ in }
+  ) async throws(LedgerError) -> [Recheck] {
     guard try await read({ tables in try tables.hasRechecks(dueAt: now) }) else { return [] }
-    return try await engine.submit { tables in try tables.claimRechecks(dueAt: now, limit: limit) }
+    let claim = try await engine.submit { tables in try tables.claimRechecks(dueAt: now, limit: limit) }
+    if !claim.unreadable.isEmpty { onUnreadable(claim.unreadable) }
+    return claim.due
   }
 
   /// Undoes claims of subscriptions that were not asked about.

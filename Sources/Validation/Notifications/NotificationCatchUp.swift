@@ -119,7 +119,8 @@ final class NotificationCatchUp: Service {
       return false
     }
     let progress = try await history.update(source) {
-      $0.advance(window, next: page.nextToken, seen: page.signedPayloads.count, taken: taken)
+      $0.advance(
+        window, next: page.nextToken, seen: page.signedPayloads.count, taken: taken.new, passedOver: taken.passedOver)
     }
     history.note(nil, of: source)
     rests.withLock { $0[source] = nil }
@@ -136,15 +137,22 @@ final class NotificationCatchUp: Service {
 
   /// Takes each notification of a page, the oldest signature first.
   ///
-  /// - Returns: how many were new; `nil` where one could not be recorded.
-  private func take(_ payloads: [String]) async -> Int? {
-    var taken = 0
+  /// - Returns: how many were new, and the UUIDs of those that cannot be recorded; `nil` where nothing can be.
+  private func take(_ payloads: [String]) async -> (new: Int, passedOver: [String])? {
+    var taken = (new: 0, passedOver: [String]())
     for payload in payloads.sorted(by: { NotificationReceiver.signedAt($0) < NotificationReceiver.signedAt($1) }) {
       do throws(NotificationReceiver.Failure) {
         let reception = try await receiver.receive(missed: payload, logger: logger)
-        if reception.outcome != .duplicate { taken += 1 }
+        if reception.outcome != .duplicate { taken.new += 1 }
       } catch {
         switch error {
+        case .ledgerUnavailable(.unusable(let problem)):
+          // The purchase that it is about cannot be read, say. It holds up no other.
+          let uuid = SignedNotification.claimed(in: payload)?.uuid ?? ""
+          logger.error(
+            "a missed notification cannot be recorded, and is passed over",
+            metadata: ["notification_uuid": "\(uuid)", "problem": "\(problem)"])
+          taken.passedOver.append(uuid)
         case .ledgerUnavailable, .clockBehind: return nil
         // It is refused, and enough of its kind are kept.
         case .wrongPassword, .tooManyUnproven: continue

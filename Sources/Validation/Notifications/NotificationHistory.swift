@@ -37,6 +37,8 @@ package final class NotificationHistory: Sendable {
     /// Notifications in the answers since the windows were planned, and those of them that were new.
     package var seen = 0
     package var taken = 0
+    /// The UUIDs of those that cannot be recorded, the newest at the end.
+    package var passedOver: [String] = []
 
     package var isAsking: Bool { !windows.isEmpty }
   }
@@ -68,6 +70,8 @@ package final class NotificationHistory: Sendable {
   static let gapAge: Duration = .seconds(30 * 86_400)
   /// A long stretch is asked about in parts, the oldest first, as Apple promises no order within an answer.
   static let parts = 30
+  /// How many are told that cannot be recorded.
+  static let mostPassedOver = 20
 
   package let sources: [Source]
   private let ledger: Ledger
@@ -208,9 +212,13 @@ extension NotificationHistory.Progress {
     }
   }
 
-  mutating func advance(_ window: NotificationHistory.Window, next token: String?, seen: Int, taken: Int) {
+  mutating func advance(
+    _ window: NotificationHistory.Window, next token: String?, seen: Int, taken: Int, passedOver: [String] = []
+  ) {
     self.seen += seen
     self.taken += taken
+    let former = self.passedOver.filter { !passedOver.contains($0) }
+    self.passedOver = (former + passedOver).suffix(NotificationHistory.mostPassedOver)
     // Somebody may have planned anew in the meantime.
     guard windows.first == window else { return }
     guard token == nil else { return windows[0].token = token }

@@ -98,7 +98,9 @@ package struct NotificationReceiver: Sendable {
   }
 
   /// When a notification says that it was signed; it is not verified.
-  static func signedAt(_ payload: String) -> Date { SignedNotification.claimedDate(of: payload) ?? .distantPast }
+  static func signedAt(_ payload: String) -> Date {
+    SignedNotification.claimed(in: payload)?.signedDate ?? .distantPast
+  }
 
   private func receive(
     signed payload: String, isMissed: Bool = false, _ logger: Logger

@@ -49,13 +49,20 @@ struct RecheckScheduler: Service {
   /// Schedules checks that were impossible before, for want of a key for instance.
   private func scheduleMissing() async {
     do throws(LedgerError) {
-      let count = try await ledger.scheduleMissing(check.validator.verdicts.nextCheck, at: now(), limit: 500)
+      let count = try await ledger.scheduleMissing(
+        check.validator.verdicts.nextCheck, at: now(), limit: 500, onUnreadable: logUnreadable)
       if count > 0 {
         logger.notice("Apple answers about subscriptions again", metadata: ["subscriptions": .stringConvertible(count)])
       }
     } catch {
       logger.warning("due subscriptions cannot be read", metadata: ["error": "\(error)"])
     }
+  }
+
+  private func logUnreadable(_ rows: [Int64]) {
+    logger.error(
+      "purchases in the ledger cannot be read, and are not checked",
+      metadata: ["rows": "\(rows.map(String.init).joined(separator: " "))"])
   }
 
   /// Asks about the subscriptions that are due; while Apple is away, ends holds that are over.
@@ -68,7 +75,8 @@ struct RecheckScheduler: Service {
     guard mayBegin() else { return 0 }
     let isProbe = probing || isAppleDoubtful()
     do throws(LedgerError) {
-      let due = try await ledger.claimRechecks(dueAt: now(), limit: isProbe ? 1 : Self.batch)
+      let due = try await ledger.claimRechecks(
+        dueAt: now(), limit: isProbe ? 1 : Self.batch, onUnreadable: logUnreadable)
       guard !due.isEmpty else { return probing ? nil : 0 }
       var (checked, isAway) = (0, false)
       for recheck in due {

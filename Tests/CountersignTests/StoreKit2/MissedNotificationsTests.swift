@@ -7,6 +7,7 @@ import Testing
 
 @testable import AppStoreSimulator
 @testable import Countersign
+@testable import Ledger
 @testable import Resilience
 @testable import Validation
 
@@ -241,6 +242,40 @@ import Testing
         }
       }
       #expect(try await service.profile()["access_until"] == "2024-08-15T12:00:00Z")
+    }
+  }
+
+  @Test func `a notification about a purchase that cannot be read holds up no other`() async throws {
+    let clock = MovingClock(Self.start)
+    try await SimulatedStore.run(at: Self.start) { store in
+      try await RunningService.run(apple: store.apple(withSecret: false), now: { clock.date }) { service in
+        var ids: [String] = []
+        for number in 1...2 as ClosedRange<Int64> {
+          let signed = try store.simulator.issueTransaction(.subscriber, subscriber: number)
+          _ = try await service.validate(signed.signedTransaction, user: "user-\(number)")
+          ids.append(signed.originalTransactionID)
+        }
+        let broken = try #require(ids.first)
+        try await service.ledger.engine.submit { tables in
+          try tables.execute("UPDATE purchase SET evidence = '[]' WHERE original_transaction_id = ?", broken)
+        }
+        try await WebhookReceiver.running { wrong in
+          try store.simulator.deliverNotifications(to: "\(wrong.url)/v1/notifications/app-store")
+          clock.advance(by: 31 * 86_400)
+          store.simulator.setClock(clock.date)
+          #expect(await store.simulator.deliveries().map(\.status) == [200, 200])
+        }
+        let asked = try await service.send(
+          .post, "/v1/notifications/history", body: #"{"since":"2024-07-10T00:00:00Z"}"#)
+        #expect(asked.status == 202)
+        try await eventually {
+          let answer = try await service.send(.get, "/v1/notifications/history").text
+          return !answer.contains(#""asking":true"#) && answer.contains(#""seen":2,"taken":1"#)
+        }
+        let answer = try await service.send(.get, "/v1/notifications/history").text
+        let uuid = try #require(answer.firstMatch(of: /"passed_over":\["([^"]+)"\]/)).1
+        #expect(service.log.lines.contains { $0.contains("is passed over") && $0.contains(uuid) })
+      }
     }
   }
 
