@@ -60,7 +60,7 @@ extension ServerAPIEndpoint {
   }
 }
 
-/// The outcome of a call to Apple as a label: one of some thirty words, whatever Apple answers.
+/// The outcome of a call to Apple as a label: one of some sixty words, whatever Apple answers.
 extension VerifyReceiptAttempt.Outcome {
   var label: String {
     switch self {
@@ -75,10 +75,12 @@ extension VerifyReceiptAttempt.Outcome {
 }
 
 extension ServerAPIAttempt.Outcome {
-  /// The documented codes that our calls can meet; all others share one label.
+  /// The documented codes that our calls can meet, with those of the notification history, of test notifications and of
+  /// extensions, which the service follows; all others share one label.
   private static let codes: Set<Int> = [
-    4_000_006, 4_000_008, 4_040_001, 4_040_002, 4_040_003, 4_040_004, 4_040_005, 4_040_006, 4_040_010, 4_290_000,
-    5_000_000, 5_000_001,
+    4_000_006, 4_000_008, 4_000_009, 4_000_012, 4_000_014, 4_000_017, 4_000_023, 4_000_027, 4_000_028, 4_030_004,
+    4_030_005, 4_030_007, 4_040_001, 4_040_002, 4_040_003, 4_040_004, 4_040_005, 4_040_006, 4_040_007, 4_040_008,
+    4_040_010, 4_290_000, 5_000_000, 5_000_001,
   ]
 
   var label: String {
