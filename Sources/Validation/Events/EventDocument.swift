@@ -97,7 +97,7 @@ package enum EventDocument {
 
   private static func write(_ detail: ChangeEvent.Detail, to json: inout JSONWriter) {
     let given = detail.given
-    json.member("grant_id", given.map(\.id))
+    json.member("grant_id", given.map { String($0.id) })
     json.member("kind", given?.kind.rawValue)
     json.member("tier", given?.tier.rawValue)
     json.member("starts_at", given?.startsAt.rfc3339)
