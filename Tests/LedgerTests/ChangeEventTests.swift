@@ -104,6 +104,24 @@ import Testing
     }
   }
 
+  @Test func `an event that is reported again counts no bytes, and is refused on no full day`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      func report(_ id: String, _ length: Int = 0) async throws -> Int {
+        let properties = #"{"a":"\#(String(repeating: "a", count: length))"}"#
+        return try await ledger.record(
+          [AppEvent(user: "ben", type: "seen", at: at(0), properties: properties, id: id)], at: at(0))
+      }
+      func bytes() async throws -> [Int] { try await scratch.fetch("SELECT bytes FROM reported_bytes") }
+      #expect(try await report("1", AppEvent.mostBytes / 2) == 0)
+      let first = try await bytes()
+      #expect(try await report("1", AppEvent.mostBytes / 2) == 0)
+      #expect(try await bytes() == first)
+      #expect(try await report("2", AppEvent.mostBytes) == 1)
+      #expect(try await report("1", AppEvent.mostBytes) == 0)
+      #expect(try await ledger.changeEvents(after: 0, limit: 10).map(\.detail.reportedID) == ["1"])
+    }
+  }
+
   @Test func `a refund is an event of its own, and nothing ends besides`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await record(ledger, "anna", evidence("1"))

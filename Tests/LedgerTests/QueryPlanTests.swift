@@ -111,6 +111,7 @@ import Testing
       ("bareCustomers", { _ = try $0.bareCustomers(seenBefore: now, limit: 10) }),
       ("isBare", { _ = try $0.isBare("u7") }),
       ("forgetCustomer", { try $0.forgetCustomer("u7") }),
+      ("hasReport", { _ = try $0.hasReport("r7", of: "u7") }),
       ("countReport", { _ = try $0.countReport(1, of: "u7", on: 1) }),
       ("provisionalEvidence", { _ = try $0.provisionalEvidence(of: "u7") }),
       ("removePending", { try $0.removePending(2) }),

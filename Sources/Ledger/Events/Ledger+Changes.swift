@@ -35,6 +35,7 @@ extension Ledger {
         var detail = ChangeEvent.Detail()
         (detail.properties, detail.reportedID) = (event.properties, event.id)
         let (user, day) = (try tables.name(of: event.user), event.at.utcDay)
+        if let id = event.id, try tables.hasReport(id, of: user) { continue }
         guard try tables.countReport(event.size, of: user, on: now.utcDay) else {
           refused += 1
           continue

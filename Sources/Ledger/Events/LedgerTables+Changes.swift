@@ -101,6 +101,11 @@ extension LedgerTables {
       || exists("SELECT 1 FROM reported_event WHERE recorded_at < ? LIMIT 1", moment)
   }
 
+  /// Whether a user has an event under an ID of the app's.
+  func hasReport(_ id: String, of user: UserID) throws -> Bool {
+    try exists("SELECT 1 FROM reported_event WHERE user_id = ? AND id_sha256 = ?", user.key, ReceiptDigest(of: id))
+  }
+
   /// Keeps the ID of an event that an app reports.
   /// - Returns: whether the user has no event under it.
   func isFirst(report id: String, of user: UserID, at recordedAt: Int64) throws -> Bool {
