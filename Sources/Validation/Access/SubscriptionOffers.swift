@@ -94,11 +94,10 @@ package struct SubscriptionOffers: Sendable {
     guard !offer.audiences.isDisjoint(with: rules.audiences(of: wanted.user, evidence, at: now)) else {
       throw .notForUser(offer.audiences)
     }
+    let transaction = try await consult(await transaction(wanted, evidence, in: app), or: Refusal.ledgerUnavailable)
     do {
       return (
-        try signer.promotionalOffer(
-          id, of: wanted.product, in: app, for: wanted.transaction ?? Self.newestTransaction(evidence), nonce: UUID(),
-          at: now),
+        try signer.promotionalOffer(id, of: wanted.product, in: app, for: transaction, nonce: UUID(), at: now),
         try signer.formerSignature(of: id, of: wanted.product, in: app, for: account, nonce: UUID(), at: now),
         signer.keyID
       )
@@ -114,7 +113,8 @@ package struct SubscriptionOffers: Sendable {
     let app = try app(wanted)
     let evidence = try await consult(await evidence(of: wanted.user), or: Refusal.ledgerUnavailable)
     let isAllowed = !audiences.isDisjoint(with: rules.audiences(of: wanted.user, evidence, at: now))
-    guard let transaction = wanted.transaction ?? Self.newestTransaction(evidence) else { throw .noTransaction }
+    let transaction = try await consult(await transaction(wanted, evidence, in: app), or: Refusal.ledgerUnavailable)
+    guard let transaction else { throw .noTransaction }
     do {
       return (
         isAllowed,
@@ -136,14 +136,27 @@ package struct SubscriptionOffers: Sendable {
     (try await ledger.profile(of: user)?.evidence ?? []).filter { rules.accepts($0.key.environment, for: user) }
   }
 
-  /// The newest transaction that Apple knows of, else the ID of a download.
-  private static func newestTransaction(_ evidence: [SubscriptionEvidence]) -> TransactionID? {
-    let known = evidence.filter { !$0.key.isOfAnotherStore }
+  /// The transaction that is named, else the newest one in the app that Apple knows of, else the ID of a download of it.
+  private func transaction(
+    _ wanted: Wanted, _ evidence: [SubscriptionEvidence], in app: BundleID
+  ) async throws(LedgerError) -> TransactionID? {
+    if let named = wanted.transaction { return named }
+    var known: [SubscriptionEvidence] = []
+    for one in evidence where !one.key.isOfAnotherStore {
+      if try await isOf(app, one.key) { known.append(one) }
+    }
     let bought = known.filter { !$0.key.isOfApp }.flatMap(\.purchases).max {
       ($0.purchaseDate ?? .distantPast, $0.transactionID.rawValue)
         < ($1.purchaseDate ?? .distantPast, $1.transactionID.rawValue)
     }
     return bought?.transactionID
       ?? known.lazy.compactMap(\.key.originalTransactionID.appTransactionID).first.map { TransactionID($0) }
+  }
+
+  private func isOf(_ app: BundleID, _ key: SubscriptionKey) async throws(LedgerError) -> Bool {
+    guard apps.count > 1 else { return true }
+    return try await ledger.receipts(mentioning: key.originalTransactionID).contains {
+      $0.environment == key.environment && $0.bundleID == app
+    }
   }
 }

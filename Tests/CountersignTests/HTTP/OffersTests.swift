@@ -202,10 +202,18 @@ import Testing
     }
     var several = Self.settings
     several.bundleIDs.append("com.example.second")
-    try await run(several) { service, _ in
+    try await run(several) { service, store in
       #expect(try await sign(service, "first")["detail"]?.contains("'bundle_id' has to name") == true)
       let second = try await sign(service, "first", more: #","bundle_id":"com.example.second""#)
       #expect(try Self.claims(second["jws"])["bid"] as? String == "com.example.second")
+      // A transaction of another app is none of this one's.
+      let bought = try store.simulator.issueTransaction(.renewing)
+      #expect(try await service.validate(bought.signedTransaction, user: Self.alice).status == 200)
+      let transactions: [String: String?] = ["com.example.app": bought.transactionID, "com.example.second": nil]
+      for (app, transaction) in transactions {
+        let signed = try await sign(service, "loyal", more: #","bundle_id":"\#(app)""#)
+        #expect(try Self.claims(signed["jws"])["transactionId"] as? String == transaction)
+      }
     }
   }
 
