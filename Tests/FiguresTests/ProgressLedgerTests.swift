@@ -234,6 +234,10 @@ import Testing
       try await ledger.settleWebhook(
         "shop", zip(work.fresh, outcomes).map { WebhookResult(of: $0, $1) }, through: work.fresh.last?.sequence,
         isGone: false, at: at(0))
+      // What the receiver's format does not have was not sent.
+      let last = try #require(work.fresh.last)
+      try await ledger.settleWebhook(
+        "shop", [WebhookResult(of: last, .untold)], through: nil, isGone: false, at: at(0))
       let report = try await Self.report(ledger)
       #expect(report.webhooks == [WebhookAttempts(webhook: "shop", delivered: 1, failed: 2)])
       // By month, as counted, and as another number of the rules has them counted anew.

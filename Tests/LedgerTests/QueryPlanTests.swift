@@ -216,7 +216,7 @@ import Testing
       ("webhookWork", { _ = try $0.webhookWork(of: "shop", dueAt: now, due: 10, fresh: 10) }),
       ("webhookStatus", { _ = try $0.webhookStatus("shop") { _ in true } }),
       ("deadLetters", { _ = try $0.deadLetters(of: "shop", after: 7, limit: 100) }),
-      ("redeliver", { _ = try $0.redeliver(.dead, to: "shop") }),
+      ("redeliver", { _ = try $0.redeliver(.dead, to: "shop") { _ in true } }),
       ("key of a purchase", { tables in _ = try [7, -7].map { try tables.key(ofPurchase: $0) } }),
       ("newestDigest", { tables in _ = try tables.account(of: "u7").map(tables.newestDigest) }),
       ("activeRun", { _ = try $0.activeRun() }),

@@ -106,7 +106,7 @@ import Testing
       #expect(dead.first?.failedAt == at(300))
       #expect(try await ledger.deadLetters(of: "shop", after: 1, limit: 10).isEmpty)
       // Redelivered it is the first again.
-      #expect(try await ledger.redeliver(.dead, to: "shop") == 1)
+      #expect(try await ledger.redeliver(.dead, to: "shop") == .begun(1))
       let again = try await work(ledger, at: 300).due
       #expect(again.map(\.event.type) == ["e1"] && again.first?.attempts == 0)
       for event in all.filter({ $0.user == "anna" }) {
@@ -127,15 +127,19 @@ import Testing
       try await ledger.keepWebhooks(["shop": "https://shop.example/new"])
       #expect(try await work(ledger).fresh.map(\.type) == ["e1"])
       try await settle(ledger, [], isGone: true)
-      #expect(try await ledger.redeliver(.nothing, to: "shop") == 0)
+      #expect(try await ledger.redeliver(.nothing, to: "shop") == .begun(0))
       #expect(try await work(ledger).fresh.map(\.type) == ["e1"])
       let place = try #require(try await ledger.changeEvents(after: 0, limit: 1).first?.place)
-      #expect(try await ledger.redeliver(.event(place), to: "shop") == 1)
+      #expect(try await ledger.redeliver(.event(place), to: "shop") == .begun(1))
       #expect(try await work(ledger).due.map(\.event.type) == ["e1"])
+      // What the receiver does not take is not promised, and enables nothing.
+      try await settle(ledger, [], isGone: true)
+      #expect(try await ledger.redeliver(.event(place), to: "shop") { $0 != "e1" } == .untaken(type: "e1"))
+      #expect(try await work(ledger).isEnabled == false)
       // Another number, and another event of the same number.
       for id in ["evt_\(place.recordedAt)_9", "evt_2_1"] {
         let other = try #require(ChangeEvent.Place(id: id))
-        #expect(try await ledger.redeliver(.event(other), to: "shop") == nil)
+        #expect(try await ledger.redeliver(.event(other), to: "shop") == .unknown)
       }
     }
   }

@@ -57,8 +57,15 @@ struct WebhooksController: Controller {
       redelivery = .event(place)
     case (.some, true): throw Problem(.malformedRequest, "Give either 'event_id' or 'dead'.")
     }
-    let count = try await context.reading(await ledger.redeliver(redelivery, to: endpoint.name))
-    guard let count else { throw Self.unknownEvent }
+    let count: Int
+    switch try await context.reading(
+      await ledger.redeliver(redelivery, to: endpoint.name, taking: endpoint.takes))
+    {
+    case .begun(let events): count = events
+    case .unknown: throw Self.unknownEvent
+    case .untaken(let type):
+      throw Problem(.malformedRequest, "The receiver takes no '\(type)': see its 'events' and its 'format'.")
+    }
     context.logger.notice(
       "events are redelivered",
       metadata: ["webhook": "\(endpoint.name)", "events": "\(count)", "caller": "\(caller.name)"])

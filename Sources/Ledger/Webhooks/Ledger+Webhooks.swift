@@ -108,12 +108,15 @@ extension Ledger {
   }
 
   /// Enables a receiver, and sends it again what was given up, or one event.
-  /// - Returns: how many events; `nil` for an event that is not kept.
-  package func redeliver(_ redelivery: Redelivery, to name: String) async throws(LedgerError) -> Int? {
+  ///
+  /// - Parameter takes: whether events of a type are for the receiver.
+  package func redeliver(
+    _ redelivery: Redelivery, to name: String, taking takes: @escaping @Sendable (String) -> Bool = { _ in true }
+  ) async throws(LedgerError) -> Redelivery.Outcome {
     try await engine.submit { tables in
-      let count = try tables.redeliver(redelivery, to: name)
+      let outcome = try tables.redeliver(redelivery, to: name, taking: takes)
       tables.changes.noteEvent()
-      return count
+      return outcome
     }
   }
 }

@@ -79,7 +79,7 @@ extension LedgerTables {
   func settleWebhook(_ name: String, _ results: [WebhookResult], through: Int64?, at now: Date) throws {
     for result in results {
       switch result.outcome {
-      case .delivered:
+      case .delivered, .untold:
         try execute("DELETE FROM webhook_delivery WHERE webhook = ? AND sequence = ?", name, result.sequence)
       case .waits: try keep(result, of: name, attempts: 0, due: Date(millisecondsSince1970: 0))
       case .failed(let attempts, let due, let problem):
@@ -96,7 +96,7 @@ extension LedgerTables {
 
   private func count(_ results: [WebhookResult], of name: String, at now: Date) throws {
     let delivered = results.count { $0.outcome == .delivered }
-    let failed = results.count { $0.outcome != .delivered && $0.outcome != .waits }
+    let failed = results.count { ![.delivered, .untold, .waits].contains($0.outcome) }
     for (detail, count) in [("delivered", delivered), ("failed", failed)] where count > 0 {
       try note(Int64(count), to: Tally(name: .webhooks, day: now.utcDay, label: name, detail: detail))
     }
@@ -169,20 +169,24 @@ extension LedgerTables {
     }
   }
 
-  /// - Returns: how many events are delivered again; `nil` for an event that is not kept.
-  func redeliver(_ redelivery: Redelivery, to name: String) throws -> Int? {
-    try enableWebhook(name, true)
+  func redeliver(
+    _ redelivery: Redelivery, to name: String, taking takes: (String) -> Bool
+  ) throws -> Redelivery.Outcome {
+    var count = 0
     switch redelivery {
-    case .nothing: return 0
+    case .nothing: break
     case .dead:
       try execute(
         "UPDATE webhook_delivery SET is_dead = 0, attempts = 0, due_at = 0 WHERE webhook = ? AND is_dead = 1", name)
-      return changesCount
+      count = changesCount
     case .event(let place):
-      guard let event = try changeEvent(place.sequence), event.place == place else { return nil }
+      guard let event = try changeEvent(place.sequence), event.place == place else { return .unknown }
+      guard takes(event.type) else { return .untaken(type: event.type) }
       try keep(WebhookResult(of: event, .waits), of: name, attempts: 0, due: Date(millisecondsSince1970: 0))
-      return 1
+      count = 1
     }
+    try enableWebhook(name, true)
+    return .begun(count)
   }
 
   private func changeEvent(_ sequence: Int64) throws -> ChangeEvent? {

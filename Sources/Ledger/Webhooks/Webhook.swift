@@ -25,6 +25,8 @@ package struct WebhookWork: Sendable {
 package struct WebhookResult: Hashable, Sendable {
   package enum Outcome: Hashable, Sendable {
     case delivered
+    /// The receiver's format has no such event: nothing was sent, and nothing waits any more.
+    case untold
     /// Nobody tried: something of the user's waits before it.
     case waits
     /// To be sent again.
@@ -78,4 +80,13 @@ package enum Redelivery: Hashable, Sendable {
   case dead
   /// Nothing: the receiver is only enabled again.
   case nothing
+
+  package enum Outcome: Hashable, Sendable {
+    /// So many events are delivered again.
+    case begun(Int)
+    /// The event is not kept. Nothing was changed.
+    case unknown
+    /// The receiver takes no events of this type. Nothing was changed.
+    case untaken(type: String)
+  }
 }

@@ -164,7 +164,7 @@ package struct WebhookDeliverer: Service {
     let isFailed = results.contains { result in
       switch result.outcome {
       case .failed, .dead: true
-      case .delivered, .waits: false
+      case .delivered, .untold, .waits: false
       }
     }
     if isDelivered {
@@ -176,7 +176,7 @@ package struct WebhookDeliverer: Service {
       pace.restsUntil = end.advanced(by: Self.rest.drawn(after: pace.failures, jitter: jitter))
       pace.failures += 1
     }
-    return !isGone && (isDelivered || isFull && !isFailed)
+    return !isGone && (isDelivered || (isFull || results.contains { $0.outcome == .untold }) && !isFailed)
   }
 
   // MARK: Sending
@@ -196,7 +196,7 @@ package struct WebhookDeliverer: Service {
       let messages = messages(of: one.event, for: endpoint, work)
       guard !messages.isEmpty else {
         // The receiver has another format now, in which there is no such event.
-        results.append(WebhookResult(of: one.event, .delivered))
+        results.append(WebhookResult(of: one.event, .untold))
         continue
       }
       add(one.event, attempts: one.attempts, messages)

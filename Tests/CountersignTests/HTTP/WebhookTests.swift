@@ -217,8 +217,13 @@ import Testing
         #expect(again["redelivered"] == "1")
         try await eventually { receiver.requests.count == 2 }
         #expect(receiver.requests.last?.header("webhook-id") == id)
+        // The app's own events are for receivers that name them.
+        _ = try await service.send(
+          .post, "/v1/events", body: #"{"events":[{"type":"paywall_viewed","user_id":"anna"}]}"#)
+        let viewed = try #require(try EventsTests.Page(try await service.send(.get, "/v1/events")).events.last?.id)
         for (body, status) in [
-          (#"{"webhook":"shop","event_id":"evt_1_99"}"#, 404), (#"{"webhook":"shop","event_id":"x"}"#, 404),
+          (#"{"webhook":"shop","event_id":"\#(viewed)"}"#, 400), (#"{"webhook":"shop","event_id":"evt_1_99"}"#, 404),
+          (#"{"webhook":"shop","event_id":"x"}"#, 404),
           (#"{"webhook":"other"}"#, 404), (#"{"webhook":"shop","event_id":"\#(id)","dead":true}"#, 400), ("{}", 400),
         ] {
           #expect(try await service.send(.post, "/v1/webhooks/redeliver", body: body).status == status, "\(body)")
