@@ -122,6 +122,36 @@ import Testing
     }
   }
 
+  @Test func `a purchase that decides again was told, one that ran beside another was not`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      func month(_ id: String, time: Double = 0) -> SubscriptionEvidence {
+        var evidence = evidence(id, time: time, expires: 10_000)
+        evidence.purchases[0].sale = Purchase.Sale(price: 4_990, currency: "USD")
+        return evidence
+      }
+      func life(_ id: String, time: Double, refundedAt: Double? = nil) -> SubscriptionEvidence {
+        var evidence = evidence(id, time: time, product: forever)
+        evidence.renewals = []
+        evidence.purchases[0].expiresDate = nil
+        evidence.purchases[0].cancellationDate = refundedAt.map { at($0) }
+        evidence.purchases[0].sale = Purchase.Sale(price: 99_990, currency: "USD")
+        return evidence
+      }
+      try await record(ledger, "anna", month("1"))
+      try await record(ledger, "anna", life("2", time: 5))
+      try await record(ledger, "anna", life("2", time: 20, refundedAt: 20))
+      try await record(ledger, "ben", month("3"), life("4", time: 5))
+      try await record(ledger, "ben", life("4", time: 20, refundedAt: 20))
+      let events = try await ledger.changeEvents(after: 0, limit: 10)
+      #expect(
+        events.map { "\($0.user) \($0.type) \($0.detail.isTold ?? false)" } == [
+          "anna subscription.started false", "anna subscription.product_changed false",
+          "anna subscription.product_changed true", "ben subscription.started false",
+          "ben subscription.product_changed false",
+        ])
+    }
+  }
+
   @Test func `a refund is an event of its own, and nothing ends besides`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await record(ledger, "anna", evidence("1"))

@@ -128,6 +128,19 @@ import Webhooks
     #expect(Set(events.compactMap { $0["id"] as? String }).count == 2)
   }
 
+  @Test func `a purchase that decides again costs nothing a second time`() throws {
+    var forever = Self.verdict("premium", "forever", "3")
+    (forever.reason, forever.expiresAt) = (.lifetime, nil)
+    var detail = ChangeEvent.Detail()
+    detail.isTold = true
+    let sale = Purchase.Sale(price: 99_990, currency: "USD")
+    for (detail, price) in [(ChangeEvent.Detail(), 99.99), (detail, 0)] {
+      let events = try Self.documents(
+        .productChanged, forever, after: Self.verdict("pro", "monthly", "1"), sale: sale, detail)
+      #expect(events.last?["price"] as? Double == price)
+    }
+  }
+
   @Test func `an upgrade ends what it replaced, and a purchase beside another ends nothing`() throws {
     let monthly = Self.verdict("pro", "monthly", "1")
     for (cause, messages) in [(Explanation.PassedOver.Cause.upgraded, 2), (.otherSubscription, 1)] {

@@ -36,6 +36,8 @@ package struct ChangeEvent: Hashable, Sendable {
     package var isPart: Bool?
     /// The price of the former verdict's purchase, where another one decides because it was taken back.
     package var takenBack: Purchase.Sale?
+    /// Whether the transaction decided before, and has an event with its price.
+    package var isTold: Bool?
     /// A period that was given, and its early end.
     package var given: GivenPeriod?
     package var endedAt: Date?

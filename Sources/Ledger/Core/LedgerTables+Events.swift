@@ -158,6 +158,27 @@ extension LedgerTables {
     return nil
   }
 
+  /// How many events of a user are looked through for a verdict.
+  private static let reach = 500
+
+  /// The newest verdict that a transaction decided, among a user's latest events.
+  func verdict(
+    decidedBy transaction: TransactionID, of account: Account, from sequence: Int64?
+  ) throws -> Entitlement? {
+    var next = sequence
+    for _ in 0..<Self.reach {
+      guard let sequence = next else { return nil }
+      let link = try link(sequence, ofKey: account.user.key)
+      if case .event(let event) = link, case .verdict(let verdict, _) = event.content,
+        verdict.explanation.decidedBy == transaction
+      {
+        return verdict
+      }
+      next = link.previous
+    }
+    return nil
+  }
+
   /// A user's events from a position down.
   func timeline(of user: UserID, before: TimelinePosition?, limit: Int) throws -> TimelinePage {
     guard let account = try account(of: user) else { return TimelinePage(events: [], next: nil) }

@@ -144,7 +144,25 @@ struct VerdictWriter {
         detail?.takenBack = sale
       }
     }
+    if try isTold(purchase, by: events, of: account, after: before, former) {
+      detail = detail ?? ChangeEvent.Detail()
+      detail?.isTold = true
+    }
     for event in events { try append(event, of: account, former, purchase, detail) }
+  }
+
+  /// Whether a transaction that decides now ran beside the one before, and decided earlier: its price was told then. A
+  /// refund in between has taken it back.
+  private func isTold(
+    _ bought: Purchase?, by events: [EventType], of account: Account, after before: Entitlement?, _ former: Int64?
+  ) throws -> Bool {
+    guard let bought, let before, let price = bought.sale?.price, price > 0,
+      events.contains(.productChanged) || events.contains(.trialConverted),
+      before.explanation.passedOver.contains(where: {
+        $0.transactionID == bought.transactionID && $0.cause == .otherSubscription
+      })
+    else { return false }
+    return try tables.verdict(decidedBy: bought.transactionID, of: account, from: former)?.givesAccess ?? false
   }
 
   private func append(

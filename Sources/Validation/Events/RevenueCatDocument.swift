@@ -32,7 +32,7 @@ import struct FoundationEssentials.Date
 /// Other events have no counterpart, and are not sent. Members that only RevenueCat knows are `null`.
 ///
 /// Prices add up, as RevenueCat's do: an event has the price where money comes, the negative of it where it goes back, and
-/// zero where none moves. `price` is in US dollars, and `null` for another currency.
+/// zero where none moves, as where a purchase decides again. `price` is in US dollars, and `null` for another currency.
 ///
 /// https://www.revenuecat.com/docs/integrations/webhooks/event-types-and-fields
 struct RevenueCatDocument {
@@ -247,7 +247,7 @@ struct RevenueCatDocument {
       let end = given ? verdict.expiresAt : verdict.expiresAt ?? former?.expiresAt
       json.member("expiration_at_ms", end?.millisecondsSince1970)
       Self.writePurchase(of: verdict, else: former, to: &json)
-      Self.writeMoney(event.sale, type, to: &json)
+      Self.writeMoney(event.sale, type, isTold: event.detail.isTold ?? false, to: &json)
       switch type {
       case .trialConverted: json.member("is_trial_conversion", true)
       case .subscriptionRenewed, .productChanged: json.member("is_trial_conversion", false)
@@ -261,9 +261,12 @@ struct RevenueCatDocument {
     }
   }
 
-  private static func writeMoney(_ sale: Purchase.Sale?, _ type: EventType, to json: inout JSONWriter) {
+  private static func writeMoney(
+    _ sale: Purchase.Sale?, _ type: EventType, isTold: Bool = false, to json: inout JSONWriter
+  ) {
     let amount: Int64? =
       switch type {
+      case _ where isTold: 0
       case .subscriptionStarted, .subscriptionRenewed, .productChanged, .trialStarted, .trialConverted: sale?.price
       case .subscriptionRefunded: sale?.price.map { -(sale?.refund(of: $0) ?? $0) }
       default: 0
