@@ -98,23 +98,27 @@ public struct DeadLetterResponse: Codable, Hashable, Sendable {
 
 /// The body of `POST /v1/webhooks/redeliver`: at most one of `eventID` and `isDead`.
 public struct RedeliveryRequest: Codable, Hashable, Sendable {
-  /// The receiver's name; it is enabled in any case.
+  /// The receiver's name; it is enabled, except where an event is discarded.
   public var webhook: String
   /// One event, given up or not.
   public var eventID: String?
   /// Whether everything that was given up is delivered again.
   public var isDead: Bool?
+  /// Whether the event, which was given up, is forgotten instead.
+  public var discards: Bool?
 
-  public init(webhook: String, eventID: String? = nil, isDead: Bool? = nil) {
+  public init(webhook: String, eventID: String? = nil, isDead: Bool? = nil, discards: Bool? = nil) {
     self.webhook = webhook
     self.eventID = eventID
     self.isDead = isDead
+    self.discards = discards
   }
 
   public enum CodingKeys: String, CodingKey {
     case webhook
     case eventID = "event_id"
     case isDead = "dead"
+    case discards = "discard"
   }
 }
 

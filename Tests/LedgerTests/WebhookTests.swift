@@ -105,6 +105,8 @@ import Testing
       #expect(dead.map(\.event.type) == ["e1"] && dead.first?.attempts == 10 && dead.first?.problem == "timed_out")
       #expect(dead.first?.failedAt == at(300))
       #expect(try await ledger.deadLetters(of: "shop", after: 1, limit: 10).isEmpty)
+      // One that was not given up cannot be discarded.
+      #expect(try await ledger.redeliver(.discard(all[1].place), to: "shop") == .unknown)
       // Redelivered it is the first again.
       #expect(try await ledger.redeliver(.dead, to: "shop") == .begun(1))
       let again = try await work(ledger, at: 300).due
@@ -113,6 +115,21 @@ import Testing
         try await settle(ledger, [WebhookResult(of: event, .delivered)])
       }
       #expect(try await ledger.webhookStatus("shop") == WebhookStatus())
+    }
+  }
+
+  @Test func `an event that was given up is discarded for one receiver, which that does not enable`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await ledger.keepWebhooks(["shop": "https://shop.example/"])
+      try await events(ledger, of: "anna")
+      let event = try #require(try await work(ledger).fresh.first)
+      try await settle(
+        ledger, [WebhookResult(of: event, .dead(attempts: 10, problem: "http_400"))], through: 1, isGone: true)
+      for outcome in [Redelivery.Outcome.begun(0), .unknown] {
+        #expect(try await ledger.redeliver(.discard(event.place), to: "shop") == outcome)
+      }
+      let status = try #require(try await ledger.webhookStatus("shop"))
+      #expect(status.dead == 0 && status.waiting == 0 && !status.isEnabled)
     }
   }
 

@@ -49,12 +49,14 @@ struct WebhooksController: Controller {
     let posted = try await body.decode(RedeliveryRequest.self, from: request, budget.loan()).value
     let endpoint = try endpoint(named: posted.webhook)
     let redelivery: Redelivery
+    let discards = posted.discards ?? false
     switch (posted.eventID, posted.isDead ?? false) {
+    case (nil, _) where discards: throw Problem(.malformedRequest, "'discard' is for one 'event_id'.")
     case (nil, false): redelivery = .nothing
     case (nil, true): redelivery = .dead
     case (let id?, false):
       guard let place = ChangeEvent.Place(id: id) else { throw Self.unknownEvent }
-      redelivery = .event(place)
+      redelivery = discards ? .discard(place) : .event(place)
     case (.some, true): throw Problem(.malformedRequest, "Give either 'event_id' or 'dead'.")
     }
     let count: Int
@@ -67,7 +69,7 @@ struct WebhooksController: Controller {
       throw Problem(.malformedRequest, "The receiver takes no '\(type)': see its 'events' and its 'format'.")
     }
     context.logger.notice(
-      "events are redelivered",
+      discards ? "an event that was given up is discarded" : "events are redelivered",
       metadata: ["webhook": "\(endpoint.name)", "events": "\(count)", "caller": "\(caller.name)"])
     return JSONBody.uncached(RedeliveryResponse(webhook: endpoint.name, redelivered: count))
   }

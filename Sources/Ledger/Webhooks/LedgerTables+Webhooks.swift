@@ -184,6 +184,11 @@ extension LedgerTables {
       guard takes(event.type) else { return .untaken(type: event.type) }
       try keep(WebhookResult(of: event, .waits), of: name, attempts: 0, due: Date(millisecondsSince1970: 0))
       count = 1
+    case .discard(let place):
+      guard try changeEvent(place.sequence)?.place == place else { return .unknown }
+      try execute(
+        "DELETE FROM webhook_delivery WHERE webhook = ? AND sequence = ? AND is_dead = 1", name, place.sequence)
+      return changesCount == 1 ? .begun(0) : .unknown
     }
     try enableWebhook(name, true)
     return .begun(count)

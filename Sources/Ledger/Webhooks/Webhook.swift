@@ -80,11 +80,13 @@ package enum Redelivery: Hashable, Sendable {
   case dead
   /// Nothing: the receiver is only enabled again.
   case nothing
+  /// None: an event that was given up is forgotten for the receiver.
+  case discard(ChangeEvent.Place)
 
   package enum Outcome: Hashable, Sendable {
     /// So many events are delivered again.
     case begun(Int)
-    /// The event is not kept. Nothing was changed.
+    /// The event is not kept, or is to be discarded and was not given up. Nothing was changed.
     case unknown
     /// The receiver takes no events of this type. Nothing was changed.
     case untaken(type: String)

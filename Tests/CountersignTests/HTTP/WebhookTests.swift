@@ -225,6 +225,8 @@ import Testing
           (#"{"webhook":"shop","event_id":"\#(viewed)"}"#, 400), (#"{"webhook":"shop","event_id":"evt_1_99"}"#, 404),
           (#"{"webhook":"shop","event_id":"x"}"#, 404),
           (#"{"webhook":"other"}"#, 404), (#"{"webhook":"shop","event_id":"\#(id)","dead":true}"#, 400), ("{}", 400),
+          (#"{"webhook":"shop","discard":true}"#, 400),
+          (#"{"webhook":"shop","event_id":"\#(id)","discard":true}"#, 404),
         ] {
           #expect(try await service.send(.post, "/v1/webhooks/redeliver", body: body).status == status, "\(body)")
         }
