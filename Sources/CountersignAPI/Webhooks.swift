@@ -67,7 +67,8 @@ public struct DeadLetterResponse: Codable, Hashable, Sendable {
   public var webhook: String
   public var eventID: String
   public var type: String
-  public var userID: String
+  /// `nil` for an event about nobody's purchase, and for a forwarded notification.
+  @Nullable public var userID: String?
   /// The moment of the change.
   public var timestamp: Date
   public var attempts: Int
@@ -75,7 +76,7 @@ public struct DeadLetterResponse: Codable, Hashable, Sendable {
   @Nullable public var failedAt: Date?
 
   public init(
-    webhook: String, eventID: String, type: String, userID: String, timestamp: Date, attempts: Int, problem: String?,
+    webhook: String, eventID: String, type: String, userID: String?, timestamp: Date, attempts: Int, problem: String?,
     failedAt: Date?
   ) {
     self.webhook = webhook

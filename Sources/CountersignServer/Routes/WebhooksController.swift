@@ -97,8 +97,10 @@ extension WebhookResponse {
 
 extension DeadLetterResponse {
   init(_ letter: DeadLetter) {
+    let event = letter.event
+    let isNobodys = event.user == .nobody || event.type == EventType.forwarded
     self.init(
-      webhook: letter.webhook, eventID: letter.event.id, type: letter.event.type, userID: letter.event.user.rawValue,
-      timestamp: letter.event.at, attempts: letter.attempts, problem: letter.problem, failedAt: letter.failedAt)
+      webhook: letter.webhook, eventID: event.id, type: event.type, userID: isNobodys ? nil : event.user.rawValue,
+      timestamp: event.at, attempts: letter.attempts, problem: letter.problem, failedAt: letter.failedAt)
   }
 }

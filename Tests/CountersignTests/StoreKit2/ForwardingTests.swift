@@ -65,6 +65,9 @@ import Testing
         try await eventually { try await service.send(.get, "/v1/webhooks").text.contains(#""dead":1"#) }
         receiver.answer(200)
         let name = receiver.url.dropFirst("http://".count)
+        // It is its purchase's, and no user's.
+        #expect(
+          try await service.send(.get, "/v1/webhooks/dead?webhook=\(name)").text.contains(#""user_id":null"#))
         let again = try await service.send(
           .post, "/v1/webhooks/redeliver", body: #"{"webhook":"\#(name)","dead":true}"#)
         #expect(again.status == 200)

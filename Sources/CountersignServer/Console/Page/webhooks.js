@@ -85,7 +85,7 @@ function receiver(first) {
     })
     return el('li', null,
       el('p', {class: 'when'}, el('strong', null, dead.type), time(dead.timestamp)),
-      el('p', null, 'User ', bdi(dead.user_id), `, ${several(dead.attempts, 'attempt')}`,
+      el('p', null, dead.user_id ? ['User ', bdi(dead.user_id)] : 'Nobody’s', `, ${several(dead.attempts, 'attempt')}`,
         dead.problem ? [', last problem ', bdi(dead.problem)] : null, '.'),
       form)
   }
