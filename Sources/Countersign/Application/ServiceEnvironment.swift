@@ -53,3 +53,16 @@ struct StartError: Error, CustomStringConvertible {
   /// Whether the configuration has to be mended before another start.
   var isConfiguration = false
 }
+
+extension ServerSettings {
+  /// The certificate that the server shows; `nil` for plain HTTP.
+  func identities() throws(StartError) -> ServerIdentities? {
+    guard let tls else { return nil }
+    do throws(ServerIdentity.Unusable) {
+      return try ServerIdentities(tls)
+    } catch {
+      throw StartError(
+        description: "server.tls.\(error.isAboutKey ? "key_file" : "certificate_file"): \(error.sentence).")
+    }
+  }
+}

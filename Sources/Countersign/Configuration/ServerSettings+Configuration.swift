@@ -151,16 +151,3 @@ func localOrigin(scheme: String, host: String, port: Int) -> String {
   let reached = ["0.0.0.0": "127.0.0.1", "::": "::1"][host] ?? host
   return "\(scheme)://\(reached.contains(":") ? "[\(reached)]" : reached):\(port)"
 }
-
-extension ServerSettings {
-  /// The certificate that the server shows; `nil` for plain HTTP.
-  func identities() throws(StartError) -> ServerIdentities? {
-    guard let tls else { return nil }
-    do throws(ServerIdentity.Unusable) {
-      return try ServerIdentities(tls)
-    } catch {
-      throw StartError(
-        description: "server.tls.\(error.isAboutKey ? "key_file" : "certificate_file"): \(error.sentence).")
-    }
-  }
-}
