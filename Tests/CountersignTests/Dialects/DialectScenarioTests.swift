@@ -20,7 +20,9 @@ import TestSupport
     let clock = MovingClock()
     var settings = DialectBench.settings(server: ["user_rate_limit": "0"])
     settings.dialects.append("subscriptions_api")
-    try await RunningService.besideStore(at: clock.date, withServerAPI: true, settings: settings) { service, store in
+    try await RunningService.besideStore(
+      at: clock.date, withServerAPI: true, settings: settings, now: { clock.date }
+    ) { service, store in
       try await body(service, store, DialectBench.user, clock)
     }
   }

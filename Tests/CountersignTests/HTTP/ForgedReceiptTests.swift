@@ -14,7 +14,9 @@ import Testing
     body: @Sendable (RunningService, RunningSimulator) async throws -> Void
   ) async throws {
     let settings = Settings(policy: ["provisional": "24h"])
-    try await RunningService.besideStore(at: clock.date, settings: settings, jobPause: jobPause) { service, store in
+    try await RunningService.besideStore(
+      at: clock.date, settings: settings, jobPause: jobPause, now: { clock.date }
+    ) { service, store in
       try await body(service, store.simulator)
     }
   }
