@@ -178,6 +178,10 @@ struct CatalogSection {
       reader.reportUnlisted(tier: tier, among: tiers, what, origin: origin)
       return nil
     }
+    if tier == tiers.first {
+      reader.findings.warning(
+        origin, "\(what): tier is the lowest one, which everybody has; are the tiers in ascending order?")
+    }
     return Catalog.Product(tier: Tier(tier), kind: kind, period: period)
   }
 

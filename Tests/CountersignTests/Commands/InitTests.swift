@@ -146,7 +146,8 @@ import Testing
 
   @Test(arguments: [
     (["--product", "pro"], "is not ID=TIER"), (["--product", "=pro"], "is not ID=TIER"),
-    (["--tiers", "free"], "catalog.products"), (["--tiers", ""], "catalog.tiers"),
+    (["--tiers", "free"], "catalog.products"), (["--tiers", "pro,free"], "is the lowest tier"),
+    (["--tiers", ""], "catalog.tiers"),
     (["--bundle-id", "com.acme.*"], "is not a bundle ID"), (["--supabase", "abc"], "--supabase has to be the URL"),
     (["--supabase", "https://a.co", "--profile-store", "https://b.co"], "leave --profile-store out"),
     (["--profile-store-key-file", "x"], "needs --supabase or --profile-store"),

@@ -48,6 +48,17 @@ struct CatalogConfigurationTests {
     #expect(problems == ["catalog.tiers in countersign.yaml line 10: \(says)"])
   }
 
+  @Test func `a product of the lowest tier is warned of: the tiers may be in descending order`() throws {
+    let sample = Self.sample.setting("catalog.products", "\n    a: {tier: pro}\n    c: {kind: consumable}")
+    #expect(try sample.load().warnings.isEmpty)
+    let warnings = try sample.setting("catalog.tiers", "[pro, free]").load().warnings.map(\.description)
+    #expect(
+      warnings == [
+        "catalog.products in countersign.yaml line 8: product \"a\": tier is the lowest one, which everybody has; are the "
+          + "tiers in ascending order?"
+      ])
+  }
+
   @Test func `products have periods and exact prices, and a consumable has no tier`() throws {
     let configuration = try SampleConfiguration().setting(
       "catalog.products",

@@ -31,6 +31,11 @@ struct InitPlan {
       isConversation ? [try answers.text("--bundle-id", "Bundle ID of the app (com.acme.bikes):")] : given.bundleID
     let products = try Self.products(given.product, &answers)
     let tiers = given.tiers.map { $0.split(separator: ",").map { String($0).trimmed } } ?? Self.tiers(of: products)
+    if let product = products.first(where: { $0.tier == tiers.first }) {
+      throw CommandUsage(
+        description: "--product: \(Quotation.of(product.tier)) of \(Quotation.of(product.id)) is the lowest tier, "
+          + "which everybody has; --tiers lists them in ascending order.")
+    }
 
     let serverAPI = try Self.serverAPI(given)
     var sharedSecretFile = given.sharedSecretFile
