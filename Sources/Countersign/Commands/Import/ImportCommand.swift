@@ -1,6 +1,7 @@
 import ArgumentParser
 import CountersignAPI
 import CountersignServer
+import Cryptography
 import Files
 import FoundationEssentials
 import Glibc
@@ -32,8 +33,9 @@ struct ImportCommand: AsyncParsableCommand {
 
       Standard output has a line for each customer of whom the two differ, or whose \
       purchase is refused; FILE.differences has them as JSON. FILE.progress has what was \
-      settled, so that the same command goes on where it ended. It takes lines again that \
-      were refused or could not be read, and with --again those that differ, too.
+      settled, so that the same command goes on where it ended, and begins anew where FILE \
+      has other lines by now. It takes lines again that were refused or could not be read, \
+      and with --again those that differ, too.
 
       The command needs an API key of the role 'service', in COUNTERSIGN_API_KEY or in \
       the file that --key-file names.
@@ -107,6 +109,10 @@ struct ImportCommand: AsyncParsableCommand {
       show: { report in
         guard isInteractive else { return }
         LogOutput.standardError.write("\r\u{1B}[K\(report.summary)")
+      },
+      begunAnew: {
+        LogOutput.standardError.write(
+          "\(Quotation.of(path, length: 4_096)) has other lines than those that were settled: all are taken again.\n")
       })
     let (end, signal) = await untilInterrupted { await run.run() }
     transport.shutdown()
@@ -159,11 +165,7 @@ struct ImportCommand: AsyncParsableCommand {
     let path = file + ".jsonl"
     do {
       let text = try CustomersCSV(BoundedFile(path: file, limit: CustomersCSV.largest).bytes).text
-      // The lines of another export are other lines: what was settled of those says nothing about these.
-      if (try? BoundedFile(path: path, limit: CustomersCSV.largest).bytes) != Array(text.utf8) {
-        try NewFile.replace(path + ".progress", with: "")
-        try NewFile.replace(path, with: text)
-      }
+      try NewFile.replace(path, with: text)
       return path
     } catch let error as BoundedFile.Unusable {
       CommandOutput.error("\(Quotation.of(file, length: 4_096)) \(error.reason).")
@@ -188,16 +190,26 @@ struct ImportCommand: AsyncParsableCommand {
 
 /// The settled lines, in a file beside the one that is imported.
 ///
-///     20             every line up to this one is settled
-///     4 refused      and those that follow were not equal,
-///     4 same         or were taken since: the last word about a line counts
-///     21 same
+///     20 5f0c…           every line up to this one is settled
+///     4 refused 0000…    and those that follow were not equal,
+///     4 same 81d2…       or were taken since: the last word about a line counts
+///     21 same 07aa…
+///
+/// The digests say whether the lines of the file are still those. The first is the sum (XOR) of the lines that are the same or
+/// differ; a line below changes the sum where it comes in or goes out. A line that was refused may be mended in the file.
 struct ImportProgress: Sendable {
   struct Settled: Hashable, Sendable {
     /// Zero where there is none yet.
     var through = 0
+    /// Of the lines that are not taken again by themselves.
+    var digest: UInt64 = 0
     /// The lines that were not equal.
     var unequal: [Int: ImportReport.Word] = [:]
+
+    /// Whether a line is not taken again by itself.
+    func has(_ number: Int) -> Bool {
+      number <= through && (unequal[number] == nil || unequal[number] == .differs)
+    }
   }
 
   var path: String
@@ -205,28 +217,57 @@ struct ImportProgress: Sendable {
   func read() -> Settled {
     var settled = Settled()
     let lines = (try? String(contentsOfFile: path, encoding: .utf8))?.split(separator: "\n") ?? []
-    settled.through = lines.first.flatMap { Int($0) } ?? 0
+    let head = lines.first?.split(separator: " ") ?? []
+    guard head.count == 2, let through = Int(head[0]), let digest = Self.digest(hexadecimal: head[1]) else {
+      return settled
+    }
+    (settled.through, settled.digest) = (through, digest)
     for line in lines.dropFirst() {
       let words = line.split(separator: " ")
       // The last one may have been cut off.
-      guard words.count == 2, let number = Int(words[0]), let word = ImportReport.Word(rawValue: String(words[1]))
+      guard words.count == 3, let number = Int(words[0]), let word = ImportReport.Word(rawValue: String(words[1])),
+        let digest = Self.digest(hexadecimal: words[2])
       else { continue }
+      let hadIt = settled.has(number)
       settled.through = max(settled.through, number)
       settled.unequal[number] = word == .same ? nil : word
+      if settled.has(number) != hadIt { settled.digest ^= digest }
     }
     return settled
+  }
+
+  static func digest(_ line: LineReader.Line) -> UInt64 {
+    SHA256Digest(of: Data("\(line.number) ".utf8) + (line.bytes ?? Data())).bytes.prefix(8)
+      .reduce(0) { $0 << 8 | UInt64($1) }
+  }
+
+  private static func digest(hexadecimal text: Substring) -> UInt64? {
+    text.count == 16 ? UInt64(text, radix: 16) : nil
+  }
+
+  private static func hexadecimal(_ digest: UInt64) -> String {
+    let digits = String(digest, radix: 16)
+    return String(repeating: "0", count: 16 - digits.count) + digits
   }
 
   /// Writes the file anew, as short as it can be.
   /// - Returns: where `note` goes on.
   func begin(_ settled: Settled) throws -> OpenFile {
-    let lines = settled.unequal.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value.rawValue)\n" }
-    try Data("\(settled.through)\n\(lines.joined())".utf8).write(to: URL(filePath: path), options: .atomic)
+    // The sum is right already.
+    let lines = settled.unequal.sorted { $0.key < $1.key }.map { Self.note($0.key, $0.value, digest: 0) }
+    let head = "\(settled.through) \(Self.hexadecimal(settled.digest))\n"
+    try Data((head + lines.joined()).utf8).write(to: URL(filePath: path), options: .atomic)
     return try OpenFile(path, O_WRONLY | O_APPEND)
   }
 
-  static func note(_ number: Int, _ word: ImportReport.Word, in file: OpenFile) throws(OpenFile.Failure) {
-    try file.write(Array("\(number) \(word.rawValue)\n".utf8))
+  static func note(
+    _ number: Int, _ word: ImportReport.Word, digest: UInt64, in file: OpenFile
+  ) throws(OpenFile.Failure) {
+    try file.write(Array(note(number, word, digest: digest).utf8))
+  }
+
+  private static func note(_ number: Int, _ word: ImportReport.Word, digest: UInt64) -> String {
+    "\(number) \(word.rawValue) \(hexadecimal(digest))\n"
   }
 }
 
@@ -250,6 +291,8 @@ struct ImportRun {
   var again = false
   var output: @Sendable (ImportReport.Line) -> Void
   var show: @Sendable (ImportReport) -> Void = { _ in }
+  /// The file has other lines than those that were settled.
+  var begunAnew: @Sendable () -> Void = {}
   var clock: @Sendable () -> ContinuousClock.Instant = { .now }
   var now: @Sendable () -> Date = { Date() }
   var sleep: @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0, clock: .continuous) }
@@ -259,6 +302,7 @@ struct ImportRun {
 
   private struct Settled: Sendable {
     var number: Int
+    var digest: UInt64
     var user: String?
     var result: Result<ImportReport.Outcome, ServiceClient.Failure>
   }
@@ -269,7 +313,7 @@ struct ImportRun {
       let importer = Importer(
         client: client, tiers: try await tiers(), isDryRun: isDryRun, grantsPromotions: grantsPromotions, sleep: sleep)
       var lines = lines
-      let settled = progress?.read() ?? ImportProgress.Settled()
+      let settled = try settledBefore()
       let log: OpenFile?
       do { log = try progress?.begin(settled) } catch { throw unwritable }
       while true {
@@ -295,9 +339,9 @@ struct ImportRun {
           case .success(let outcome) where failure == nil:
             report.count(outcome)
             if let line = ImportReport.Line(result.number, user: result.user, outcome) { output(line) }
-            do { if let log { try ImportProgress.note(result.number, outcome.word, in: log) } } catch {
-              throw unwritable
-            }
+            do {
+              if let log { try ImportProgress.note(result.number, outcome.word, digest: result.digest, in: log) }
+            } catch { throw unwritable }
           // It is taken again with the next call: a purchase that is posted twice counts once.
           case .success: break
           case .failure(let reason): failure = failure ?? reason
@@ -313,23 +357,41 @@ struct ImportRun {
     } catch { return End(report: report, failure: error) }
   }
 
+  /// What calls before settled; nothing where the file has other lines by now.
+  private func settledBefore() throws(ServiceClient.Failure) -> ImportProgress.Settled {
+    guard let settled = progress?.read(), settled.through > 0 else { return ImportProgress.Settled() }
+    var lines = lines
+    var digest: UInt64 = 0
+    do {
+      while let line = try lines.next(), line.number <= settled.through {
+        if settled.has(line.number), line.bytes?.isEmpty != true { digest ^= ImportProgress.digest(line) }
+      }
+      try lines.rewind()
+    } catch { throw .unreachable("the file cannot be read") }
+    guard digest != settled.digest else { return settled }
+    begunAnew()
+    return ImportProgress.Settled()
+  }
+
   private var unwritable: ServiceClient.Failure {
     .unreachable("the progress cannot be written to \(progress?.path ?? "")")
   }
 
   private func take(_ line: LineReader.Line, _ importer: Importer) async -> Settled {
+    let digest = ImportProgress.digest(line)
     guard let bytes = line.bytes else {
       return Settled(
-        number: line.number,
+        number: line.number, digest: digest,
         result: .success(.unreadable("it is longer than \(ImportedLine.longest / 1024 / 1024) MiB")))
     }
     let imported: ImportedLine
     do throws(ImportedLine.Unreadable) { imported = try ImportedLine(bytes, at: now()) } catch {
-      return Settled(number: line.number, result: .success(.unreadable(error.sentence)))
+      return Settled(number: line.number, digest: digest, result: .success(.unreadable(error.sentence)))
     }
     do throws(ServiceClient.Failure) {
-      return Settled(number: line.number, user: imported.user, result: .success(try await importer.take(imported)))
-    } catch { return Settled(number: line.number, user: imported.user, result: .failure(error)) }
+      return Settled(
+        number: line.number, digest: digest, user: imported.user, result: .success(try await importer.take(imported)))
+    } catch { return Settled(number: line.number, digest: digest, user: imported.user, result: .failure(error)) }
   }
 
   private func tiers() async throws(ServiceClient.Failure) -> [String] {

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Glibc
 
 /// Reads a file line by line, however large it is. A line above the limit is skipped and reported.
 struct LineReader {
@@ -17,6 +18,12 @@ struct LineReader {
   init(_ file: OpenFile, limit: Int) {
     self.file = file
     self.limit = limit
+  }
+
+  /// The next line is the first again.
+  mutating func rewind() throws(OpenFile.Failure) {
+    guard lseek(file.descriptor, 0, SEEK_SET) == 0 else { throw .latest }
+    self = LineReader(file, limit: limit)
   }
 
   /// - Returns: `nil` at the end.
