@@ -98,6 +98,12 @@ import Testing
         try store.simulator.issueReceipt(scenario, subscriber: number).receiptData
       }
       let known = try store.simulator.issueTransaction(.renewing, subscriber: 9).originalTransactionID
+      func several(_ user: String, _ number: Int64, _ tiers: [String]) throws -> String {
+        let known = try store.simulator.issueTransaction(.renewing, subscriber: number).originalTransactionID
+        let entitlements = tiers.map { #""\#($0)":{"expires_date":null}"# }.joined(separator: ",")
+        return #"{"app_user_id":"\#(user)","subscriber":{"original_app_user_id":"x","#
+          + #""entitlements":{\#(entitlements)},"subscriptions":{"p":{"store":"app_store","store_transaction_id":"\#(known)"}}}}"#
+      }
       let lines = [
         #"{"user_id":"same","receipt_data":"\#(try receipt(.grace, 1))","tier":"pro"}"#,
         #"{"user_id":"lapsed","receipt_data":"\#(try receipt(.expiredVoluntary, 2))","tier":"pro"}"#,
@@ -107,17 +113,22 @@ import Testing
         #"{"app_user_id":"by-id","subscriber":{"original_app_user_id":"x","entitlements":{"gold":{"expires_date":null}},"#
           + #""subscriptions":{"p":{"store":"app_store","store_transaction_id":"\#(known)"}}}}"#,
         #"{"subscriber":{"original_app_user_id":"nothing","entitlements":{},"subscriptions":{}}}"#,
+        try several("higher", 10, ["pro", "premium"]), try several("highest", 11, ["free", "pro"]),
+        try several("beside", 12, ["pro", "gold"]),
       ]
       let (end, output) = try await importing(lines.joined(separator: "\n"), service)
       #expect(end.failure == nil)
       #expect(
         end.report
-          == ImportReport(lines: 7, same: 3, different: 2, refused: 1, unreadable: 1, skipped: 0), "\(output)")
-      #expect(output.count == 4)
+          == ImportReport(lines: 10, same: 4, different: 4, refused: 1, unreadable: 1, skipped: 0), "\(output)")
+      #expect(output.count == 6)
       #expect(output[0] == "2 lapsed: pro there, free here (voluntary)")
       #expect(output[1].hasPrefix("4 forged: refused: "))
       #expect(output[2].hasPrefix("5: cannot be read: "))
       #expect(output[3] == "6 by-id: gold there, pro here (renewing); the catalog has no tier gold")
+      // Of several the highest counts, and one that the catalog lacks differs.
+      #expect(output[4] == "8 higher: premium + pro there, pro here (renewing)")
+      #expect(output[5] == "10 beside: gold + pro there, pro here (renewing); the catalog has no tier gold")
       #expect(try await service.profile("by-id").verdict == "pro active renewing")
       #expect(try await service.profile("unsaid").verdict == "premium active lifetime")
     }

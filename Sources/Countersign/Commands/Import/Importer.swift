@@ -66,11 +66,11 @@ struct Importer: Sendable {
     guard let former = line.tiers else { return refusal.map { .refused($0) } ?? .same }
     let lowest = tiers.first ?? ""
     let given = former.subtracting([lowest])
-    let isSame = given.isEmpty ? state.tier == lowest : given.contains(state.tier)
-    guard !isSame else { return .same }
+    let unknown = given.filter { !tiers.contains($0) }.sorted()
+    let highest = tiers.last(where: given.contains) ?? lowest
+    guard !unknown.isEmpty || state.tier != highest else { return .same }
     let names = given.isEmpty ? lowest : given.sorted().joined(separator: " + ")
     var sentence = "\(ServiceClient.printable(names)) there, \(state.tier) here (\(state.reason.rawValue))"
-    let unknown = given.filter { !tiers.contains($0) }.sorted()
     if !unknown.isEmpty {
       sentence += "; the catalog has no tier \(ServiceClient.printable(unknown.joined(separator: ", ")))"
     }
