@@ -73,10 +73,26 @@ import Testing
   }
 
   @Test func `a hand-made file needs no more than a user and a purchase`() throws {
-    let lines = try customers("user_id,original_transaction_id\nu1,7\nu2,null\n")
+    let lines = try customers("user_id,original_transaction_id\nu1,7\nu2,8\n")
     #expect(lines.map(\.user) == ["u1", "u2"] && lines.map(\.tiers) == [nil, nil])
-    #expect(lines.map(\.proofs) == [[.transactionID("7")], []])
+    #expect(lines.map(\.proofs) == [[.transactionID("7")], [.transactionID("8")]])
     #expect(try customers("tier,user_id\nfree,u1\n").first?.tiers == ["free"])
+  }
+
+  @Test(arguments: ["app_store", "apple", "App Store", "iOS", "APP_STORE"])
+  func `Apple's store has several names`(store: String) throws {
+    let lines = try customers("user_id,original_transaction_id,store\nu1,7,\(store)\n")
+    #expect(lines.map(\.proofs) == [[.transactionID("7")]] && lines.map(\.purchasesElsewhere) == [0])
+  }
+
+  @Test(arguments: [("null,app_store", "its transaction is there"), ("GPA.1,Google", #"store is "play_store""#)])
+  func `a customer without a tier and without a purchase at Apple's is no line that agrees`(
+    row: String, sentence: String
+  ) {
+    let error = #expect(throws: ImportedLine.Unreadable.self) {
+      try customers("user_id,original_transaction_id,store\nu2,\(row)\n")
+    }
+    #expect(error?.sentence.contains(sentence) == true, "\(String(describing: error))")
   }
 
   @Test(arguments: [
@@ -84,6 +100,7 @@ import Testing
     ("user_id,tier\n\n", "has no customers"), ("user_id,age\nu,3\n", "neither a column of transactions"),
     ("user_id,tier\n,pro\n", "row 2 has no user ID"),
     ("user_id,tier,expires_at\nu,pro,soon\n", "row 2: \"soon\" is no date"),
+    ("user_id,transaction_id,store\nu,7,corner shop\n", "row 2: \"corner shop\" is no store that is known"),
   ])
   func `a file that cannot be used is told of`(text: String, sentence: String) {
     let error = #expect(throws: CustomersCSV.Unreadable.self) { try CustomersCSV(Array(text.utf8)) }

@@ -73,6 +73,7 @@ import Testing
 
   @Test(arguments: [
     "", "{", "[]", "{}", #"{"user_id":"u"}"#, #"{"user_id":"","receipt_data":"x"}"#, #"{"receipt_data":"x"}"#,
+    #"{"subscriber":{"original_app_user_id":"u","subscriptions":{"p":{"store":"app_store"}}}}"#,
   ])
   func `a line that cannot be used is told of`(line: String) {
     #expect(throws: ImportedLine.Unreadable.self) { try ImportedLine(Data(line.utf8), at: noon) }
@@ -115,13 +116,14 @@ import Testing
         #"{"subscriber":{"original_app_user_id":"nothing","entitlements":{},"subscriptions":{}}}"#,
         try several("higher", 10, ["pro", "premium"]), try several("highest", 11, ["free", "pro"]),
         try several("beside", 12, ["pro", "gold"]),
+        #"{"user_id":"half","receipt_data":"\#(try receipt(.renewing, 13))","original_transaction_id":"999","tier":"pro"}"#,
       ]
       let (end, output) = try await importing(lines.joined(separator: "\n"), service)
       #expect(end.failure == nil)
       #expect(
         end.report
-          == ImportReport(lines: 10, same: 4, different: 4, refused: 1, unreadable: 1, skipped: 0), "\(output)")
-      #expect(output.count == 6)
+          == ImportReport(lines: 11, same: 4, different: 4, refused: 2, unreadable: 1, skipped: 0), "\(output)")
+      #expect(output.count == 7)
       #expect(output[0] == "2 lapsed: pro there, free here (voluntary)")
       #expect(output[1].hasPrefix("4 forged: refused: "))
       #expect(output[2].hasPrefix("5: cannot be read: "))
@@ -129,6 +131,8 @@ import Testing
       // Of several the highest counts, and one that the catalog lacks differs.
       #expect(output[4] == "8 higher: premium + pro there, pro here (renewing)")
       #expect(output[5] == "10 beside: gold + pro there, pro here (renewing); the catalog has no tier gold")
+      // One purchase that counts hides no other one that is refused.
+      #expect(output[6].hasPrefix("11 half: refused: "))
       #expect(try await service.profile("by-id").verdict == "pro active renewing")
       #expect(try await service.profile("unsaid").verdict == "premium active lifetime")
     }

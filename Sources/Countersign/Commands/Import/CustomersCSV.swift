@@ -70,7 +70,16 @@ struct CustomersCSV {
         places[name] = place
         customers.append(FormerCustomer(name: name, saysTiers: tiers != nil))
       }
-      let shop = field(store)?.lowercased() ?? "app_store"
+      let shop: String
+      if let text = field(store) {
+        guard let known = Self.store(text) else {
+          throw Unreadable(
+            sentence: "row \(reader.row): \(Quotation.of(text)) is no store that is known; Apple's is app_store")
+        }
+        shop = known
+      } else {
+        shop = "app_store"
+      }
       customers[place].add(store: shop, transaction: field(transaction))
       guard field(refund) == nil, let words = field(tiers) else { continue }
       var expiry: Date?
@@ -87,6 +96,21 @@ struct CustomersCSV {
     guard !customers.isEmpty else { throw Unreadable(sentence: "it has no customers") }
     do { text = try customers.map { try $0.line() + "\n" }.joined() } catch {
       throw Unreadable(sentence: "a customer of it cannot be written as JSON")
+    }
+  }
+
+  /// RevenueCat's word for a store; `nil` where nobody knows it.
+  private static func store(_ text: String) -> String? {
+    switch text.lowercased().replacing(" ", with: "_") {
+    case "app_store", "appstore", "apple", "apple_app_store", "ios", "itunes": "app_store"
+    case "play_store", "google", "google_play", "android": "play_store"
+    case let word
+    where [
+      "mac_app_store", "amazon", "stripe", "rc_billing", "paddle", "roku", "galaxy", "external", "test_store",
+      "unknown_store", "unknown", ImportedLine.promotional,
+    ].contains(word):
+      word
+    default: nil
     }
   }
 

@@ -1,4 +1,5 @@
 import AppStore
+import CountersignServer
 import FoundationEssentials
 
 /// A customer as another service knows them: one line of a file to import.
@@ -18,7 +19,7 @@ struct ImportedLine: Hashable, Sendable {
   }
 
   var user: String
-  /// May be empty: a customer who bought nothing at Apple's.
+  /// May be empty where the tiers are known: a customer who bought nothing at Apple's.
   var proofs: [Proof]
   /// The tiers that the other service gives; `nil` where the line does not say.
   var tiers: Set<String>?
@@ -54,6 +55,12 @@ extension ImportedLine {
     }
     if let subscriber = object.subscriber {
       self.init(subscriber, user: object.appUserID ?? object.userID, at: object.requestDate.flatMap(Self.date) ?? now)
+      guard !proofs.isEmpty || tiers != nil else {
+        let stores = Set(subscriber.purchases.map(\.store)).sorted().joined(separator: ", ")
+        throw Unreadable(
+          sentence: "neither a tier nor a purchase at Apple's with its transaction is there"
+            + (stores.isEmpty ? "" : "; store is \(Quotation.of(stores))"))
+      }
     } else {
       guard let user = object.userID ?? object.appUserID else { throw Unreadable(sentence: "'user_id' is missing") }
       let proofs = [object.receiptData.map(Proof.receipt), object.originalTransactionID.map(Proof.transactionID)]
@@ -67,8 +74,7 @@ extension ImportedLine {
   }
 
   private init(_ subscriber: Subscriber, user: String?, at moment: Date) {
-    let purchases =
-      (subscriber.subscriptions ?? [:]).values.map(\.self) + (subscriber.nonSubscriptions ?? [:]).values.flatMap(\.self)
+    let purchases = subscriber.purchases
     let own = purchases.filter { ["app_store", "mac_app_store"].contains($0.store) }
     let ids = Set(own.compactMap(\.storeTransactionID)).sorted()
     let active = subscriber.entitlements?.filter { ($0.value.end ?? .distantFuture) >= moment }
@@ -138,6 +144,10 @@ extension ImportedLine {
     var entitlements: [String: Entitlement]?
     var subscriptions: [String: Purchase]?
     var nonSubscriptions: [String: [Purchase]]?
+
+    var purchases: [Purchase] {
+      (subscriptions ?? [:]).values.map(\.self) + (nonSubscriptions ?? [:]).values.flatMap(\.self)
+    }
 
     enum CodingKeys: String, CodingKey {
       case originalAppUserID = "original_app_user_id"

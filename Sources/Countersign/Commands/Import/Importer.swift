@@ -47,7 +47,8 @@ struct Importer: Sendable {
         refusal = "the grant of \(promotion.tier): \(detail)"
       }
     }
-    if let refusal, answer == nil, promotions.isEmpty { return .refused(refusal) }
+    // What the other proofs of the customer gave is no answer about this one.
+    if let refusal { return .refused(refusal) }
     let state: EntitlementResponse
     if let answer {
       state = answer
@@ -59,11 +60,11 @@ struct Importer: Sendable {
         return .refused(detail)
       }
     }
-    return outcome(of: line, state, refusal: refusal)
+    return outcome(of: line, state)
   }
 
-  private func outcome(of line: ImportedLine, _ state: EntitlementResponse, refusal: String?) -> ImportReport.Outcome {
-    guard let former = line.tiers else { return refusal.map { .refused($0) } ?? .same }
+  private func outcome(of line: ImportedLine, _ state: EntitlementResponse) -> ImportReport.Outcome {
+    guard let former = line.tiers else { return .same }
     let lowest = tiers.first ?? ""
     let given = former.subtracting([lowest])
     let unknown = given.filter { !tiers.contains($0) }.sorted()
@@ -78,7 +79,6 @@ struct Importer: Sendable {
     if !line.promotions.isEmpty, isDryRun || !grantsPromotions {
       sentence += "; given there without a purchase, which --grant-promotions gives here"
     }
-    if let refusal { sentence += "; refused: \(refusal)" }
     return .differs(sentence)
   }
 
