@@ -19,8 +19,13 @@ struct CSVReader {
     if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { position = 3 }
   }
 
+  /// The file ends within a quotation, which began in the row: it may have swallowed the rest of the file.
+  struct OpenQuotation: Error, Hashable {
+    var row: Int
+  }
+
   /// - Returns: `nil` at the end.
-  mutating func next() -> [String]? {
+  mutating func next() throws(OpenQuotation) -> [String]? {
     guard position < bytes.count else { return nil }
     row += 1
     var fields: [String] = []
@@ -46,6 +51,7 @@ struct CSVReader {
       default: field.append(byte)
       }
     }
+    guard !isQuoted else { throw OpenQuotation(row: row) }
     fields.append(String(decoding: field, as: UTF8.self))
     return fields
   }

@@ -37,7 +37,7 @@ struct CustomersCSV {
 
   init(_ bytes: [UInt8]) throws(Unreadable) {
     var reader = CSVReader(bytes)
-    let header = (reader.next() ?? []).map { $0.trimmed.lowercased() }
+    let header = (try Self.row(&reader) ?? []).map { $0.trimmed.lowercased() }
     func column(_ names: [String]) -> Int? { names.lazy.compactMap { header.firstIndex(of: $0) }.first }
     let users = Names.user.compactMap { header.firstIndex(of: $0) }
     guard !users.isEmpty else {
@@ -53,7 +53,7 @@ struct CustomersCSV {
 
     var customers: [FormerCustomer] = []
     var places: [String: Int] = [:]
-    while let fields = reader.next() {
+    while let fields = try Self.row(&reader) {
       func field(_ column: Int?) -> String? {
         guard let column, fields.indices.contains(column) else { return nil }
         let text = fields[column].trimmed
@@ -61,6 +61,10 @@ struct CustomersCSV {
       }
       // A line without any text ends many files.
       guard fields.contains(where: { !$0.isEmpty }) else { continue }
+      guard fields.count == header.count else {
+        throw Unreadable(
+          sentence: "row \(reader.row) has \(fields.count) fields, and the first line \(header.count)")
+      }
       let ids = users.compactMap { field($0) }
       guard let name = ids.first(where: { !FormerCustomer.isMadeUp($0) }) ?? ids.first else {
         throw Unreadable(sentence: "row \(reader.row) has no user ID")
@@ -96,6 +100,12 @@ struct CustomersCSV {
     guard !customers.isEmpty else { throw Unreadable(sentence: "it has no customers") }
     do { text = try customers.map { try $0.line() + "\n" }.joined() } catch {
       throw Unreadable(sentence: "a customer of it cannot be written as JSON")
+    }
+  }
+
+  private static func row(_ reader: inout CSVReader) throws(Unreadable) -> [String]? {
+    do throws(CSVReader.OpenQuotation) { return try reader.next() } catch {
+      throw Unreadable(sentence: "row \(error.row) has a quote (\") that is not closed before the end of the file")
     }
   }
 
