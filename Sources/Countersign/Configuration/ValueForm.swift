@@ -151,10 +151,16 @@ extension ValueForm<String> {
   /// both could lose acknowledged data.
   static var databaseFile: Self {
     Self(name: "file") {
-      $0 != ":memory:" && !$0.hasPrefix("file:") ? $0 : nil
-    } or: { _ in
-      "must be the path of a file: what is recorded has to last"
+      $0 != ":memory:" && !$0.hasPrefix("file:") && !isDatabase($0) ? $0 : nil
+    } or: {
+      // Not quoted: a password may be in it.
+      isDatabase($0)
+        ? "is a URL: set ledger.url or ledger.url_file" : "must be the path of a file: what is recorded has to last"
     }
+  }
+
+  private static func isDatabase(_ text: String) -> Bool {
+    ["postgresql", "postgres"].contains(text.prefix { $0 != ":" }.lowercased()) && text.contains("://")
   }
 
   /// An absolute https URL without user part and fragment.

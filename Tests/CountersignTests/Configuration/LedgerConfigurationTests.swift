@@ -34,6 +34,13 @@ import Testing
     #expect(warnings.allSatisfy { $0.origin.contains("ledger.url") && !$0.description.contains(url) })
   }
 
+  @Test(arguments: [url, "postgres://u:word@db/ledger", "PostgreSQL://u:word@db/ledger"])
+  func `a URL in the place of the file is a problem, and its password is not shown`(url: String) {
+    let variable = "COUNTERSIGN_LEDGER_PATH"
+    let problems = SampleConfiguration().problems(environment: [variable: url])
+    #expect(problems == ["\(variable): is a URL: set ledger.url or ledger.url_file"])
+  }
+
   @Test(arguments: ["mysql://host/ledger", "host=db", "postgresql://host/ledger?no_such_option=1"])
   func `a text that is no connection string is a problem, and is not shown`(url: String) {
     let problems = SampleConfiguration().setting("ledger.path", nil).setting("ledger.url", url).problems()
