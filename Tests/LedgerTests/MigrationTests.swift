@@ -82,6 +82,7 @@ import Testing
     let database = try await server.makeDatabase()
     let url = server.url(of: database)
     let former = try await Ledger.open(url: url, connections: 1)
+    #expect(former.isNew)
     _ = try await former.record(entry("anna", [evidence("1")], evaluate: rules))
     // Those that start together migrate once.
     let replicas = try await withThrowingTaskGroup(of: Ledger.self) { group in
@@ -90,6 +91,7 @@ import Testing
       }
       return try await group.reduce(into: [Ledger]()) { $0.append($1) }
     }
+    for replica in replicas { #expect(!replica.isNew) }
     for (ledger, user) in zip([former] + replicas, ["ben", "carl", "dora", "emil"] as [UserID]) {
       _ = try await ledger.record(entry(user, [evidence(user.rawValue)], evaluate: rules))
       #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "pro")

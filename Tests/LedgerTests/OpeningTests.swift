@@ -17,6 +17,7 @@ import Testing
     _ = try await first.record(entry("anna", [evidence("1")]))
     await first.close()
     let second = try await scratch.open()
+    #expect(first.isNew && !second.isNew)
     #expect(try await second.profile(of: "anna")?.version == 1)
     try await second.verifyIntegrity()
     try await second.check()

@@ -204,7 +204,7 @@ private func build(
   return CountersignApplication(services: services, ledger: ledger, routes: front.routes, logger: connectionLogger)
 }
 
-/// Opens the ledger, and warns about files of it that others may read.
+/// Opens the ledger, says if it is a new one, and warns about files of it that others may read.
 private func openLedger(
   at place: LedgerPlace, _ environment: ServiceEnvironment, _ metrics: LedgerMetrics
 ) async throws(StartError) -> Ledger {
@@ -212,6 +212,14 @@ private func openLedger(
   do {
     ledger = try await Ledger.open(at: place, onFatal: environment.ledgerFailed, onCommit: metrics.note)
   } catch { throw StartError(description: error.description) }
+  if ledger.isNew {
+    environment.logger.notice(
+      "a new, empty ledger was made",
+      metadata: [
+        "ledger": "\(place.name)",
+        "finding": "expected at the first start alone; later the path, the volume or the database is wrong",
+      ])
+  }
   if !ledger.exposures.isEmpty {
     environment.logger.warning(
       "other users of this machine could read the ledger",

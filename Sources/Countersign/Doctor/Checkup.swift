@@ -165,19 +165,20 @@ struct Checkup: Sendable {
   func ledgerFindings() async -> [Finding] {
     if case .database(let url, _) = configuration.ledger.place { return await databaseFindings(url) }
     let inspection = await LedgerInspection.inspect(path: configuration.ledger.path, within: Self.ledgerLimit)
+    let place = configuration.ledger.place.name
     var findings: [Finding] = []
     switch inspection.state {
     case .absent:
-      findings.append(Finding("ledger", .ok, "there is none yet; the first start makes it"))
+      findings.append(Finding("ledger", .ok, "there is none yet at \(place); the first start makes it"))
     case .inUse:
-      findings.append(Finding("ledger", .ok, "the service has it open"))
+      findings.append(Finding("ledger", .ok, "the service has it open: \(place)"))
     case .sound(let isComplete):
       findings.append(
         isComplete
-          ? Finding("ledger", .ok, "can be opened, and its structure is sound")
+          ? Finding("ledger", .ok, "\(place) can be opened, and its structure is sound")
           : Finding(
             "ledger", .ok,
-            "can be opened; its structure was checked for \(Self.ledgerLimit.configurationText), which was "
+            "\(place) can be opened; its structure was checked for \(Self.ledgerLimit.configurationText), which was "
               + "not enough for all of it, and nothing was wrong"))
     case .unusable(let error): findings.append(Finding("ledger", .fail, error.description))
     }
@@ -211,8 +212,8 @@ struct Checkup: Sendable {
     var findings = [
       Finding(
         "ledger", .ok,
-        "PostgreSQL \(server.version), transactions are serializable, synchronous_commit is \(server.synchronousCommit)"
-      )
+        "\(configuration.ledger.place.name): PostgreSQL \(server.version), transactions are serializable, "
+          + "synchronous_commit is \(server.synchronousCommit)")
     ]
     guard let replicas = server.replicas else {
       return findings + [Finding("ledger", .ok, "the database is empty; the first start makes the tables")]

@@ -151,6 +151,8 @@ package final class Ledger: Sendable {
   package func close() async { await engine.close() }
 
   package var statistics: Statistics { engine.statistics }
+  /// Whether this opening made the ledger: it is empty.
+  package var isNew: Bool { engine.isNew }
   /// Files that others than the owner could read when the ledger was opened.
   package var exposures: [LedgerExposure] { engine.exposures }
 

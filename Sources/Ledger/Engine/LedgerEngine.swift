@@ -9,6 +9,8 @@ protocol LedgerEngine: AnyObject, Sendable {
   var statistics: Ledger.Statistics { get }
   /// Whether the ledger was closed, or is being closed.
   var isClosed: Bool { get }
+  /// Whether there was none before it was opened.
+  var isNew: Bool { get }
   /// Files that others than the owner could read when the ledger was opened.
   var exposures: [LedgerExposure] { get }
 

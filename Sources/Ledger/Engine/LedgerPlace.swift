@@ -1,3 +1,4 @@
+internal import FoundationEssentials
 internal import Glibc
 
 /// Where a ledger is.
@@ -8,6 +9,16 @@ package enum LedgerPlace: Hashable, Sendable {
   /// - url: a connection string of libpq's, which may hold a password.
   /// - connections: how many operations of this process run at a time.
   case database(url: String, connections: Int)
+
+  /// The file's whole path, or the database and its host, without a secret.
+  package var name: String {
+    switch self {
+    case .file(let path):
+      if let whole = try? LedgerFile.resolve(path) { return whole }
+      return path.hasPrefix("/") ? path : "\(FileManager.default.currentDirectoryPath)/\(path)"
+    case .database(let url, _): return (try? PostgreSQLAddress(url).description) ?? "ledger.url"
+    }
+  }
 
   /// The free part, from 0 to 1, of the disk that a ledger's file is on, for this process's user; `nil` for a database, and
   /// where it is not known.

@@ -99,7 +99,9 @@ struct PostgreSQLAddress: Sendable {
   }
 
   /// Checks that the server keeps what it acknowledges, and migrates the database. Blocks.
-  func prepare(_ schema: LedgerSchema) throws(LedgerOpenError) {
+  ///
+  /// - Returns: whether the database had no ledger.
+  func prepare(_ schema: LedgerSchema) throws(LedgerOpenError) -> Bool {
     try checked { connection in try PostgreSQLSchema.migrate(connection, to: schema) }
   }
 

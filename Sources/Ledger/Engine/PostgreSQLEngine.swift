@@ -58,6 +58,7 @@ final class PostgreSQLEngine: LedgerEngine {
   private let onCommit: @Sendable (Ledger.Commit) -> Void
   private let onChanged: @Sendable (TransactionChanges.Changes) -> Void
 
+  let isNew: Bool
   var isShared: Bool { true }
   var exposures: [LedgerExposure] { [] }
   var isClosed: Bool { state.withLock { $0.isClosed } }
@@ -76,16 +77,18 @@ final class PostgreSQLEngine: LedgerEngine {
     onChanged: @escaping @Sendable (TransactionChanges.Changes) -> Void
   ) async throws(LedgerOpenError) -> PostgreSQLEngine {
     let address = try PostgreSQLAddress(url)
-    try await blocking { () throws(LedgerOpenError) in try address.prepare(schema) }
+    let isNew = try await blocking { () throws(LedgerOpenError) in try address.prepare(schema) }
     return PostgreSQLEngine(
-      address, connections: max(1, connections), settings: settings, onCommit: onCommit, onChanged: onChanged)
+      address, isNew: isNew, connections: max(1, connections), settings: settings, onCommit: onCommit,
+      onChanged: onChanged)
   }
 
   private init(
-    _ address: PostgreSQLAddress, connections: Int, settings: Settings,
+    _ address: PostgreSQLAddress, isNew: Bool, connections: Int, settings: Settings,
     onCommit: @escaping @Sendable (Ledger.Commit) -> Void,
     onChanged: @escaping @Sendable (TransactionChanges.Changes) -> Void
   ) {
+    self.isNew = isNew
     self.settings = settings
     self.onCommit = onCommit
     self.onChanged = onChanged

@@ -11,6 +11,7 @@ final class SQLiteEngine: LedgerEngine {
   var isShared: Bool { false }
   var statistics: Ledger.Statistics { queue.statistics }
   var isClosed: Bool { queue.isClosed }
+  var isNew: Bool { file.isNew }
   var exposures: [LedgerExposure] { file.exposures }
 
   /// Opens the file, creating it or migrating it to the present schema first. Blocks.

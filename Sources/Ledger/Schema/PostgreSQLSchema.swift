@@ -10,8 +10,10 @@
 enum PostgreSQLSchema {
   /// Brings a database to a schema, under a lock, so that replicas that start together do it once.
   ///
+  /// - Returns: whether the database had no tables.
   /// - Throws: `PostgreSQLError`, `Superseded`.
-  static func migrate(_ connection: PostgreSQLConnection, to schema: LedgerSchema) throws {
+  @discardableResult
+  static func migrate(_ connection: PostgreSQLConnection, to schema: LedgerSchema) throws -> Bool {
     // A lock is waited for as long as a migration takes, which is longer than a statement may.
     let lock = AdvisoryLock.migration.rawValue
     try connection.run("SET statement_timeout = 0; SET lock_timeout = 0; SELECT pg_advisory_lock(\(lock))")
@@ -26,7 +28,7 @@ enum PostgreSQLSchema {
     guard applied.isSubset(of: known) else { throw Superseded() }
     if !applied.isEmpty { try connection.run("DELETE FROM ledger_commit WHERE at < now() - interval '1 day'") }
     let missing = known.filter { !applied.contains($0) }
-    guard !missing.isEmpty else { return }
+    guard !missing.isEmpty else { return false }
     try connection.run("BEGIN")
     do {
       for statement in try statements(of: schema, after: known.filter(applied.contains)) {
@@ -36,6 +38,7 @@ enum PostgreSQLSchema {
         try connection.run("INSERT INTO ledger_migration (identifier) VALUES ('\(identifier)')")
       }
       try connection.run("COMMIT")
+      return applied.isEmpty
     } catch {
       _ = try? connection.run("ROLLBACK")
       throw error

@@ -58,7 +58,9 @@ import Testing
         #expect(texts(report.findings, "app_store.shared_secret") == ["ok: Apple takes it"])
         #expect(texts(report.findings, "clock").allSatisfy { $0.hasPrefix("ok: ") })
         #expect(texts(report.findings, "profile_store") == ["ok: answers, and our key may write every column"])
-        #expect(texts(report.findings, "ledger").first == "ok: there is none yet; the first start makes it")
+        #expect(
+          texts(report.findings, "ledger").first
+            == "ok: there is none yet at \(deployment.ledger); the first start makes it")
         #expect(!FileManager.default.fileExists(atPath: deployment.ledger))
         for secret in [SimulatedStore.sharedSecret, "sb_secret", String(receipt.prefix(40))] {
           #expect(!report.text.contains(secret))
@@ -190,7 +192,7 @@ import Testing
         let configuration = try ServiceConfiguration.load(file: file.path(percentEncoded: false), environment: [:])
         let findings = await Checkup(configuration: configuration, now: { noon }).run()
         #expect(texts(findings, "app_store.shared_secret").allSatisfy { $0.hasPrefix(expected) }, "\(findings)")
-        #expect(texts(findings, "ledger").first == "ok: the service has it open")
+        #expect(texts(findings, "ledger").first?.hasPrefix("ok: the service has it open: /") == true)
       }
       // The service goes on as before.
       #expect(try await service.validate(receipt).status == 200)
@@ -467,11 +469,13 @@ import Testing
   @Test func `a ledger is sound, damaged, or something else`() async throws {
     let deployment = try Deployment(.unreachable)
     let ledger = try await Ledger.open(path: deployment.ledger, onFatal: { _ in })
-    #expect(texts(await deployment.checkup().ledgerFindings(), "ledger").first == "ok: the service has it open")
+    #expect(
+      texts(await deployment.checkup().ledgerFindings(), "ledger").first
+        == "ok: the service has it open: \(deployment.ledger)")
     await ledger.close()
     #expect(
       texts(await deployment.checkup().ledgerFindings(), "ledger").first
-        == "ok: can be opened, and its structure is sound")
+        == "ok: \(deployment.ledger) can be opened, and its structure is sound")
 
     // Every page but the first.
     var bytes = try Data(contentsOf: URL(filePath: deployment.ledger))

@@ -1,3 +1,6 @@
+import Foundation
+import Ledger
+import TestSupport
 import Testing
 
 @testable import Countersign
@@ -19,5 +22,25 @@ import Testing
       // The ledger is new.
       #expect(!service.log.text.contains("being upgraded"))
     }
+  }
+
+  @Test func `a start that makes a new ledger says so, with its place`() async throws {
+    let directory = try TemporaryDirectory()
+    for isNew in [true, false] {
+      try await RunningService.run(apple: .unreachable, directory: URL(filePath: directory.path)) { service in
+        let lines = service.log.lines.filter { $0.contains("a new, empty ledger was made") }
+        #expect(lines.count == (isNew ? 1 : 0))
+        let place = TestEngine.isPostgreSQL ? " at " : "\(directory.path)/ledger.sqlite"
+        #expect(lines.allSatisfy { $0.contains(#""level":"notice""#) && $0.contains(place) }, "\(lines)")
+      }
+    }
+  }
+
+  @Test func `a ledger's place is a whole path, or a database without its password`() {
+    let directory = FileManager.default.currentDirectoryPath
+    #expect(LedgerPlace.file("no-such.sqlite").name == directory + "/no-such.sqlite")
+    #expect(LedgerPlace.file("no/such/ledger.sqlite").name == directory + "/no/such/ledger.sqlite")
+    let url = "postgresql://countersign:word@db.example.com/ledger"
+    #expect(LedgerPlace.database(url: url, connections: 1).name == "ledger at db.example.com")
   }
 }
