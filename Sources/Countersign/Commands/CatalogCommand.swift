@@ -18,7 +18,8 @@ struct CatalogCommand: AsyncParsableCommand {
         Reads the catalog as a start does, and compares it with what the users of the \
         ledger have: a product or a tier that it lacks, a product with a lower tier, and \
         a purchase for life that would end are losses. The service may run meanwhile. \
-        No secret is needed, and without a ledger the catalog alone is checked.
+        No secret is needed. Without a ledger the catalog alone is checked, with a \
+        warning: a relative ledger.path begins in the present directory.
 
         EXIT CODES
             0  nobody loses anything, but for products in catalog.accept_loss
@@ -62,7 +63,11 @@ extension CatalogSettings {
   private func losses() async -> [Finding] {
     guard let counts = await LedgerInspection.accessGiven(at: ledger) else {
       if case .file(let path) = ledger, !FileManager.default.fileExists(atPath: path) {
-        return [Finding("ledger", .ok, "there is none at \(path) to compare with")]
+        return [
+          Finding(
+            "ledger", .warning,
+            "there is none at \(ledger.name) to compare with; if the service has one, run this in its directory")
+        ]
       }
       return [
         Finding("ledger", .fail, "cannot be read; run this as the service's user, after the service has started once")

@@ -27,10 +27,14 @@ import Testing
   @Test func `without a ledger the catalog alone is checked, and no secret is needed`() async throws {
     let directory = try TemporaryDirectory()
     let findings = try await Self.findings("{ a: { tier: pro } }", ledger: directory.path + "/none.sqlite")
-    #expect(findings.map(\.verdict) == [.ok, .ok])
+    #expect(findings.map(\.verdict) == [.ok, .warning])
+    #expect(findings.last?.sentence.contains("there is none at \(directory.path)/none.sqlite to compare") == true)
     #expect(findings.first?.sentence == "is well-formed: 3 tiers, 1 product and 1 feature")
     let empty = try await Self.findings("{}", ledger: directory.path + "/none.sqlite")
-    #expect(empty.map(\.verdict) == [.ok, .warning, .ok])
+    #expect(empty.map(\.verdict) == [.ok, .warning, .warning])
+    // A path that is not absolute is shown whole.
+    let elsewhere = try await Self.findings("{ a: { tier: pro } }", ledger: "no-such.sqlite")
+    #expect(elsewhere.last?.sentence.contains(" /") == true)
   }
 
   @Test func `a file that is no ledger is reported, and nothing is said of losses`() async throws {
