@@ -14,8 +14,8 @@ package struct ServiceListener: Service, CustomStringConvertible {
   package static let operatorsConnections = 64
 
   private let channel: ServiceChannel
-  /// The configuration key of the port.
-  private let key: String
+  /// Of the configuration.
+  private let section: String
   private let host: String
   private let port: Int
   private let maxConnections: Int
@@ -37,7 +37,7 @@ package struct ServiceListener: Service, CustomStringConvertible {
         idle: TimeAmount(settings.idleTimeout), request: TimeAmount(settings.requestDeadline), patience: patience),
       counts: admin == nil ? ConnectionCounts(settings, logger: logger) : nil,
       tls: try identities.map { try NIOSSLContext(configuration: $0.tlsConfiguration) }, logger: logger)
-    key = admin == nil ? "server.port" : "server.admin.port"
+    section = admin == nil ? "server" : "server.admin"
     (host, port) = admin.map { ($0.host, $0.port) } ?? (settings.host, settings.port)
     maxConnections = admin == nil ? settings.maxConnections : Self.operatorsConnections
     self.onListening = onListening
@@ -69,7 +69,9 @@ package struct ServiceListener: Service, CustomStringConvertible {
         try await server.run()
       }
     } catch let error as IOError {
-      throw ListeningError(key: key, host: host, port: port, errno: error.errnoCode)
+      throw ListeningError(section: section, host: host, port: port, errno: error.errnoCode)
+    } catch is SocketAddressError.UnknownHost {
+      throw ListeningError(section: section, host: host, port: port, errno: nil)
     }
   }
 }
@@ -124,17 +126,21 @@ struct ServiceChannel: ServerChildChannel {
 
 /// A failure to listen on an address.
 package struct ListeningError: Error, Hashable, CustomStringConvertible {
-  /// The configuration key of the port.
-  let key: String
+  /// Of the configuration.
+  let section: String
   let host: String
   let port: Int
-  let errno: CInt
+  /// `nil` where the host does not resolve.
+  let errno: CInt?
 
   package var description: String {
-    switch errno {
-    case EADDRINUSE: "\(key): something listens on \(host):\(port) already; stop it, or set another port."
-    case EACCES: "\(key): this user may not listen on \(host):\(port); set a port above 1023."
-    default: "\(key): cannot listen on \(host):\(port): \(String(cString: strerror(errno)))."
+    guard let errno else {
+      return "\(section).host: \(host) does not resolve; write an IPv6 address without brackets."
+    }
+    return switch errno {
+    case EADDRINUSE: "\(section).port: something listens on \(host):\(port) already; stop it, or set another port."
+    case EACCES: "\(section).port: this user may not listen on \(host):\(port); set a port above 1023."
+    default: "\(section).port: cannot listen on \(host):\(port): \(String(cString: strerror(errno)))."
     }
   }
 }

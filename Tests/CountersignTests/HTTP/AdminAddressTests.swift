@@ -81,6 +81,16 @@ import Testing
     }
   }
 
+  @Test func `a host that does not resolve is named`() async throws {
+    // Too long to be asked of a name server.
+    let host = String(repeating: "a", count: 300)
+    let error = await #expect(throws: ListeningError.self) {
+      try await RunningService.run(apple: .unreachable, settings: Settings(server: ["host": host])) { _ in }
+    }
+    #expect(
+      error?.description == "server.host: \(host) does not resolve; write an IPv6 address without brackets.")
+  }
+
   @Test func `a port for operators that is taken is named`() async throws {
     try await RunningService.run(apple: .unreachable) { taken in
       let error = await #expect(throws: ListeningError.self) {
