@@ -144,6 +144,15 @@ import Testing
       #expect(failure?.description.contains(hint) == true, "\(String(describing: failure))")
       #expect(try !Self.names(scratch).contains { $0.hasPrefix("copy") })
     }
+    // A verification, of the ledger or against a backup, has the same sentence.
+    let sound = try Scratch()
+    await (try await sound.open()).close()
+    for (path, former) in [(absent.path, nil), (sound.path, absent.path)] {
+      let failure = await #expect(throws: LedgerOpenError.self) {
+        try await LedgerVerification.verify(path: path, against: former)
+      }
+      #expect(failure?.description.contains("there is no such file") == true, "\(String(describing: failure))")
+    }
     let nowhere = await #expect(throws: LedgerBackup.Failure.self) {
       try await LedgerBackup.make(of: newer.path, to: newer.directory + "/none/copy")
     }

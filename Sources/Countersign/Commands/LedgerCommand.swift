@@ -21,7 +21,8 @@ struct LedgerCommand: AsyncParsableCommand {
         service may run meanwhile. It takes about 10 seconds per 100,000 users.
 
         --against compares each line of the history with an older backup: after an upgrade, \
-        or after retention, to prove what it has removed.
+        or after retention, to prove what it has removed. It is for a ledger in a file, and \
+        not for one in PostgreSQL.
 
         EXIT CODES
             0  everything agrees

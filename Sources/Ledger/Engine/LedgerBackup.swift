@@ -37,15 +37,7 @@ package struct LedgerBackup: Hashable, Sendable {
 
   private static func makeNow(of given: String, to file: String) throws(Failure) -> LedgerBackup {
     let path: String
-    do throws(LedgerOpenError) { path = try LedgerFile.resolve(given) } catch { throw .ledger(error) }
-    guard access(path, F_OK) == 0 else {
-      throw .ledger(.inaccessible(path: path, problem: LedgerFile.problem(errno)))
-    }
-    // Reading beside the service requires write access to the index of the log.
-    guard access(path, R_OK | W_OK) == 0 else {
-      throw .ledger(
-        .inaccessible(path: path, problem: "this user may not write to it; run this as the service's user"))
-    }
+    do throws(LedgerOpenError) { path = try LedgerFile.resolveReadable(given) } catch { throw .ledger(error) }
     let partial = try PartialFile.create(for: file)
     defer { partial.discard() }
     var backup = try copy(path, to: partial)

@@ -93,6 +93,17 @@ final class LedgerFile: Sendable {
     return parent == "/" ? "/\(name)" : "\(parent)/\(name)"
   }
 
+  /// The path of a ledger that is there, to be read by another process than the service.
+  static func resolveReadable(_ given: String) throws(LedgerOpenError) -> String {
+    let path = try resolve(given)
+    guard access(path, F_OK) == 0 else { throw .inaccessible(path: path, problem: problem(errno)) }
+    // Reading beside the service requires write access to the index of the log.
+    guard access(path, R_OK | W_OK) == 0 else {
+      throw .inaccessible(path: path, problem: "this user may not write to it; run this as the service's user")
+    }
+    return path
+  }
+
   private static func realpath(_ path: String) -> String? {
     guard let resolved = Glibc.realpath(path, nil) else { return nil }
     defer { free(resolved) }

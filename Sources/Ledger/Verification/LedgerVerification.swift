@@ -1,4 +1,5 @@
 internal import Entitlements
+internal import Glibc
 
 /// A check that every row of a ledger agrees with the others: what no constraint of the schema can hold.
 ///
@@ -42,7 +43,11 @@ package struct LedgerVerification: Hashable, Sendable {
       var verification = LedgerVerification()
       try verification.check(tables)
       guard let former else { return verification }
-      let older = try open(LedgerFile.resolve(former))
+      let formerPath = try LedgerFile.resolve(former)
+      guard access(formerPath, R_OK) == 0 else {
+        throw LedgerOpenError.inaccessible(path: formerPath, problem: LedgerFile.problem(errno))
+      }
+      let older = try open(formerPath)
       defer { older.close() }
       try older.read { try verification.compare(tables, with: LedgerTables(older)) }
       return verification
@@ -89,7 +94,7 @@ package struct LedgerVerification: Hashable, Sendable {
   private static func readingNow<Value>(
     _ given: String, _ read: (LedgerTables) throws -> Value
   ) throws(LedgerOpenError) -> Value {
-    let path = try LedgerFile.resolve(given)
+    let path = try LedgerFile.resolveReadable(given)
     do {
       let connection = try open(path)
       defer { connection.close() }
