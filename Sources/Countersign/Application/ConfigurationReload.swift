@@ -7,7 +7,8 @@ import Validation
 import Webhooks
 
 /// Reads the configuration again on SIGHUP and takes up the API keys, the secrets of webhooks in and out, and the keys of access
-/// tokens. Other changes count from the next start on, and are logged. A configuration that is wrong changes nothing.
+/// tokens. Other changes count from the next start on, and are logged, as are warnings that the start did not have. A configuration
+/// that is wrong changes nothing.
 struct ConfigurationReload: Service {
   /// The signals to read again, and the function that reads.
   struct Source: Sendable {
@@ -52,11 +53,18 @@ struct ConfigurationReload: Service {
     logger.notice(
       "the configuration was reloaded",
       metadata: Self.metadata(from: before, to: configuration.auth.apiKeys))
-    for section in Self.sections(from: started, to: configuration) {
-      logger.warning(
-        "the configuration has a finding",
-        metadata: ["key": "\(section)", "finding": "has changed; it applies from the next start"])
+    let known = Set(started.warnings.map(\.withoutLine))
+    for warning in configuration.warnings where !known.contains(warning.withoutLine) {
+      log(warning)
     }
+    for section in Self.sections(from: started, to: configuration) {
+      log(ConfigurationFinding(origin: section, sentence: "has changed; it applies from the next start"))
+    }
+  }
+
+  private func log(_ finding: ConfigurationFinding) {
+    logger.warning(
+      "the configuration has a finding", metadata: ["key": "\(finding.origin)", "finding": "\(finding.sentence)"])
   }
 
   /// The changes of the API keys, by name.
@@ -96,6 +104,13 @@ struct ConfigurationReload: Service {
       // Their secrets are taken up.
       ("webhooks", old.webhooks.map(\.withoutSecrets) == new.webhooks.map(\.withoutSecrets)),
     ].compactMap { $0.1 ? nil : $0.0 }
+  }
+}
+
+extension ConfigurationFinding {
+  /// A finding whose line has moved is the same.
+  fileprivate var withoutLine: ConfigurationFinding {
+    ConfigurationFinding(origin: origin.replacing(#/ line [0-9]+$/#, with: ""), sentence: sentence)
   }
 }
 

@@ -14,9 +14,9 @@ import UnixSignals
   private static let otherKeys = "[{name: desk, role: support, sha256: \(SampleConfiguration.otherHash)}]"
 
   private func reload(
-    to sample: SampleConfiguration
+    to sample: SampleConfiguration, from former: SampleConfiguration = SampleConfiguration()
   ) throws -> (keyring: APIKeyring, started: ServiceConfiguration, log: CapturedLog) {
-    let started = try SampleConfiguration().setting("auth.api_keys", Self.keys).load()
+    let started = try former.setting("auth.api_keys", Self.keys).load()
     let keyring = APIKeyring(started.auth.apiKeys)
     let log = CapturedLog()
     let yaml = sample.yaml
@@ -44,6 +44,18 @@ import UnixSignals
     #expect(keyring.replace(by: []).map(\.name) == ["cron"])
     #expect(log.lines.count == 1)
     #expect(log.text.contains(#""level":"error""#) && log.text.contains("server.port in countersign.yaml"))
+  }
+
+  @Test func `a warning that the start did not have is logged`() throws {
+    let keys = SampleConfiguration().setting("auth.api_keys", Self.keys)
+    let more = keys.setting("policy.testers", "[u1]")
+    let (_, _, log) = try reload(to: more)
+    let findings = log.lines.filter { $0.contains("has no effect unless policy.sandbox is testers") }
+    #expect(findings.count == 1)
+    #expect(findings.allSatisfy { $0.contains(#""level":"warning""#) && $0.contains("policy.testers in ") })
+    // One that the start had is not, though its line has moved.
+    let again = try reload(to: more.setting("app_store.deadline", "9s"), from: more).log
+    #expect(!again.text.contains("has no effect unless"))
   }
 
   @Test func `RevenueCat's secrets are taken up`() throws {
