@@ -22,6 +22,8 @@ import struct FoundationEssentials.UUID
 struct CountersignApplication: Service, CustomStringConvertible {
   /// The public address comes last: the others start before it.
   var services: [any Service]
+  /// For what the services use: when all have ended, however they did.
+  var closers: Closers
   var ledger: Ledger
   /// Every path with every method that it answers to.
   var routes: [ServiceRoute]
@@ -31,8 +33,18 @@ struct CountersignApplication: Service, CustomStringConvertible {
   var description: String { "Countersign" }
 
   func run() async throws {
-    let services = services.map(NamedService.init)
-    try await ServiceGroup(configuration: ServiceGroupConfiguration(services: services, logger: logger)).run()
+    let services = services.map { service in
+      // Where one cannot start, for instance to listen, the others end in order.
+      ServiceGroupConfiguration.ServiceConfiguration(
+        service: NamedService(base: service), failureTerminationBehavior: .gracefullyShutdownGroup)
+    }
+    do {
+      try await ServiceGroup(configuration: ServiceGroupConfiguration(services: services, logger: logger)).run()
+    } catch {
+      await closers.close()
+      throw error
+    }
+    await closers.close()
   }
 }
 
@@ -156,8 +168,7 @@ private func build(
     webhooks: configuration.webhooks, status: status, dialects: configuration.dialects,
     line: AdmissionQueue(configuration), registry: environment.metrics,
     readinessLifetime: environment.readinessLifetime)
-  var services: [any Service] = [closers]
-  services += useCases.backgroundJobs(
+  var services: [any Service] = useCases.backgroundJobs(
     replica: (id: UUID().uuidString, name: ProcessInfo.processInfo.hostName), rate: configuration.revalidation.rate,
     // Callers come first: half of the calls are theirs however slow Apple gets.
     width: max(1, configuration.appStore.concurrency / 2), eventAge: configuration.events.age,
@@ -201,7 +212,8 @@ private func build(
         front, configuration.server, identities: identities, patience: environment.bodyPatience,
         onListening: environment.onListening, logger: connectionLogger))
   } catch { throw StartError(description: "server.tls: TLS cannot be set up: \(error).") }
-  return CountersignApplication(services: services, ledger: ledger, routes: front.routes, logger: connectionLogger)
+  return CountersignApplication(
+    services: services, closers: closers, ledger: ledger, routes: front.routes, logger: connectionLogger)
 }
 
 /// Opens the ledger, says if it is a new one, and warns about files of it that others may read.
@@ -313,17 +325,12 @@ extension SandboxPolicy {
 }
 
 /// Closes what a start has opened, the last first: when a later step of it fails, and when the service stops.
-struct Closers: Service {
+struct Closers {
   private var closers: [@Sendable () async -> Void] = []
 
   mutating func add(_ close: @escaping @Sendable () async -> Void) { closers.append(close) }
 
   func close() async {
     for close in closers.reversed() { await close() }
-  }
-
-  func run() async throws {
-    try? await gracefulShutdown()
-    await close()
   }
 }

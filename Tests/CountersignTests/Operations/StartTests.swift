@@ -2,6 +2,7 @@ import Foundation
 import HTTPTransport
 import Ledger
 import Logging
+import ServiceLifecycle
 import Synchronization
 import Testing
 
@@ -59,6 +60,32 @@ struct StartTests {
     // A ledger that is still open cannot be opened again.
     let reopened = try await Ledger.open(path: ledger, onFatal: { _ in })
     await reopened.close()
+  }
+
+  @Test func `where a service fails, the others end in order, and then what they used is closed`() async throws {
+    struct Failure: Error {}
+    struct Failing: Service {
+      func run() async throws { throw Failure() }
+    }
+    struct Ending: Service {
+      var log: CapturedLog
+      func run() async throws {
+        try? await gracefulShutdown()
+        log.note("ended, cancelled: \(Task.isCancelled)")
+      }
+    }
+    let directory = try TemporaryDirectory()
+    let ledger = try await Ledger.open(path: directory.path + "/ledger.sqlite", onFatal: { _ in })
+    let log = CapturedLog()
+    var closers = Closers()
+    closers.add(ledger.close)
+    closers.add { log.note("closed") }
+    let application = CountersignApplication(
+      services: [Ending(log: log), Failing()], closers: closers, ledger: ledger, routes: [],
+      logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+    await #expect(throws: Failure.self) { try await application.run() }
+    #expect(log.lines == ["ended, cancelled: false\n", "closed\n"])
+    await #expect(throws: LedgerError.closed) { try await ledger.check() }
   }
 
   @Test func `what was opened last is closed first`() async {
