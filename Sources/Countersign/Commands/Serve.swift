@@ -16,7 +16,7 @@ struct Serve: AsyncParsableCommand {
       again: API keys, public keys, the keys of access tokens, and the secrets of webhooks and RevenueCat apply at once, \
       everything else from the next start.
       Exit codes: 0 stopped as requested, 1 cannot start (the ledger, the port), 74 the ledger's disk failed, 78 the \
-      configuration is wrong.
+      configuration is wrong, or its catalog would take something from too many users.
 
       EXAMPLES
         countersign serve --config countersign.yaml

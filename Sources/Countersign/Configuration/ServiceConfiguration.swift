@@ -140,6 +140,12 @@ struct ServiceConfiguration: Sendable {
     if server.maxBody > server.maxBytesInFlight {
       reader.problem("server.max_body", "must not be more than server.max_bytes_in_flight: no such body could be read")
     }
+    let everyAddress = ["0.0.0.0", "::"]
+    if let admin = server.admin, admin.port == server.port, admin.port != 0,
+      admin.host == server.host || everyAddress.contains(admin.host) || everyAddress.contains(server.host)
+    {
+      reader.problem("server.admin.port", "must not be server.port: each address needs a port of its own")
+    }
     if appStore.deadline >= server.requestDeadline {
       reader.problem(
         "app_store.deadline",

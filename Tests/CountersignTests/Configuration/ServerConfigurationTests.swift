@@ -115,6 +115,18 @@ import Testing
     #expect(open.warnings.map(\.sentence).contains { $0.contains("can read metrics and readiness") })
   }
 
+  @Test(arguments: [
+    ("127.0.0.1", "{ port: 8080 }", true), ("0.0.0.0", "{ port: 8080 }", true),
+    ("10.0.0.7", "{ host: \"::\", port: 8080 }", true), ("10.0.0.7", "{ port: 8080 }", false),
+    ("127.0.0.1", "{ port: 8081 }", false),
+  ])
+  func `operators' port is another one where the addresses meet`(host: String, admin: String, isRefused: Bool) {
+    let problems = SampleConfiguration().setting("server.host", host).setting("server.port", "8080")
+      .setting("server.admin", admin).problems()
+    #expect(problems.count == (isRefused ? 1 : 0), "\(problems)")
+    #expect(problems.allSatisfy { $0.hasPrefix("server.admin.port") && $0.contains("must not be server.port") })
+  }
+
   @Test func `a host for operators needs a port, and has to be one`() throws {
     #expect(
       SampleConfiguration().setting("server.admin", "{ host: 127.0.0.1 }").problems()
