@@ -89,6 +89,7 @@ import Testing
     try text.write(to: URL(fileURLWithPath: scratch.path))
     await Self.expect(.notALedger(path: scratch.path), from: scratch.path)
     #expect(try Data(contentsOf: URL(fileURLWithPath: scratch.path)) == text)
+    #expect(!FileManager.default.fileExists(atPath: scratch.path + ".lock"))
   }
 
   @Test func `the database of another program is refused and left as it is`() async throws {

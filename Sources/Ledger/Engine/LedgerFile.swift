@@ -37,6 +37,7 @@ final class LedgerFile: Sendable {
   /// removes the permissions of others.
   init(path given: String) throws(LedgerOpenError) {
     let path = try Self.resolve(given)
+    let hadLock = access(path + ".lock", F_OK) == 0
     let lock = try Self.lock(path)
     do throws(LedgerOpenError) {
       isNew = try Self.createOrInspect(path)
@@ -47,6 +48,8 @@ final class LedgerFile: Sendable {
       }
       self.identity = identity
     } catch {
+      // Nothing is left beside a file of somebody else's.
+      if case .notALedger = error, !hadLock { _ = unlink(path + ".lock") }
       _ = close(lock)
       throw error
     }
