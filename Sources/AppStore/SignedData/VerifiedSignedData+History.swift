@@ -49,7 +49,7 @@ extension VerifiedNotification {
     }
     if let status { renewal?.status = status }
     if isGraceOver { renewal?.isGraceOver = true }
-    renewal?.expirationIntent = renewal?.expirationIntent ?? expirationIntent
+    if renewal?.expirationIntent == nil { renewal?.expirationIntent = expirationIntent }
     renewal?.reportedAt = newest
     return PurchaseHistory(
       environment: environment,

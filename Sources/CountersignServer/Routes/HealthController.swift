@@ -79,7 +79,7 @@ struct HealthController: Sendable {
 extension LedgerError {
   fileprivate var state: String {
     switch self {
-    case .unavailable: "unavailable"
+    case .unavailable, .unusable: "unavailable"
     case .failed: "failed"
     case .closed: "closed"
     }

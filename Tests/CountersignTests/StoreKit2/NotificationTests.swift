@@ -269,15 +269,15 @@ import Testing
   }
 
   @Test func `one that Apple signed and that cannot be read has its purchase checked`() async throws {
-    let clock = MovingClock(Self.clock)
-    try await RunningService.besideStore(at: Self.clock, now: { clock.date }) { service, store in
+    let clock = MovingClock(noon)
+    try await RunningService.besideStore(at: noon, now: { clock.date }) { service, store in
       let receipt = try store.simulator.issueReceipt(.refunded)
       let id = try #require(receipt.originalTransactionIDs.first)
-      store.simulator.setClock(Self.clock.addingTimeInterval(-Self.days(3)))
+      store.simulator.setClock(noon.addingTimeInterval(-Self.days(3)))
       #expect(try await service.validate(receipt.receiptData).verdict.hasPrefix("premium"))
-      store.simulator.setClock(Self.clock)
+      store.simulator.setClock(noon)
       let signer = store.simulator.core.serverAPI.signer
-      let signedAt = Self.clock.millisecondsSince1970
+      let signedAt = noon.millisecondsSince1970
       func body(_ id: String) throws -> String {
         // A refund without its date.
         let transaction = try signer.sign(
