@@ -142,42 +142,6 @@ import struct FoundationEssentials.Date
     #expect(left > SeededRandom.cases(500), "answers and parts met")
   }
 
-  @Test func `a row that answers only decoded is as its newest report says, in any order`() throws {
-    for seed in Self.cases {
-      var reports = Reports(200_000 + seed)
-      var reported: [Purchase] = []
-      reports.all = (0..<Int.random(in: 2...6, using: &reports.random)).compactMap { _ in
-        let time = Int.random(in: 0...8, using: &reports.random)
-        let cancelled = reports.random.chance(40) ? day(Double(Int.random(in: 10...12, using: &reports.random))) : nil
-        var row = Self.period(2, begin: 10, end: 20, cancelled: cancelled)
-        guard reports.random.chance(70) else {
-          row.reportedAt = day(Double(time))
-          reported.append(row)
-          return Self.part(at: day(Double(time)), row)
-        }
-        let made = reports.random.chance(70) ? Int.random(in: -4...time, using: &reports.random) : time
-        row.reportedAt = day(Double(made))
-        reported.append(row)
-        return PurchaseHistory(
-          environment: .production, source: .verifyReceipt, evidenceTime: day(Double(time)),
-          evaluatedAt: day(Double(time)), purchases: [Self.period(1, begin: 0, end: 10), row]
-        ).evidence().first
-      }
-      let first = reports.merged()
-      let merged = try #require(first)
-      let row = try #require(merged.purchases.first { $0.transactionID == "2" })
-      let last = reported.compactMap(\.reportedAt).max()
-      #expect(merged.reportedAt(row) == last, "seed \(seed)")
-      let cancelled = reported.filter { $0.reportedAt == last }.compactMap(\.cancellationDate).min()
-      #expect(row.cancellationDate == cancelled, "seed \(seed)")
-      for _ in 0..<6 {
-        let again = reports.merged()
-        #expect(again == first, "seed \(seed)")
-      }
-      for one in reports.all { #expect(merged.merging(one) == merged && one.merging(merged) == merged, "seed \(seed)") }
-    }
-  }
-
   @Test func `the answer that was asked for later stands, of two with one evidence time`() {
     var (early, late) = (Self.whole(at: day(0), []), Self.whole(at: day(0), [Self.period(1, begin: 0, end: 10)]))
     late.evaluatedAt = day(1)

@@ -187,6 +187,11 @@ struct ReferenceModel {
     func takenBack(_ row: Purchase) -> Verdict {
       Verdict(status: "expired", tier: "free", reason: row.ownership == .familyShared ? "revoked" : "refunded")
     }
+    let isLaterTakenBack = counted.contains { row in
+      row.cancellationDate != nil && row.originalTransactionID == last?.originalTransactionID
+        && (last?.purchaseDate ?? .distantPast) < (row.purchaseDate ?? .distantPast)
+    }
+    if let last, last.productID != season, renewal?.status == .revoked, !isLaterTakenBack { return takenBack(last) }
     if let last, let end = end(last), now < end {
       if last.productID == season {
         return Verdict(status: "active", tier: tier, reason: "non_renewing", accessUntil: end)

@@ -44,9 +44,9 @@ package struct PurchaseHistory: Hashable, Sendable {
   /// A renewal without an original transaction ID is matched by its product. One that matches no row is dropped, since
   /// its subscription is not in this answer; a partial report's is kept, since the ledger may have the rows.
   ///
-  /// In a snapshot a purchase of which every row was reported earlier, as of its receipt, has that evidence time; a
-  /// decoded row beside others keeps its own. In a partial report each subscription has the time of its own newest part
-  /// as evidence time and evaluation time: a later signature on another subscription proves nothing about it.
+  /// In a snapshot a purchase of which every row was reported earlier, as of its receipt, has that evidence time. In a
+  /// partial report each subscription has the time of its own newest part as evidence time and evaluation time: a
+  /// later signature on another subscription proves nothing about it.
   package func evidence() -> [SubscriptionEvidence] {
     var order: [OriginalTransactionID] = []
     var rows: [OriginalTransactionID: [Purchase]] = [:]
@@ -87,11 +87,9 @@ package struct PurchaseHistory: Hashable, Sendable {
         evidence.markUpgraded(purchases.filter(isDecoded))
         // Decoded rows are as old as the receipt.
         let reported = purchases.compactMap(\.reportedAt)
-        let isOfReceipt = reported.count == purchases.count
-        if isOfReceipt, let newest = reported.max() { evidence.evidenceTime = newest }
-        for index in purchases.indices {
-          guard let reported = purchases[index].reportedAt else { continue }
-          if isOfReceipt || !reported.isBefore(evidence.evidenceTime) { evidence.purchases[index].reportedAt = nil }
+        if reported.count == purchases.count, let newest = reported.max() { evidence.evidenceTime = newest }
+        for index in purchases.indices where purchases[index].reportedAt != nil {
+          evidence.purchases[index].reportedAt = nil
         }
       } else {
         let reported = evidence.purchases.map(evidence.reportedAt) + evidence.renewals.map(evidence.reportedAt)

@@ -10,8 +10,6 @@ package import struct FoundationEssentials.Date
 ///                                                       if equal
 ///     a part, and a snapshot as new or newer            the snapshot; it included the part, or omitted it
 ///     a part, and an older snapshot                     both
-///     a row that a snapshot only decoded, as of its     the newest report of the transaction, whatever snapshot or
-///       receipt, and other reports of the transaction     part has it; a later upgrade took the row's place
 ///     one transaction in several parts                  the part signed last
 ///     the renewal, in several parts or snapshots        the newest report
 ///     a grace period that was told                      for good
@@ -27,47 +25,19 @@ extension SubscriptionEvidence {
   ///
   /// The result does not depend on the order or number of reports: the operation is commutative, associative and
   /// idempotent. (Beyond `partLimit` only nearly: a snapshot in between may make room. And sales apart, on which no
-  /// verdict hangs, and reports of decoded rows: omissions of a snapshot in between are not remembered.)
+  /// verdict hangs: omissions of a snapshot in between are not remembered.)
   ///
   /// Both have to be proven evidence of one subscription; provisional evidence, or another key, changes nothing.
   package func merging(_ other: SubscriptionEvidence) -> SubscriptionEvidence {
     guard key == other.key, provisionalUntil == nil, other.provisionalUntil == nil, self != other else { return self }
     let (mine, others) = (Reports(self), Reports(other))
     // A snapshot that supersedes all other evidence is returned unchanged.
-    if coverage == .snapshot, others.isOver(with: mine) { return keeping(other) }
-    if other.coverage == .snapshot, mine.isOver(with: others) { return other.keeping(self) }
-    return mine.joined(with: others).evidence(of: key).keeping(self).keeping(other)
-  }
-
-  private func keeping(_ other: SubscriptionEvidence) -> SubscriptionEvidence {
-    keepingReports(of: other).keepingSales(of: other).keepingGrace(of: other)
-  }
-
-  /// Adds what other evidence reports later of the rows that an answer only decoded: a refund, an upgrade.
-  private func keepingReports(of other: SubscriptionEvidence) -> SubscriptionEvidence {
-    let decoded = purchases.indices.filter { isDecoded(purchases[$0]) }
-    guard !decoded.isEmpty else { return self }
-    var kept = self
-    let others = Reports(other).purchases
-    for index in decoded {
-      let row = purchases[index]
-      guard let report = others[row.transactionID], report.supersedes(row) else { continue }
-      kept.purchases[index] = report
-      if coverage == .snapshot, report.reportedAt == evidenceTime { kept.purchases[index].reportedAt = nil }
+    if coverage == .snapshot, others.isOver(with: mine) { return keepingSales(of: other).keepingGrace(of: other) }
+    if other.coverage == .snapshot, mine.isOver(with: others) {
+      return other.keepingSales(of: self).keepingGrace(of: self)
     }
-    let rows = decoded.map { kept.purchases[$0] }
-    let oldest = rows.map(reportedAt).min() ?? evidenceTime
-    kept.markUpgraded(rows, by: others.values.filter { oldest.isBefore($0.reportedAt ?? .distantPast) })
-    return kept
-  }
-
-  /// Whether an answer only decoded a row, or has a report of it from before the answer.
-  private func isDecoded(_ purchase: Purchase) -> Bool {
-    guard let reported = purchase.reportedAt else { return false }
-    switch coverage {
-    case .snapshot: return reported.isBefore(evidenceTime)
-    case .partial(let since): return since.map(reported.isBefore) ?? false
-    }
+    return mine.joined(with: others).evidence(of: key).keepingSales(of: self).keepingSales(of: other)
+      .keepingGrace(of: self).keepingGrace(of: other)
   }
 
   package func keepingGrace(of other: SubscriptionEvidence) -> SubscriptionEvidence {
@@ -130,8 +100,10 @@ extension SubscriptionEvidence {
     return moved
   }
 
-  /// When Apple reported a row of this evidence. A decoded row of a snapshot has a time of its own.
-  package func reportedAt(_ purchase: Purchase) -> Date { purchase.reportedAt ?? evidenceTime }
+  /// When Apple reported a row of this evidence.
+  package func reportedAt(_ purchase: Purchase) -> Date {
+    coverage == .snapshot ? evidenceTime : purchase.reportedAt ?? evidenceTime
+  }
 
   func reportedAt(_ renewal: RenewalInfo) -> Date {
     coverage == .snapshot ? evidenceTime : renewal.reportedAt ?? evidenceTime
@@ -167,9 +139,7 @@ private struct Reports {
     // Only a snapshot can say that the account is gone, even after a merge.
     let isSnapshot = evidence.isAccountGone || evidence.coverage == .snapshot
     for var purchase in evidence.purchases {
-      purchase.reportedAt =
-        isSnapshot && evidence.coverage != .snapshot
-        ? evidenceTime : evidence.reportedAt(purchase).inWholeMilliseconds
+      purchase.reportedAt = isSnapshot ? evidenceTime : evidence.reportedAt(purchase).inWholeMilliseconds
       add(purchase)
     }
     renewals = evidence.renewals.map { renewal in
@@ -220,8 +190,7 @@ private struct Reports {
       func isKept(_ time: Date?) -> Bool {
         guard let time, let newest = joined.answer?.evidenceTime else { return true }
         if newest.isBefore(time) { return true }
-        // A decoded row of the answer is older than it.
-        return stands && answer.map { !$0.evidenceTime.isBefore(time) } ?? false
+        return stands && answer?.evidenceTime == time
       }
       for purchase in one.purchases.values where isKept(purchase.reportedAt) { joined.add(purchase) }
       joined.renewals += one.renewals.filter { isKept($0.reportedAt) }
@@ -266,9 +235,7 @@ private struct Reports {
       coverage: isSnapshot ? .snapshot : .partial(since: answer?.evidenceTime),
       answeredAt: isSnapshot ? nil : answer?.evaluatedAt)
     guard isSnapshot else { return evidence }
-    for index in evidence.purchases.indices where evidence.purchases[index].reportedAt == evidenceTime {
-      evidence.purchases[index].reportedAt = nil
-    }
+    for index in evidence.purchases.indices { evidence.purchases[index].reportedAt = nil }
     for index in evidence.renewals.indices { evidence.renewals[index].reportedAt = nil }
     return evidence
   }

@@ -47,13 +47,12 @@ extension SubscriptionEvidence {
   }
 
   /// Marks the upgrades among rows of a receipt, which never says so, as among parts.
-  /// - Parameter later: other purchases that may have replaced them.
-  mutating func markUpgraded(_ rows: [Purchase], by later: [Purchase] = []) {
-    guard rows.count + later.count > 1 else { return }
+  mutating func markUpgraded(_ rows: [Purchase]) {
+    guard rows.count > 1 else { return }
     let upgraded = SubscriptionEvidence(
-      key: key, source: source, evidenceTime: evidenceTime, evaluatedAt: evaluatedAt, purchases: rows + later,
+      key: key, source: source, evidenceTime: evidenceTime, evaluatedAt: evaluatedAt, purchases: rows,
       coverage: .partial(since: nil)
-    ).upgradedTransactions.intersection(rows.map(\.transactionID))
+    ).upgradedTransactions
     for index in purchases.indices where upgraded.contains(purchases[index].transactionID) {
       purchases[index].isUpgraded = true
     }

@@ -126,9 +126,9 @@ extension SubscriptionGroup {
     if let last, last.product?.kind == .lifetime {
       return state(.active, last.evidence.key.isOfApp ? .originalPurchase : .lifetime)
     }
+    if let last, last.product?.kind != .nonRenewing, isRevoked(last, by: renewal) { return takenBack(last) }
     if let last, now.isBefore(last.end) {
       if last.product?.kind == .nonRenewing { return state(.active, .nonRenewing, until: last.end) }
-      if isRevoked(last, by: renewal) { return takenBack(last) }
       if renewal?.autoRenews == false { return state(.cancelled, .renewalOff, until: last.end) }
       return state(.active, last.commitmentRenews == false ? .renewalOff : .renewing, until: last.end)
     }
@@ -157,7 +157,7 @@ extension SubscriptionGroup {
     return state(.expired, ending.reason, entitled: false, byTime: true, policy: value)
   }
 
-  /// Whether Apple's status says that a row that runs was taken back, where the row's own date does not. A later report of
+  /// Whether Apple's status says that a row was taken back, where the row's own date does not. A later report of
   /// the row without it lifts it, and the status is that of a later purchase where one was taken back.
   private func isRevoked(_ row: Row, by renewal: RenewalInfo?) -> Bool {
     guard let renewal, renewal.status == .revoked,

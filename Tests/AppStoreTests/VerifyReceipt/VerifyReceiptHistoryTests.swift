@@ -54,7 +54,6 @@ import Testing
     let both = try #require(try history(Sample.body(latest: "[\(older)]")).evidence().first)
     #expect(both.evidenceTime == moment(1_718_452_800_123))
     #expect(both.purchases.map(\.transactionID) == ["480002000000099", "480002000000112"])
-    #expect(both.purchases.map(\.reportedAt) == [nil, created])
   }
 
   @Test func `purchases without an end come from both lists, and latest_receipt_info wins`() throws {

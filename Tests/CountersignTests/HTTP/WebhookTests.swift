@@ -104,8 +104,8 @@ import Testing
         #expect(!Self.isAuthentic(request, Self.newSecret, now: clock.date))
         #expect(!Self.isAuthentic(request, Self.secret, now: clock.date + 301))
         let listed = try await service.send(.get, "/v1/events").text
-        #expect(listed == "{\"events\":[\(request.text)],\"next\":\"1\"}\n")
-        #expect(request.header("webhook-id").map { listed.contains($0) } == true)
+        let id = try #require(request.header("webhook-id"))
+        #expect(listed == "{\"events\":[\(request.text)],\"next\":\"\(id)\"}\n")
         // Nothing is left to do.
         try await eventually { try await service.ledger.webhookStatus("shop")?.oldest == nil }
         #expect(try await service.ledger.webhookStatus("shop") == WebhookStatus())
