@@ -78,7 +78,11 @@ import Testing
       let event = try #require(try await ledger.changeEvents(after: 0, limit: 1).first)
       #expect(event.id == "evt_\(milliseconds(5_000))_1")
       #expect(ChangeEvent.Place(id: event.id) == event.place)
-      for id in ["", "1", "evt_1", "evt_x_1", "evt_1_x", "evt_1_2_3", "evt_1_+2", "evt_01_2", "msg_1_2"] {
+      let others = [
+        "", "1", "evt_1", "evt_x_1", "evt_1_x", "evt_1_2_3", "evt_1_+2", "evt_01_2", "msg_1_2", "evt_1_0", "evt_1_-5",
+        "evt_0_\(Int64.min)",
+      ]
+      for id in others {
         #expect(ChangeEvent.Place(id: id) == nil)
       }
     }

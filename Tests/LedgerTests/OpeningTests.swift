@@ -92,6 +92,12 @@ import Testing
     #expect(!FileManager.default.fileExists(atPath: scratch.path + ".lock"))
   }
 
+  @Test func `a directory is refused, and no lock is left beside it`() async throws {
+    try FileManager.default.createDirectory(atPath: scratch.path, withIntermediateDirectories: true)
+    await #expect(throws: LedgerOpenError.self) { try await Self.open(scratch.path) }
+    #expect(!FileManager.default.fileExists(atPath: scratch.path + ".lock"))
+  }
+
   @Test func `the database of another program is refused and left as it is`() async throws {
     let other = try SQLiteFile(scratch.path)
     try other.run("CREATE TABLE t (x)")

@@ -86,7 +86,7 @@ package struct ChangeEvent: Hashable, Sendable {
       let parts = id.split(separator: "_", omittingEmptySubsequences: false)
       guard parts.count == 3, let recordedAt = Int64(parts[1]), let sequence = Int64(parts[2]) else { return nil }
       self.init(sequence: sequence, recordedAt: recordedAt)
-      guard self.id == id else { return nil }
+      guard sequence > 0, self.id == id else { return nil }
     }
   }
 }

@@ -48,8 +48,8 @@ final class LedgerFile: Sendable {
       }
       self.identity = identity
     } catch {
-      // Nothing is left beside a file of somebody else's.
-      if case .notALedger = error, !hadLock { _ = unlink(path + ".lock") }
+      // Nothing is left beside what is no ledger of ours.
+      if !hadLock { _ = unlink(path + ".lock") }
       _ = close(lock)
       throw error
     }

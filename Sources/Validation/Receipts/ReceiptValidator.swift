@@ -98,27 +98,34 @@ package final class ReceiptValidator: Sendable {
     } catch {
       var answer = try await answer(
         without: error, about: reference, of: submission, mode, logger: logger, onWait: onWait)
-      answer.isTransactionFound = try await find(submission, in: reference.receipt?.purchases ?? [])
+      try await find(submission, in: reference.receipt?.purchases ?? [], &answer)
       return answer
     }
     var answer = try await conclude(accepted, reference, of: submission, mode, logger: logger, onWait: onWait)
-    answer.isTransactionFound = try await find(
-      submission, in: accepted.history.purchases + (reference.receipt?.purchases ?? []))
+    try await find(submission, in: accepted.history.purchases + (reference.receipt?.purchases ?? []), &answer)
     return answer
   }
 
-  /// Whether purchases have the transaction that the caller wants to finish. One that the app made for another user counts only
-  /// where it has become this user's: the other's app is not told of it again.
+  /// Says whether purchases have the transaction that the caller wants to finish. One that the app made for another user counts
+  /// only where it has become this user's: the other's app is not told of it again.
   @inline(never)
-  private func find(_ submission: ReceiptSubmission, in purchases: [Purchase]) async throws(ValidationError) -> Bool? {
-    guard submission.finds(in: purchases) == true, let account = submission.user.accountToken else {
-      return submission.finds(in: purchases)
-    }
+  private func find(
+    _ submission: ReceiptSubmission, in purchases: [Purchase], _ answer: inout ValidatedEntitlement
+  ) async throws(ValidationError) {
+    answer.isTransactionFound = submission.finds(in: purchases)
+    guard answer.isTransactionFound == true else { return }
+    let account = submission.user.accountToken
     let named = purchases.filter { submission.finds(in: [$0]) == true }
-    let isAnothers = named.allSatisfy { $0.ownership == .purchased && ($0.appAccountToken ?? account) != account }
-    guard isAnothers else { return true }
-    let own = try await profile(of: submission.user)?.evidence.map(\.key.originalTransactionID) ?? []
-    return named.contains { own.contains($0.originalTransactionID) }
+    guard named.allSatisfy({ $0.ownership == .purchased && $0.appAccountToken.map { $0 != account } ?? false }) else {
+      return
+    }
+    // A purchase may have gone on under another original transaction ID.
+    let own = Set(
+      try await profile(of: submission.user)?.evidence.flatMap { evidence in
+        [evidence.key.originalTransactionID] + evidence.formerKeys.map(\.originalTransactionID)
+      } ?? [])
+    answer.isAnothersTransaction = !named.contains { own.contains($0.originalTransactionID) }
+    answer.isTransactionFound = !answer.isAnothersTransaction
   }
 
   /// Guards the log from posts of a product that the catalog calls by the wrong kind.

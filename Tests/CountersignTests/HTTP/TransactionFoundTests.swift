@@ -48,11 +48,11 @@ import Testing
     }
   }
 
-  @Test(arguments: [false, true])
-  func `a transaction that was made for another user is not found, unless it has become this user's`(isAway: Bool)
-    async throws
-  {
-    let (anna, ben) = (UUID(), UUID().uuidString.lowercased())
+  @Test(arguments: [(false, nil), (true, nil), (true, "firebase-ben")] as [(Bool, String?)])
+  func `a transaction that was made for another user is not found, unless it has become this user's`(
+    isAway: Bool, name: String?
+  ) async throws {
+    let (anna, ben) = (UUID(), name ?? UUID().uuidString.lowercased())
     let settings = Settings(appStore: isAway ? ["deadline": "4s"] : [:])
     try await RunningService.besideStore(at: Self.clock, withServerAPI: true, settings: settings) { service, store in
       let signed = try store.simulator.issueTransaction(.renewing, appAccountToken: anna)
@@ -77,7 +77,8 @@ import Testing
 
   @Test func `beside a purchase of this user's in Apple's answer, another user's is not found`() async throws {
     let (anna, ben) = (UUID(), UUID().uuidString.lowercased())
-    try await RunningService.besideStore(at: Self.clock, withServerAPI: true) { service, store in
+    let settings = DialectBench.settings()
+    try await RunningService.besideStore(at: Self.clock, withServerAPI: true, settings: settings) { service, store in
       let signed = try store.simulator.issueTransaction(.twoGroups, appAccountToken: anna)
       func post(of user: String) async throws -> Answer {
         try await Self.post(signed.signedTransaction, #""\#(signed.transactionID)""#, of: user, to: service)
@@ -88,6 +89,17 @@ import Testing
       #expect(try await service.transfer(other, to: ben).status == 200)
       let answer = try await post(of: ben)
       #expect(answer.status == 200 && answer["transaction_found"] == "false", "\(answer.text)")
+      // Nor do other clients finish it.
+      let jws = signed.signedTransaction
+      #expect(
+        try await service.send(
+          .post, "/v1/receipts", key: RunningService.publicKey,
+          body: #"{"app_user_id":"\#(ben)","fetch_token":"\#(jws)","is_restore":false}"#
+        ).status == 503)
+      let validated = try await service.cordova(
+        DialectBench.cordova(
+          id: "a", ["type": "apple-sk2", "id": signed.transactionID, "jwsRepresentation": jws], user: ben))
+      #expect(validated["ok"] == "false", "\(validated.text)")
       #expect(try await post(of: anna.uuidString.lowercased())["transaction_found"] == "true")
     }
   }

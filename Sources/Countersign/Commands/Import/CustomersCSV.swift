@@ -65,6 +65,10 @@ struct CustomersCSV {
         throw Unreadable(
           sentence: "row \(reader.row) has \(fields.count) fields, and the first line \(header.count)")
       }
+      // A quote that is not closed may have swallowed rows up to the next one.
+      guard !(users + [transaction, tiers].compactMap(\.self)).contains(where: { fields[$0].contains("\n") }) else {
+        throw Unreadable(sentence: "row \(reader.row) has a line end in an ID or a tier: a quote (\") is not closed")
+      }
       let ids = users.compactMap { field($0) }
       guard let name = ids.first(where: { !FormerCustomer.isMadeUp($0) }) ?? ids.first else {
         throw Unreadable(sentence: "row \(reader.row) has no user ID")

@@ -70,7 +70,9 @@ struct CordovaController: DialectController {
     }
     // A transaction that was restored may have an ID that Apple's answer lacks, and gives access by what was bought before.
     let isSeen = answer.isTransactionFound != false || collection.contains { !$0.isExpired }
-    guard isSeen, !collection.isEmpty || !posted.isOfPurchase else { throw Problem.purchaseNotYetSeen }
+    guard isSeen, !answer.isAnothersTransaction, !collection.isEmpty || !posted.isOfPurchase else {
+      throw Problem.purchaseNotYetSeen
+    }
     return JSONBody.response(
       CordovaSuccess(id: posted.id, type: posted.transaction.type, date: now, collection: collection))
   }

@@ -172,8 +172,10 @@ struct RevenueCatSDKController: DialectController {
         "This service asks Apple alone. Purchases of other stores come in by RevenueCat's webhooks.")
     }
     let user = try await user(named: id, context)
+    // A signed transaction names itself.
+    let signed = token.contains(".") ? common.useCases.validator.purchases(in: token).first?.transactionID : nil
     let answer = try await common.validate(
-      .receipt(token), of: user, app: caller.app, transaction: posted.transactionID, context)
+      .receipt(token), of: user, app: caller.app, transaction: posted.transactionID ?? signed?.rawValue, context)
     guard try await isRecorded(posted, token, answer, context) else { throw Problem.purchaseNotYetSeen }
     return answer.evaluatedAt
   }
@@ -185,6 +187,7 @@ struct RevenueCatSDKController: DialectController {
     _ posted: PostedReceipt, _ token: String, _ answer: ValidatedEntitlement, _ context: ServiceRequestContext
   ) async throws -> Bool {
     guard !posted.isRestore, answer.isTransactionFound != true else { return true }
+    guard !answer.isAnothersTransaction else { return false }
     guard let product = posted.productID.map(ProductID.init(rawValue:)) else { return answer.isTransactionFound == nil }
     let now = common.now()
     let profile = try await context.reading(await common.useCases.ledger.profile(of: answer.user))
