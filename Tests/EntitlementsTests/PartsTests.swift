@@ -167,6 +167,11 @@ import struct FoundationEssentials.Date
   ])
   func `a refund takes back its own transaction`(item: Case) throws { try check(item) }
 
+  @Test func `a period that Apple's status alone took back ended when that was told`() throws {
+    let told = answer(at: day(-1), [Self.running], [renewal(status: .revoked)])
+    for now in [noon, day(20)] { #expect(try evaluate(told, at: now).expiresAt == day(-1)) }
+  }
+
   static let year = row("1", proYearly, from: day(-100), until: day(265))
   static let upgrade = row("2", premium, from: day(-10), until: day(20))
   static let month = row("1", from: day(-15), until: day(15))

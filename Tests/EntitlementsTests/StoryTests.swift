@@ -98,59 +98,6 @@ import struct FoundationEssentials.Date
     try check([first, reports[0], again, bought], at: noon, "active premium lifetime")
   }
 
-  private static func decoded(_ row: Purchase, made: Date, asked: Date) -> [SubscriptionEvidence] {
-    var row = row
-    row.reportedAt = made
-    return answer(at: asked, [row])
-  }
-
-  @Test func `a refunded subscription stays refunded, even when an old receipt is posted again`() throws {
-    let running = row("1", from: day(-20), until: day(10))
-    let first = Self.decoded(running, made: day(-19), asked: day(-18))
-    try check([first], at: noon, "active pro renewing", until: day(10))
-    var refunded = running
-    refunded.cancellationDate = day(-10)
-    let refund = Self.notification(at: day(-10, ms: 2), refunded, renewal(renews: false))
-    let again = Self.decoded(running, made: day(-19), asked: noon)
-    try check([first, refund, again], at: noon, "expired free refunded")
-    try check([refund, again], at: noon, "expired free refunded")
-    let told = answer(at: day(-9), [refunded])
-    try check([first, told, again], at: noon, "expired free refunded")
-    // The refund was reversed: a receipt that was made since shows the purchase without it.
-    let since = Self.decoded(running, made: day(-1), asked: noon)
-    try check([first, refund, again, since], at: noon, "active pro renewing", until: day(10))
-    let reversed = Self.notification(at: day(-5), running, renewal(renews: true))
-    try check([first, refund, reversed, again], at: noon, "active pro renewing", until: day(10))
-  }
-
-  @Test func `an upgrade stays one, even when an older receipt is posted again`() throws {
-    let year = row("1", proYearly, from: day(-20), until: day(345))
-    let first = Self.decoded(year, made: day(-19), asked: day(-18))
-    let upgrade = row("2", premium, from: day(-10), until: day(20))
-    let told = Self.notification(at: day(-10, ms: 2), upgrade)
-    let over = Self.notification(at: day(21), upgrade, renewal(premium, renews: false, intent: 1))
-    let again = Self.decoded(year, made: day(-19), asked: day(22))
-    try check([first, told, over, again], at: day(22), "expired free voluntary")
-  }
-
-  @Test func `of rows that were only decoded, a later purchase tells of an upgrade`() throws {
-    let year = row("1", proYearly, from: day(-40), until: day(325))
-    var rows = [year, row("2", premium, from: day(-20), until: day(10))]
-    for index in rows.indices { rows[index].reportedAt = day(-19) }
-    try check([answer(at: noon, rows)], at: noon, "active premium renewing", until: day(10))
-    try check([answer(at: day(11), rows)], at: day(11), "expired free unknown")
-    // They are of two subscriptions.
-    rows[1].originalTransactionID = "200"
-    try check([answer(at: day(11), rows)], at: day(11), "active pro renewing", until: day(325))
-  }
-
-  @Test func `an answer that only decoded the receipt says that a period is over`() throws {
-    try check([Self.decoded(Self.paid, made: day(-30), asked: noon)], at: noon, "expired free unknown")
-    let before = Self.decoded(Self.paid, made: day(-30), asked: day(-30, ms: 5))
-    try check([before], at: noon, "active pro renewing stale", until: day(-5))
-    try check([before, Self.decoded(Self.paid, made: day(-30), asked: noon)], at: noon, "expired free unknown")
-  }
-
   @Test func `the refund of a lifetime purchase is that of each restored transaction`() throws {
     func receipt(of id: TransactionID, made: Date, asked: Date, beside rows: [Purchase] = []) -> [SubscriptionEvidence]
     {

@@ -34,14 +34,15 @@ extension VerifiedNotification {
   /// status. Its type adds that a grace period is over, and why a subscription expired.
   ///
   /// The status is reported at the time of the notification, and so is the renewal info, which it confirms. The
-  /// transaction is as it was when it was signed: a copy from before a refund takes nothing back.
+  /// transaction is as it was when it was signed, unless it is the news: a copy from before a refund takes nothing back.
   ///
   /// - Returns: `nil` without either, and for an unknown store.
   package func history() -> PurchaseHistory? {
     guard let environment, transaction != nil || renewalInfo != nil else { return nil }
     let reported = [signedDate, transaction?.payload.signedDate, renewalInfo?.payload.signedDate]
     let newest = reported.compactMap { $0 }.max() ?? signedDate
-    let purchase = transaction?.payload.purchase
+    var purchase = transaction?.payload.purchase
+    if Self.transactionNews.contains(notification.type) { purchase?.reportedAt = newest }
     var renewal = renewalInfo?.payload.renewal
     let isGraceOver = notification.type == "GRACE_PERIOD_EXPIRED"
     if status != nil || isGraceOver || expirationIntent != nil {
@@ -60,6 +61,9 @@ extension VerifiedNotification {
       renewals: renewal.map { [$0] } ?? [],
       coverage: .partial(since: nil))
   }
+
+  /// The types whose news is the transaction itself.
+  private static let transactionNews: Set = ["REFUND", "REFUND_REVERSED", "RENEWAL_EXTENDED", "REVOKE"]
 
   /// The status as sent. Type and subtype say so, too.
   ///

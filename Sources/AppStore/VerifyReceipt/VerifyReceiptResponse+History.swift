@@ -10,8 +10,8 @@ extension VerifyReceiptResponse {
   /// replaced comes from the receipt. Purchases without an expiry come from both, joined by transaction ID; a refund in
   /// either counts.
   ///
-  /// Apple only decodes a purchase that the receipt alone has. It is reported as of the receipt's creation: a refund
-  /// since then is not in it.
+  /// Apple only decodes a purchase without an expiry that the receipt alone has. It is reported as of the receipt's
+  /// creation: a refund since then is not in it. That a row was upgraded is inferred, as the receipt never says so.
   ///
   /// - Parameters:
   ///   - environment: the endpoint that answered, for an answer that does not name its store.
@@ -21,15 +21,16 @@ extension VerifyReceiptResponse {
   func purchaseHistory(
     environment endpoint: StoreEnvironment, answeredAt: Date? = nil, askedAt: Date
   ) -> PurchaseHistory {
-    var purchases = latestRows ?? receiptRows.map(decoded)
+    let store = environment ?? endpoint
+    var purchases = latestRows ?? decoded(receiptRows)
     if latestRows != nil {
-      let later = Self.unreplaced(receiptRows, beside: purchases, at: requestDate ?? askedAt)
-      purchases += (Self.unexpiring(receiptRows, beside: purchases) + later).map(decoded)
+      let later = Self.unreplaced(receiptRows, beside: purchases, in: store, at: requestDate ?? askedAt)
+      purchases += decoded(Self.unexpiring(receiptRows, beside: purchases) + later)
     }
     purchases = Self.withoutRepetition(purchases)
     let newestPurchase = purchases.compactMap(\.purchaseDate).max()
     var history = PurchaseHistory(
-      environment: environment ?? endpoint,
+      environment: store,
       source: .verifyReceipt,
       evidenceTime: requestDate ?? creationDate ?? answeredAt ?? newestPurchase ?? askedAt,
       evaluatedAt: requestDate ?? askedAt,
@@ -45,14 +46,16 @@ extension VerifyReceiptResponse {
   /// The subscriptions' rows of the receipt that no latest row can have replaced: those that were bought later than every
   /// one, and those that run and have no successor.
   ///
-  /// A successor was bought no earlier, and has the same original transaction ID or, as the sandbox gives each renewal one
-  /// of its own, is of the same product.
-  private static func unreplaced(_ sent: [Purchase], beside latest: [Purchase], at moment: Date) -> [Purchase] {
+  /// A successor was bought no earlier, and has the same original transaction ID or is of the same product. The sandbox
+  /// gives each renewal an ID of its own: any may be the successor.
+  private static func unreplaced(
+    _ sent: [Purchase], beside latest: [Purchase], in environment: StoreEnvironment, at moment: Date
+  ) -> [Purchase] {
     let newest = latest.compactMap(\.purchaseDate).max() ?? .distantFuture
     return sent.filter { row in
       guard let end = row.expiresDate, let begin = row.purchaseDate else { return false }
       if newest < begin { return true }
-      guard moment < end, row.cancellationDate == nil else { return false }
+      guard environment == .production, moment < end, row.cancellationDate == nil else { return false }
       return !latest.contains { other in
         let isOfSubscription =
           other.originalTransactionID == row.originalTransactionID
@@ -62,13 +65,17 @@ extension VerifyReceiptResponse {
     }
   }
 
-  /// A row that Apple only decoded, as of its receipt.
-  private func decoded(_ row: Purchase) -> Purchase {
-    var row = row
-    // A receipt of iOS 6 has no date: it was made with its purchase. Apple says in its answer that it was cancelled.
-    let isMadeWithPurchase = row.expiresDate == nil && row.cancellationDate == nil
-    row.reportedAt = creationDate ?? (isMadeWithPurchase ? row.purchaseDate : nil)
-    return row
+  /// Rows that Apple only decoded.
+  private func decoded(_ rows: [Purchase]) -> [Purchase] {
+    let upgraded = PurchaseHistory.upgraded(among: rows)
+    return rows.map { row in
+      var row = row
+      row.isUpgraded = row.isUpgraded || upgraded.contains(row.transactionID)
+      guard row.expiresDate == nil else { return row }
+      // A receipt of iOS 6 has no date: it was made with its purchase. Apple says in its answer that it was cancelled.
+      row.reportedAt = creationDate ?? (row.cancellationDate == nil ? row.purchaseDate : nil)
+      return row
+    }
   }
 
   /// The rows of the receipt without an expiry that the latest rows lack, or that have a refund.

@@ -84,7 +84,12 @@ package struct PurchaseHistory: Hashable, Sendable {
       for index in evidence.renewals.indices { evidence.renewals[index].terms = nil }
       if coverage == .snapshot {
         evidence.terms?.signedAt = nil
-        evidence.markUpgraded(purchases.filter(isDecoded))
+        if source == .signature {
+          let upgraded = Self.upgraded(among: purchases)
+          for index in purchases.indices where upgraded.contains(purchases[index].transactionID) {
+            evidence.purchases[index].isUpgraded = true
+          }
+        }
         // Decoded rows are as old as the receipt.
         let reported = purchases.compactMap(\.reportedAt)
         if reported.count == purchases.count, let newest = reported.max() { evidence.evidenceTime = newest }
@@ -100,13 +105,17 @@ package struct PurchaseHistory: Hashable, Sendable {
     }
   }
 
-  /// Whether a row of a snapshot stands in a receipt alone, which never says that it was upgraded.
-  private func isDecoded(_ purchase: Purchase) -> Bool {
-    switch source {
-    case .signature: true
-    case .verifyReceipt: purchase.reportedAt != nil
-    default: false
+  /// The upgrades among rows of a receipt, which never says so, inferred as among parts.
+  package static func upgraded(among rows: [Purchase]) -> Set<TransactionID> {
+    guard rows.count > 1 else { return [] }
+    var upgraded: Set<TransactionID> = []
+    for (id, rows) in Dictionary(grouping: rows, by: \.originalTransactionID) where rows.count > 1 {
+      let parts = SubscriptionEvidence(
+        key: SubscriptionKey(environment: .production, originalTransactionID: id), source: .signature,
+        evidenceTime: .distantPast, evaluatedAt: .distantPast, purchases: rows, coverage: .partial(since: nil))
+      upgraded.formUnion(parts.upgradedTransactions)
     }
+    return upgraded
   }
 }
 

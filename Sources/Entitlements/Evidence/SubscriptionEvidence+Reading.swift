@@ -46,18 +46,6 @@ extension SubscriptionEvidence {
     Set(readings().map(\.purchase).filter(\.isUpgraded).map(\.transactionID))
   }
 
-  /// Marks the upgrades among rows of a receipt, which never says so, as among parts.
-  mutating func markUpgraded(_ rows: [Purchase]) {
-    guard rows.count > 1 else { return }
-    let upgraded = SubscriptionEvidence(
-      key: key, source: source, evidenceTime: evidenceTime, evaluatedAt: evaluatedAt, purchases: rows,
-      coverage: .partial(since: nil)
-    ).upgradedTransactions
-    for index in purchases.indices where upgraded.contains(purchases[index].transactionID) {
-      purchases[index].isUpgraded = true
-    }
-  }
-
   /// Marks purchases that a later one replaced, in the order of purchase: an upgrade takes the place of all that runs.
   /// In a snapshot one is inferred only where it was taken back: of one that runs, Apple says so.
   private func markUpgraded(_ rows: inout [Reading]) {

@@ -126,7 +126,12 @@ extension SubscriptionGroup {
     if let last, last.product?.kind == .lifetime {
       return state(.active, last.evidence.key.isOfApp ? .originalPurchase : .lifetime)
     }
-    if let last, last.product?.kind != .nonRenewing, isRevoked(last, by: renewal) { return takenBack(last) }
+    if let last, last.product?.kind != .nonRenewing, isRevoked(last, by: renewal) {
+      var state = takenBack(last)
+      // Apple names no date of it.
+      if let renewal { state.expiresAt = min(last.end, last.evidence.reportedAt(renewal)) }
+      return state
+    }
     if let last, now.isBefore(last.end) {
       if last.product?.kind == .nonRenewing { return state(.active, .nonRenewing, until: last.end) }
       if renewal?.autoRenews == false { return state(.cancelled, .renewalOff, until: last.end) }

@@ -11,7 +11,7 @@ import struct FoundationEssentials.Date
 /// grants and given periods when they are over.
 ///
 /// The longest due receipt is tried alone, then several at a time. Once Apple is away, one is tried at a time, and sweeps get
-/// rarer, until Apple answers anybody, which makes due what the outage put off:
+/// rarer, until Apple answers anybody. Where the breaker had opened, that makes due what the outage put off:
 ///
 ///     sweeps in vain  0     1     2     3     4 …
 ///     pause           1 s   2 s   4 s   8 s  10 s

@@ -78,6 +78,15 @@ struct SignedNotificationTests {
     }
   }
 
+  @Test(arguments: ["REFUND", "REFUND_REVERSED", "REVOKE", "RENEWAL_EXTENDED"])
+  func `a notification about the transaction reports it, whenever that was signed`(type: String) throws {
+    let verified = try verify(pki, ["notificationType": type], transaction: pki.sign(Sample.transaction()))
+    let at = verified.signedDate
+    #expect(verified.history()?.purchases.map(\.reportedAt) == [at])
+    let other = try verify(pki, ["notificationType": "DID_RENEW"], transaction: pki.sign(Sample.transaction()))
+    #expect(other.history()?.purchases.map(\.reportedAt) != [at])
+  }
+
   @Test func `a type, a subtype or a status counts without a renewal info too`() throws {
     func renewal(_ type: String, _ subtype: String?, status: Int?) throws -> RenewalInfo? {
       try verify(

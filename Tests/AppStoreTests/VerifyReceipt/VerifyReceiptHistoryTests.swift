@@ -43,17 +43,16 @@ import Testing
     #expect(try history(Sample.body(latest: latest)).purchases.map(\.transactionID) == ["480002000000112"])
   }
 
-  @Test func `a row that the receipt alone has is as of the receipt, and Apple was asked at its request time`() throws {
-    let created = moment(1_717_200_000_000)
-    let decoded = try #require(try history(Sample.body(latest: nil)).evidence().first)
-    #expect(decoded.evidenceTime == created)
-    #expect(decoded.evaluatedAt == moment(1_718_452_800_123))
-    #expect(decoded.coverage == .snapshot)
-    // Beside rows that Apple reports.
-    let older = Self.otherRow.replacingOnce("1717200000000", with: "1714521600000")
-    let both = try #require(try history(Sample.body(latest: "[\(older)]")).evidence().first)
-    #expect(both.evidenceTime == moment(1_718_452_800_123))
-    #expect(both.purchases.map(\.transactionID) == ["480002000000099", "480002000000112"])
+  @Test func `of rows of the receipt, a later purchase tells of an upgrade`() throws {
+    let yearly = Self.earlier.replacingOnce("pro.monthly", with: "pro.yearly")
+      .replacingOnce("1719792000000", with: "1746057600000")
+    for rows in ["\(yearly),\(Sample.row)", "\(Sample.row),\(yearly)"] {
+      let upgraded = try history(Sample.body(inApp: rows, latest: nil)).purchases.filter(\.isUpgraded)
+      #expect(upgraded.map(\.transactionID) == ["480002000000050"])
+    }
+    let ofAnother = yearly.replacingOnce("480002000000001", with: "480002000000050")
+    let separate = try history(Sample.body(inApp: "\(ofAnother),\(Sample.row)", latest: nil)).purchases
+    #expect(separate.filter(\.isUpgraded).isEmpty)
   }
 
   @Test func `purchases without an end come from both lists, and latest_receipt_info wins`() throws {
