@@ -71,6 +71,27 @@ import Testing
     }
   }
 
+  @Test func `the grant of a user who cannot be read does not end, and those of others do`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      _ = try await ledger.record(entry("anna", [evidence("1", expires: 1_000)], evaluate: rules))
+      let record = try await give(ledger, giving())
+      _ = try await give(ledger, giving("ben"))
+      let row = try #require(try await scratch.rows("SELECT evidence FROM purchase").first)
+      let text = try #require(row.first ?? nil)
+      try await scratch.change("UPDATE purchase SET evidence = '[]'")
+      for ended in [1, 0] {
+        var unreadable: [GivenPeriod.ID] = []
+        #expect(try await ledger.endOverdueGiven(reevaluated(at: 110)) { unreadable += $0 } == ended)
+        #expect(unreadable == [record.period.id])
+      }
+      #expect(try await ledger.profile(of: "ben")?.entitlement.tier == "free")
+      try await scratch.change("UPDATE purchase SET evidence = '\(text)'")
+      #expect(try await ledger.endOverdueGiven(reevaluated(at: 111)) == 1)
+      let ends = try await ledger.changeEvents(after: 0, limit: 10).filter { $0.type == "grant.ended" }
+      #expect(ends.map(\.user) == ["ben", "anna"])
+    }
+  }
+
   @Test func `a grant that a clock ahead has ended goes on until its end, once the clock is right`() async throws {
     try await Scratch.withLedger { ledger, _ in
       let record = try await give(ledger, giving(for: 10_000))

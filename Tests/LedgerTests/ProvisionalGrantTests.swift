@@ -45,6 +45,25 @@ import Testing
     }
   }
 
+  @Test func `the grant of a user who cannot be read does not end, and those of others do`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      _ = try await ledger.record(answer("anna", [evidence("1", expires: 1_000)]))
+      for (user, id) in [("anna", "2"), ("ben", "3")] as [(UserID, String)] {
+        try await present(ledger, user, [signed(id, time: -50, now: 0, until: 100)], receipt: id)
+      }
+      try await scratch.change("UPDATE purchase SET evidence = '[]'")
+      // The grant itself counts no more, whatever it says.
+      try await scratch.change("UPDATE provisional_grant SET evidence = '[]' WHERE user_id = 'ben'")
+      for ended in [1, 0] {
+        var unreadable: [SubscriptionKey] = []
+        #expect(try await ledger.endProvisional(reevaluated(at: 100)) { unreadable += $0 } == ended)
+        #expect(unreadable == [key("2")])
+      }
+      #expect(try await tier(ledger, "ben") == "free")
+      #expect(try await scratch.rows("SELECT user_id FROM provisional_grant WHERE is_over = 0") == [["anna"]])
+    }
+  }
+
   @Test func `a receipt that proves nothing is kept, and nobody is judged for it`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await present(ledger, "anna", [])

@@ -68,6 +68,7 @@ import Testing
       ("schedule", { try $0.schedule(7, .init(scheduledAt: 500, dueAt: 500)) }),
       ("pendingReceipts", { _ = try $0.pendingReceipts(dueAt: now, limit: 50) }),
       ("retryPending", { try $0.retryPending(1, at: at(60)) }),
+      ("hasGrants", { _ = try $0.hasGrants(endedAt: now) }),
       ("grants", { _ = try $0.grants(endedAt: now) }),
       ("hasGiven", { _ = try $0.hasGiven(endedAt: now) }),
       ("given, over", { _ = try $0.given(endedAt: now, limit: 500) }),

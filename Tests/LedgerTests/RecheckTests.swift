@@ -129,6 +129,32 @@ import Testing
     }
   }
 
+  @Test func `a purchase whose owner has one that cannot be read is scheduled, and the other is named`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      _ = try await ledger.record(entry("anna", [evidence("1", expires: 100), evidence("2", expires: 200)]))
+      try await scratch.change("UPDATE purchase SET evidence = '[]' WHERE original_transaction_id = '1'")
+      var unreadable: [Int64] = []
+      let count = try await ledger.scheduleMissing(nextCheck, at: at(0), limit: 10) { unreadable += $0 }
+      let row = try await scratch.rows("SELECT id FROM purchase WHERE original_transaction_id = '1'")
+      #expect(count == 1 && row.joined().compactMap(\.self) == unreadable.map { "\($0)" })
+      #expect(try await ledger.claimRechecks(dueAt: at(500), limit: 10).map(\.key) == [key("2")])
+    }
+  }
+
+  @Test func `a search for refunds goes past a purchase that cannot be read`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      for (user, id) in [("anna", "1"), ("ben", "2")] as [(UserID, String)] {
+        _ = try await ledger.record(entry(user, [evidence(id, expires: 100)]))
+      }
+      try await scratch.change("UPDATE purchase SET evidence = '[]' WHERE original_transaction_id = '1'")
+      let first = try await ledger.refundQuestions(after: 0, limit: 1)
+      #expect(first.questions.isEmpty && first.unreadable.count == 1)
+      let second = try await ledger.refundQuestions(after: try #require(first.last), limit: 1)
+      #expect(second.questions.map(\.key) == [key("2")] && second.unreadable.isEmpty)
+      #expect(try await ledger.refundQuestions(after: try #require(second.last), limit: 1).last == nil)
+    }
+  }
+
   /// Ours is 200 s ahead: each answer says that the subscription still runs.
   @Test func `a clock ahead of Apple's does not ask again and again`() async throws {
     try await Scratch.withLedger { ledger, _ in

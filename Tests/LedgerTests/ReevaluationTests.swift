@@ -31,12 +31,23 @@ import Testing
       var users: [UserID] = []
       repeat {
         let page = try await ledger.profiles(after: users.last, limit: 4)
-        #expect(page.allSatisfy { $0.profile.evidence.count == 1 && $0.profile.version == 1 })
-        users += page.map(\.user)
-        if page.count < 4 { break }
+        #expect(page.users.allSatisfy { $0.profile.evidence.count == 1 && $0.profile.version == 1 })
+        users += page.users.map(\.user)
+        if page.last == nil { break }
       } while true
       #expect(users == (1...9).map { UserID("u\($0)") })
-      #expect(try await ledger.profiles(after: "u9", limit: 4).isEmpty)
+      #expect(try await ledger.profiles(after: "u9", limit: 4).users.isEmpty)
+    }
+  }
+
+  @Test func `those who cannot be read are named, and end no page`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      try await Self.record(1...4, in: ledger)
+      try await scratch.change("UPDATE purchase SET evidence = '[]' WHERE original_transaction_id IN ('1', '2')")
+      let first = try await ledger.profiles(after: nil, limit: 2)
+      #expect(first.users.isEmpty && first.unreadable == ["u1", "u2"] && first.last == "u2")
+      let second = try await ledger.profiles(after: first.last, limit: 3)
+      #expect(second.users.map(\.user) == ["u3", "u4"] && second.unreadable.isEmpty && second.last == nil)
     }
   }
 

@@ -64,6 +64,20 @@ import TestSupport
     }
   }
 
+  @Test func `one that cannot be read has failed, and the run ends`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      try await subscribe(ledger, [1, 2])
+      let run = try await start(ledger)
+      try await scratch.change("UPDATE purchase SET evidence = '[]' WHERE original_transaction_id = '0'")
+      let claim = try await claim(ledger, run)
+      #expect(claim.items.map(\.key) == [key("1")] && claim.unreadable == [key("0")])
+      for item in claim.items { try await ledger.settle(item, .done(changed: false)) }
+      let ended = try #require(try await ledger.finishRun(run.id, at: at(1)))
+      #expect(ended.state == .finished(at: at(1)))
+      #expect((ended.counts.done, ended.counts.failed) == (1, 1))
+    }
+  }
+
   @Test func `no more are taken than the limit says, and these end first`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await subscribe(ledger, [5, 3, 1, 4, 2])

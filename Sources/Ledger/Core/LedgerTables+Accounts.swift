@@ -163,15 +163,17 @@ extension LedgerTables {
       version: profile.version, write: try writeState(of: account.user), rowVersion: account.rowVersion)
   }
 
-  func profiles(after user: UserID?, limit: Int) throws -> [UserProfile] {
-    try all(
+  func profiles(after user: UserID?, limit: Int) throws -> UserPage {
+    let keys = try all(
       "SELECT key FROM account WHERE key > ? AND version > 0 ORDER BY key LIMIT ?", user?.key ?? "", max(0, limit),
-      as: String.self
-    )
-    .compactMap { key in
-      guard let account = try account(withKey: key) else { return nil }
-      return try ledgerProfile(of: account).map { UserProfile(user: account.user, profile: $0) }
+      as: String.self)
+    var page = UserPage(last: keys.count < limit ? nil : keys.last.map { UserID($0) })
+    page.unreadable = try each(keys) { key in
+      guard let account = try account(withKey: key), let profile = try ledgerProfile(of: account) else { return }
+      page.users.append(UserProfile(user: account.user, profile: profile))
     }
+    .map { UserID($0) }
+    return page
   }
 
   /// The users whose recorded access ended before a moment, with a purchase due for a check since then, the longest

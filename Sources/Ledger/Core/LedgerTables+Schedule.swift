@@ -75,17 +75,34 @@ extension LedgerTables {
       scheduledAt: StoredForm.date(schedule.scheduledAt), dueAt: dueAt, attempts: schedule.attempts)
   }
 
-  /// Works on purchases one by one.
+  /// Works on one after the other.
   /// - Returns: those that cannot be read.
-  func each(_ ids: [Int64], _ body: (Int64) throws -> Void) throws -> [Int64] {
-    try ids.filter { id in
-      do { try body(id) } catch {
-        guard LedgerFailure(error).reach == .entry else { throw error }
+  func each<Item>(_ items: [Item], _ body: (Item) throws -> Void) throws -> [Item] {
+    try items.filter { item in
+      do { try body(item) } catch {
+        guard concernsOne(error) else { throw error }
         return true
       }
       return false
     }
   }
+
+  /// As `each`, where the body writes before it has read everything: of one that fails nothing is written.
+  func eachInFull<Item>(_ items: [Item], _ body: (Item) throws -> Void) throws -> [Item] {
+    try each(items) { item in
+      try execute("SAVEPOINT part")
+      do { try body(item) } catch {
+        // After other errors the transaction may be gone, and the savepoint with it.
+        guard concernsOne(error) else { throw error }
+        try execute("ROLLBACK TO part")
+        try execute("RELEASE part")
+        throw error
+      }
+      try execute("RELEASE part")
+    }
+  }
+
+  private func concernsOne(_ error: any Error) -> Bool { LedgerFailure(error).reach == .entry }
 
   /// Undoes a claim, unless an answer has come since.
   func giveBack(_ recheck: Recheck) throws {

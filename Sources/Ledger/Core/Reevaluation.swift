@@ -7,6 +7,15 @@ package struct UserProfile: Sendable {
   package var profile: LedgerProfile
 }
 
+/// Users in the order of their IDs.
+package struct UserPage: Sendable {
+  package var users: [UserProfile] = []
+  /// Those who cannot be read.
+  package var unreadable: [UserID] = []
+  /// The last one that was looked at; `nil` at the end.
+  package var last: UserID?
+}
+
 /// Whether the recorded verdict stands, though the rules say another one by now. Pure; it runs inside the ledger's
 /// transaction.
 package typealias Withholding =

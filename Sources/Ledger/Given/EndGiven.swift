@@ -49,10 +49,13 @@ extension LedgerTables {
   }
 
   /// Records the verdicts of users whose periods are over by now.
-  /// - Returns: how many periods ended.
-  func endOverdueGiven(_ evaluationContext: EvaluationContext, limit: Int) throws -> Int {
+  /// - Returns: how many periods ended, and those that did not, as their users cannot be read.
+  func endOverdueGiven(
+    _ evaluationContext: EvaluationContext, limit: Int
+  ) throws -> (ended: Int, unreadable: [GivenPeriod.ID]) {
     let over = try given(endedAt: evaluationContext.evaluatedAt, limit: limit)
-    for (user, records) in Dictionary(grouping: over, by: \.user).sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+    let users = Dictionary(grouping: over, by: \.user).sorted { $0.key.rawValue < $1.key.rawValue }
+    let unreadable = try eachInFull(users) { user, records in
       guard var account = try account(of: user), let last = records.last else { throw StoredForm.Unstorable() }
       for record in records { try endGiven(record.period.id, endedAt: nil) }
       let ids = Set(records.map(\.period.id))
@@ -60,7 +63,8 @@ extension LedgerTables {
       try account.reevaluate(by: evaluationContext, self, requestID: last.requestID)
       for record in records { try appendEnd(of: record, over: account, evaluationContext) }
     }
-    return over.count
+    .flatMap { $0.value.map(\.period.id) }
+    return (over.count - unreadable.count, unreadable)
   }
 
   /// Has the periods go on that a wrong clock has ended, and begin that it gave in the future; records their users' verdicts.

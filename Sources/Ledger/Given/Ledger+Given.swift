@@ -4,11 +4,16 @@ package import struct FoundationEssentials.Date
 /// Access that was given and not bought.
 extension Ledger {
   /// Records the verdicts of users whose periods are over.
+  /// - Parameter onUnreadable: gets the periods of users who cannot be read. They do not end yet.
   /// - Returns: how many periods ended.
-  package func endOverdueGiven(_ evaluationContext: EvaluationContext) async throws(LedgerError) -> Int {
+  package func endOverdueGiven(
+    _ evaluationContext: EvaluationContext, onUnreadable: ([GivenPeriod.ID]) -> Void = { _ in }
+  ) async throws(LedgerError) -> Int {
     // Usually there is nothing to end, and a write costs an fsync.
     guard try await read({ tables in try tables.hasGiven(endedAt: evaluationContext.evaluatedAt) }) else { return 0 }
-    return try await engine.submit { tables in try tables.endOverdueGiven(evaluationContext, limit: 500) }
+    let end = try await engine.submit { tables in try tables.endOverdueGiven(evaluationContext, limit: 500) }
+    if !end.unreadable.isEmpty { onUnreadable(end.unreadable) }
+    return end.ended
   }
 
   /// Puts right what a wrong clock did to given periods, once it is right itself.

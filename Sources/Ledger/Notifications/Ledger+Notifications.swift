@@ -105,9 +105,13 @@ extension LedgerTables {
     return (scheduled, unreadable, page.last)
   }
 
-  /// All evidence of a purchase's owner, who mostly has no other.
+  /// All evidence of a purchase's owner, who mostly has no other; where some of it cannot be read, that of the purchases at
+  /// Apple's that can.
   private func surroundings(of purchase: StoredPurchase) throws -> [SubscriptionEvidence] {
     guard let account = try account(of: purchase.owner), account.purchases.count > 1 else { return [purchase.evidence] }
-    return try evidence(of: account)
+    var all: [SubscriptionEvidence] = []
+    guard try !each([account], { all = try evidence(of: $0) }).isEmpty else { return all }
+    _ = try each(account.purchases.filter { $0 > 0 }) { all.append(try self.purchase(id: $0).evidence) }
+    return all.sorted { $0.key.precedes($1.key) }
   }
 }

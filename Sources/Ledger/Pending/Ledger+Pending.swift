@@ -1,4 +1,4 @@
-internal import Entitlements
+package import Entitlements
 package import struct FoundationEssentials.Date
 
 extension Ledger {
@@ -46,10 +46,15 @@ extension Ledger {
   }
 
   /// Ends the provisional grants that have expired, and reevaluates their users.
+  /// - Parameter onUnreadable: gets the grants of users who cannot be read. They do not end yet.
   /// - Returns: how many grants ended.
-  package func endProvisional(_ evaluationContext: EvaluationContext) async throws(LedgerError) -> Int {
+  package func endProvisional(
+    _ evaluationContext: EvaluationContext, onUnreadable: ([SubscriptionKey]) -> Void = { _ in }
+  ) async throws(LedgerError) -> Int {
     // Usually there is nothing to end, and a write costs an fsync.
-    guard try await !read({ try $0.grants(endedAt: evaluationContext.evaluatedAt).isEmpty }) else { return 0 }
-    return try await engine.submit { tables in try tables.endOverdueGrants(evaluationContext) }
+    guard try await read({ try $0.hasGrants(endedAt: evaluationContext.evaluatedAt) }) else { return 0 }
+    let end = try await engine.submit { tables in try tables.endOverdueGrants(evaluationContext) }
+    if !end.unreadable.isEmpty { onUnreadable(end.unreadable) }
+    return end.ended
   }
 }

@@ -116,7 +116,6 @@ extension LedgerTables {
   private static let grantsOfUser = grants(where: "user_id = ? AND is_over = 0")
   private static let grantByKey = grants(where: "environment = ? AND original_transaction_id = ?")
   private static let grantsOfReceipt = grants(where: "pending_receipt_id = ?")
-  private static let grantsEnded = grants(where: "is_over = 0 AND until <= ? LIMIT 1000")
 
   /// Grants that count, in the order of `SubscriptionKey.precedes`; then what RevenueCat reported and nobody confirmed.
   func provisionalEvidence(of user: UserID) throws -> [SubscriptionEvidence] {
@@ -132,7 +131,20 @@ extension LedgerTables {
     try all(Self.grantsOfReceipt, pending, read: Self.grant)
   }
 
-  func grants(endedAt now: Date) throws -> [StoredGrant] { try all(Self.grantsEnded, now, read: Self.grant) }
+  func hasGrants(endedAt now: Date) throws -> Bool {
+    try exists("SELECT 1 FROM provisional_grant WHERE is_over = 0 AND until <= ? LIMIT 1", now)
+  }
+
+  /// Grants that are over, without their evidence: one that cannot be read ends like the others.
+  func grants(endedAt now: Date) throws -> [(key: SubscriptionKey, owner: UserID, pending: Int64)] {
+    try all(
+      """
+      SELECT environment, original_transaction_id, user_id, pending_receipt_id FROM provisional_grant
+      WHERE is_over = 0 AND until <= ? LIMIT 1000
+      """, now, as: (SubscriptionKey, UserID, Int64).self
+    )
+    .map { (key: $0, owner: $1, pending: $2) }
+  }
 
   private static func grant(_ row: SQLRow) throws -> StoredGrant {
     var evidence = try StoredForm.evidence(

@@ -40,14 +40,21 @@ package struct RefusePending: LedgerOperation {
 }
 
 extension LedgerTables {
-  func endOverdueGrants(_ evaluationContext: EvaluationContext) throws -> Int {
-    let ended = try grants(endedAt: evaluationContext.evaluatedAt)
-    for grant in ended { try endGrant(on: grant.evidence.key) }
-    for (id, grants) in Dictionary(grouping: ended, by: \.pending).sorted(by: { $0.key < $1.key }) {
-      guard let pending = try pending(id) else { continue }
-      for user in Set(grants.map(\.owner)) { try reevaluate(user, without: pending, evaluationContext) }
+  /// - Returns: how many grants ended, and those that did not, as their users cannot be read.
+  func endOverdueGrants(
+    _ evaluationContext: EvaluationContext
+  ) throws -> (ended: Int, unreadable: [SubscriptionKey]) {
+    let over = try grants(endedAt: evaluationContext.evaluatedAt)
+    let users = Dictionary(grouping: over, by: \.owner).sorted { $0.key.rawValue < $1.key.rawValue }
+    let unreadable = try eachInFull(users) { user, grants in
+      for grant in grants { try endGrant(on: grant.key) }
+      for id in Set(grants.map(\.pending)).sorted() {
+        guard let pending = try pending(id) else { continue }
+        try reevaluate(user, without: pending, evaluationContext)
+      }
     }
-    return ended.count
+    .flatMap { $0.value.map(\.key) }
+    return (over.count - unreadable.count, unreadable)
   }
 
   fileprivate func reevaluate(

@@ -75,7 +75,7 @@ extension Ledger {
 
   /// Users with all their evidence, in the order of their IDs.
   /// - Parameter user: the last one of the previous page; `nil` begins with the first.
-  package func profiles(after user: UserID?, limit: Int) async throws(LedgerError) -> [UserProfile] {
+  package func profiles(after user: UserID?, limit: Int) async throws(LedgerError) -> UserPage {
     try await read { tables in try tables.profiles(after: user, limit: limit) }
   }
 

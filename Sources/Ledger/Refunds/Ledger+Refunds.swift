@@ -4,7 +4,10 @@ package import Entitlements
 extension Ledger {
   /// The purchases at Apple's, in the order of their places.
   /// - Parameter place: where to continue.
-  package func refundQuestions(after place: Int64, limit: Int) async throws(LedgerError) -> [RefundQuestion] {
+  /// - Returns: `last`: the last place that was looked at; `nil` at the end.
+  package func refundQuestions(
+    after place: Int64, limit: Int
+  ) async throws(LedgerError) -> (questions: [RefundQuestion], unreadable: [Int64], last: Int64?) {
     try await read { tables in try tables.refundQuestions(after: place, limit: limit) }
   }
 
@@ -36,11 +39,16 @@ extension Ledger {
 }
 
 extension LedgerTables {
-  func refundQuestions(after place: Int64, limit: Int) throws -> [RefundQuestion] {
-    try all(
-      "SELECT id FROM purchase WHERE id > ? ORDER BY id LIMIT ?", place, max(1, limit), as: Int64.self
-    )
-    .map(purchase(id:)).compactMap(refundQuestion)
+  func refundQuestions(
+    after place: Int64, limit: Int
+  ) throws -> (questions: [RefundQuestion], unreadable: [Int64], last: Int64?) {
+    let ids = try all(
+      "SELECT id FROM purchase WHERE id > ? ORDER BY id LIMIT ?", place, max(1, limit), as: Int64.self)
+    var questions: [RefundQuestion] = []
+    let unreadable = try each(ids) { id in
+      if let question = try refundQuestion(purchase(id: id)) { questions.append(question) }
+    }
+    return (questions, unreadable, ids.last)
   }
 
   /// The app of a purchase.

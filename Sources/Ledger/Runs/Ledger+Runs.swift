@@ -34,7 +34,7 @@ extension Ledger {
   }
 
   /// Claims subscriptions of a run. An unsettled one becomes due again at `lease`. A subscription that Apple has
-  /// reported since the run began is settled as done, and not returned.
+  /// reported since the run began is settled as done, and not returned; one that cannot be read, as failed.
   package func claimRunItems(
     of run: RunID, dueAt now: Date, until lease: Date, limit: Int
   ) async throws(LedgerError) -> RunClaim {

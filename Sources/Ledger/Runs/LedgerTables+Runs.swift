@@ -110,15 +110,15 @@ extension LedgerTables {
       WHERE run_id = ? AND due_at <= ? ORDER BY due_at, id LIMIT ? /*pg: FOR UPDATE SKIP LOCKED */
       """, run.rawValue, now, max(0, limit), as: (Int64, SubscriptionKey, Int).self)
     let again = try StoredForm.milliseconds(now) + RecheckSchedule.delay(after: 0)
-    var items: [RunItem] = []
-    for (item, key, attempts) in due {
+    var claim = RunClaim(items: [], isExhausted: due.count < limit)
+    let unreadable = try each(due) { item, key, attempts in
       // Apple reported since: to the scheduler, to a caller, or in the receipt of another subscription.
       guard let purchase = try purchase(key), let id = purchase.id, purchase.evaluatedAt <= startedAt,
         var schedule = purchase.schedule, schedule.scheduledAt <= horizon
       else {
-        try settleRunItem(item, of: run, .done(changed: false))
-        continue
+        return try settleRunItem(item, of: run, .done(changed: false))
       }
+      let receipt = try receipt(of: purchase)
       try execute("UPDATE run_item SET due_at = ? WHERE id = ?", lease, item)
       // The scheduler's own check is postponed.
       if schedule.dueAt < again {
@@ -126,11 +126,14 @@ extension LedgerTables {
         schedule.attempts = max(schedule.attempts, 1)
         try self.schedule(id, schedule)
       }
-      items.append(
-        RunItem(
-          id: item, run: run, key: key, owner: purchase.owner, receipt: try receipt(of: purchase), attempts: attempts))
+      claim.items.append(
+        RunItem(id: item, run: run, key: key, owner: purchase.owner, receipt: receipt, attempts: attempts))
     }
-    return RunClaim(items: items, isExhausted: due.count < limit)
+    for (item, key, _) in unreadable {
+      try settleRunItem(item, of: run, .failed)
+      claim.unreadable.append(key)
+    }
+    return claim
   }
 
   /// Counts a subscription and removes it from the list: once, under concurrent calls too.

@@ -68,7 +68,7 @@ package struct RunCounts: Hashable, Sendable {
   package var done = 0
   /// The part of `done` for which the run recorded a different verdict.
   package var changed = 0
-  /// Refused, or out of attempts.
+  /// Refused, out of attempts, or not to be read in the ledger.
   package var failed = 0
   /// Apple's answer would have lowered a tier, and the downgrade brake held it.
   package var heldBack = 0
@@ -103,6 +103,8 @@ package struct RunItem: Hashable, Sendable {
 /// The subscriptions of a run that a worker takes next.
 package struct RunClaim: Hashable, Sendable {
   package var items: [RunItem]
+  /// Those that cannot be read, and are settled as failed.
+  package var unreadable: [SubscriptionKey] = []
   /// No other item is due: the rest waits for its time, or is claimed.
   package var isExhausted: Bool
 }

@@ -116,7 +116,7 @@ final class RefundSweep: Service {
 
   private func goOn(_ progress: inout Progress) async throws(LedgerError) -> Bool {
     let page = try await ledger.refundQuestions(after: progress.place ?? 0, limit: Self.page)
-    guard !page.isEmpty else {
+    guard let last = page.last else {
       progress.place = nil
       progress.endedAt = now()
       try await keep(progress)
@@ -127,9 +127,14 @@ final class RefundSweep: Service {
         ])
       return false
     }
+    if !page.unreadable.isEmpty {
+      logger.error(
+        "purchases in the ledger cannot be read, and Apple is not asked for their refunds",
+        metadata: ["rows": "\(page.unreadable.map(String.init).joined(separator: " "))"])
+    }
     var goesOn = true
     var failure: LedgerError?
-    for question in page {
+    for question in page.questions {
       do throws(LedgerError) {
         if try await mayLose(question) { goesOn = try await ask(about: question, &progress) }
       } catch {
@@ -142,6 +147,7 @@ final class RefundSweep: Service {
       progress.place = question.place
       guard failure == nil else { break }
     }
+    if goesOn, failure == nil { progress.place = last }
     await brake.keep(logger)
     // Another replica may have gone on meanwhile.
     if await isOurs() { try await keep(progress) }

@@ -40,6 +40,8 @@ struct PendingSettler: Service {
     var isOutage = false
     /// Sweeps in vain, in a row.
     var failures = 0
+    /// What could not be ended the last time, as its users cannot be read.
+    var unreadable: Set<String> = []
   }
 
   private enum End: Hashable {
@@ -97,7 +99,10 @@ struct PendingSettler: Service {
     course.isAppleAway = isDoubtful || (course.isAppleAway && !hasAnswered)
     let isBack = course.isOutage && !course.isAppleAway
     course.isOutage = isDoubtful || (course.isOutage && !isBack)
-    switch await sweep(whileAway: course.isAppleAway, recalling: isBack) {
+    let isEnded = isClockConfirmed() ? await endGiven(&course.unreadable) : true
+    let outcome = await sweep(whileAway: course.isAppleAway, recalling: isBack)
+    switch outcome {
+    case .done where !isEnded: course.failures += 1
     case .more:
       course.failures = 0
       return nil
@@ -113,7 +118,6 @@ struct PendingSettler: Service {
   /// Tries the receipts that are due; one of them while Apple is away.
   private func sweep(whileAway isAway: Bool, recalling: Bool) async -> Outcome {
     do throws(LedgerError) {
-      if isClockConfirmed() { try await endGiven() }
       if recalling { try await ledger.makePendingDue(at: now(), within: Self.recall) }
       let limit = isAway ? 1 : Self.batch
       let due = try await ledger.pendingReceipts(dueAt: now(), limit: limit)
@@ -129,11 +133,31 @@ struct PendingSettler: Service {
     }
   }
 
-  private func endGiven() async throws(LedgerError) {
-    let ended = try await ledger.endProvisional(verdicts.evaluationContext)
-    if ended > 0 { logger.notice("provisional grants ended", metadata: ["grants": .stringConvertible(ended)]) }
-    let over = try await ledger.endOverdueGiven(verdicts.evaluationContext)
-    if over > 0 { logger.notice("grants and trials ended", metadata: ["periods": .stringConvertible(over)]) }
+  /// Ends what is over. What cannot be ended is logged once, and holds up nothing.
+  ///
+  /// - Returns: whether the ledger was there.
+  private func endGiven(_ known: inout Set<String>) async -> Bool {
+    var unreadable: Set<String> = []
+    do throws(LedgerError) {
+      let ended = try await ledger.endProvisional(verdicts.evaluationContext) { keys in
+        unreadable.formUnion(keys.map { "grant \($0.originalTransactionID.rawValue)" })
+      }
+      if ended > 0 { logger.notice("provisional grants ended", metadata: ["grants": .stringConvertible(ended)]) }
+      let over = try await ledger.endOverdueGiven(verdicts.evaluationContext) { periods in
+        unreadable.formUnion(periods.map { "period \($0)" })
+      }
+      if over > 0 { logger.notice("grants and trials ended", metadata: ["periods": .stringConvertible(over)]) }
+    } catch {
+      logger.warning("grants and trials cannot be ended", metadata: ["error": "\(error)"])
+      return false
+    }
+    if !unreadable.isSubset(of: known) {
+      logger.error(
+        "grants and trials do not end: their users cannot be read",
+        metadata: ["rows": "\(unreadable.sorted().joined(separator: ", "))"])
+    }
+    known = unreadable
+    return true
   }
 
   /// Tries several at a time, until Apple turns out to be away.
@@ -151,6 +175,22 @@ struct PendingSettler: Service {
     let pause = Self.retry.ceiling(after: receipt.attempts)
     let next = now().advanced(by: pause)
     let soon = now().advanced(by: min(pause, Self.longestRetryWhileAway))
+    do throws(LedgerError) {
+      try await note(end, of: receipt, next: next, soon: soon, whileAway: isAway)
+      return end
+    } catch {
+      guard case .unusable = error else { throw error }
+      logger.error(
+        "a pending receipt cannot be settled, and waits",
+        metadata: ["request_id": "\(receipt.requestID)", "error": "\(error)"])
+      try await ledger.retryPending(receipt.id, at: next)
+      return .troubled
+    }
+  }
+
+  private func note(
+    _ end: End, of receipt: PendingReceipt, next: Date, soon: Date, whileAway isAway: Bool
+  ) async throws(LedgerError) {
     switch end {
     case .settled: try await ledger.run(SettlePending(receipt.id, verdicts.evaluationContext))
     case .rejected: try await ledger.run(RefusePending(receipt.id, retryAt: next, verdicts.evaluationContext))
@@ -158,7 +198,6 @@ struct PendingSettler: Service {
     case .sandboxAway: try await ledger.retryPending(receipt.id, at: soon)
     case .away(let wasAsked): try await ledger.retryPending(receipt.id, at: soon, isCounted: wasAsked && !isAway)
     }
-    return end
   }
 
   private func attempt(_ receipt: PendingReceipt) async -> End {
@@ -175,6 +214,10 @@ struct PendingSettler: Service {
       case .appStoreUnavailable(.unavailable(_, _, .circuitOpen)): return .away(wasAsked: false)
       case .appStoreUnavailable(let cause):
         return cause.mayConcernThisReceiptOnly || cause.mayBeProvoked ? .troubled : .away(wasAsked: true)
+      case .ledgerUnavailable(.unusable(let problem)):
+        // The user cannot be read, say. It holds up no other.
+        logger.error("a pending receipt cannot be settled, and waits", metadata: ["error": "\(problem)"])
+        return .troubled
       case .overloaded, .ledgerUnavailable, .cancelled: return .away(wasAsked: false)
       // Another receipt comes first and is on its way, or our clock has to be corrected. No key is shown here.
       case .heldBack, .clockBehind, .keyOfAnotherApp: return .troubled

@@ -131,8 +131,17 @@ struct RevalidationRunner: Service {
   private func claim(_ limit: Int, of run: Run) async throws(LedgerError) -> RunClaim {
     await brake.keep(logger)
     let now = now()
-    return try await ledger.claimRunItems(
+    let claim = try await ledger.claimRunItems(
       of: run.id, dueAt: now, until: now.advanced(by: Self.lease), limit: limit)
+    if !claim.unreadable.isEmpty {
+      logger.error(
+        "purchases in the ledger cannot be read, and count as failed",
+        metadata: [
+          "run": "\(run.id)",
+          "transactions": "\(claim.unreadable.map(\.originalTransactionID.rawValue).joined(separator: " "))",
+        ])
+    }
+    return claim
   }
 
   /// Asks about one subscription and settles it.

@@ -48,9 +48,7 @@ struct SubscriptionCheck: Sendable {
         return cause.mayConcernThisReceiptOnly || cause.mayBeProvoked ? .troubled : .away
       case .overloaded: return .away
       case .cancelled: return .cancelled
-      case .ledgerUnavailable(let cause):
-        logger.warning("a verdict cannot be recorded", metadata: ["error": "\(cause)"])
-        return .away
+      case .ledgerUnavailable(let cause): return outcome(of: cause, logger)
       case .sandboxRefused: return await reevaluate(owner, receipt, requestID: requestID, logger: logger)
       case .notAskable: return await followTime(of: owner, requestID: requestID, logger: logger)
       case .clockBehind, .keyOfAnotherApp: return .troubled
@@ -88,9 +86,18 @@ struct SubscriptionCheck: Sendable {
             rules.withholds(verdict, from: user, evidence, given: given, recorded: recorded, at: now)
           }, approves: approves), logger)
     } catch {
-      logger.warning("a verdict cannot be recorded", metadata: ["error": "\(error)"])
-      return .away
+      return outcome(of: error, logger)
     }
+  }
+
+  private func outcome(of error: LedgerError, _ logger: Logger) -> Outcome {
+    // A user who cannot be read holds up no other.
+    if case .unusable = error {
+      logger.error("a verdict cannot be recorded", metadata: ["error": "\(error)"])
+      return .refused
+    }
+    logger.warning("a verdict cannot be recorded", metadata: ["error": "\(error)"])
+    return .away
   }
 
   /// Re-evaluates the user without sandbox purchases, which the operator has excluded since they counted.
@@ -103,8 +110,7 @@ struct SubscriptionCheck: Sendable {
           owner, receipt: receipt.base64, requestID: requestID, verdicts.evaluationContext,
           approves: brake.approval(of: verdicts.rules)), logger)
     } catch {
-      logger.warning("a verdict cannot be recorded", metadata: ["error": "\(error)"])
-      return .away
+      return outcome(of: error, logger)
     }
   }
 

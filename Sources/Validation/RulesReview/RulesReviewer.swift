@@ -63,7 +63,8 @@ struct RulesReviewer: Service {
       let page = try await ledger.profiles(after: place.after, limit: batch)
       var withheld: [String: Int] = [:]
       var changed = 0
-      for user in page where !Task.isCancelled {
+      if !page.unreadable.isEmpty { logUnreadable(page.unreadable) }
+      for user in page.users where !Task.isCancelled {
         switch try await evaluate(user, isReleased: place.isReleased) {
         case .unchanged: break
         case .changed: changed += 1
@@ -73,11 +74,10 @@ struct RulesReviewer: Service {
       }
       guard !Task.isCancelled else { return false }
       tally.pages += 1
-      tally.users += page.count
+      tally.users += page.users.count
       tally.changed += changed
-      let isLast = page.count < batch
       let known = review.withheldProducts
-      let isOver = review.passed(place, to: isLast ? nil : page.last?.user, withheld: withheld, at: now())
+      let isOver = review.passed(place, to: page.last, withheld: withheld, at: now())
       if isOver || changed > 0 || tally.pages.isMultiple(of: Self.pagesKept) { await review.keep(logger) }
       if changed > 0 { await brake.keep(logger) }
       if isOver { finish(&tally, isNews: review.withheldProducts != known) }
@@ -86,6 +86,12 @@ struct RulesReviewer: Service {
       logger.warning("users cannot be re-evaluated", metadata: ["error": "\(error)"])
       return false
     }
+  }
+
+  private func logUnreadable(_ users: [UserID]) {
+    logger.error(
+      "users in the ledger cannot be read, and are not re-evaluated",
+      metadata: ["users": "\(users.map(\.rawValue).joined(separator: " "))"])
   }
 
   private func evaluate(_ user: UserProfile, isReleased: Bool) async throws(LedgerError) -> Outcome {

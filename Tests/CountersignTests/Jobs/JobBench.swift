@@ -1,9 +1,9 @@
 import Entitlements
 import Foundation
 import HTTPTransport
-import Ledger
 
 @testable import Countersign
+@testable import Ledger
 @testable import Resilience
 @testable import Validation
 
@@ -103,6 +103,13 @@ struct JobBench: Sendable {
   @discardableResult func validate(_ receipt: String, user: String = "user-1") async throws -> ValidatedEntitlement {
     try await validator.validate(
       ReceiptSubmission(user: UserID(user), proof: .receipt(receipt), requestID: "test"), logger: log.logger)
+  }
+
+  /// Makes a user's purchases such that they cannot be read.
+  func spoilPurchases(of user: UserID) async throws {
+    try await ledger.engine.submit { tables in
+      try tables.execute("UPDATE purchase SET evidence = '[]' WHERE user_id = ?", user.key)
+    }
   }
 
   /// tier, status and reason, as the service's read would have them now.

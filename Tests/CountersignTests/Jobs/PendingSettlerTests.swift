@@ -162,6 +162,27 @@ import Testing
     }
   }
 
+  @Test func `a user who cannot be read holds up nobody's receipt, and is told of once`() async throws {
+    try await run { bench, store, clock in
+      let settler = bench.settler()
+      var course = PendingSettler.Course()
+      try await bench.validate(try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData, user: "u1")
+      _ = try await bench.ledger.run(
+        Give(
+          user: "u1", kind: .support, tier: "pro", startsAt: bench.now(), endsAt: bench.now().addingTimeInterval(60),
+          author: "desk", requestID: "grant", evaluationContext: bench.validator.verdicts.evaluationContext))
+      try await bench.spoilPurchases(of: "u1")
+      clock.advance(by: 60)
+      store.simulator.setClock(clock.date)
+      try await postpone(1...3, store, bench)
+      for _ in 0..<3 { _ = await settler.turn(&course) }
+      let left = try await waiting(bench)
+      #expect(left["u2"] == nil && left["u3"] == nil, "\(left)")
+      #expect(!course.isAppleAway)
+      #expect(bench.log.lines.count { $0.contains("grants and trials do not end") } == 1)
+    }
+  }
+
   @Test func `a receipt that always fails holds up no other, and is asked about ever more rarely`() async throws {
     try await run { bench, store, clock in
       let settler = bench.settler()

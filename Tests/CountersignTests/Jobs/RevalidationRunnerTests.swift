@@ -57,6 +57,19 @@ import Testing
     }
   }
 
+  @Test func `one that cannot be read has failed, and the others are asked about`() async throws {
+    try await run { bench, store, clock in
+      try await subscribe(bench, store, users: 1...3)
+      let run = try await begin(bench)
+      try await bench.spoilPurchases(of: "user-1")
+      #expect(await bench.runner().advance(probing: false) == .idle)
+      let ended = try #require(try await bench.ledger.run(run.id))
+      #expect(ended.state == .finished(at: clock.date))
+      #expect((ended.counts.done, ended.counts.failed) == (2, 1))
+      #expect(bench.log.lines.contains { $0.contains("cannot be read, and count as failed") })
+    }
+  }
+
   // MARK: Pace
 
   /// Time goes on only as the pacer sleeps: what is between the calls is the pacer's doing alone.

@@ -76,6 +76,17 @@ import Testing
     }
   }
 
+  @Test func `a user who cannot be read is named, and the pass goes on`() async throws {
+    try await run { bench, store, _ in
+      try await subscribe(1...3, bench, store)
+      try await bench.spoilPurchases(of: "user-01")
+      #expect(await pass(try await bench.reviewer(batch: 1)) == 4)
+      #expect(try await !bench.reviewer().review.isChanged)
+      let lines = bench.log.lines.filter { $0.contains("cannot be read, and are not re-evaluated") }
+      #expect(lines.count == 1 && lines.allSatisfy { $0.contains("user-01") })
+    }
+  }
+
   @Test func `the first start judges everybody once, and the next starts nobody`() async throws {
     try await run { bench, store, _ in
       try await subscribe(1...3, bench, store)
