@@ -108,6 +108,28 @@ import Testing
     }
   }
 
+  /// Of the events after a restore one was erased.
+  @Test func `a place in a gap is another ledger's where the event before it was recorded later`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      for seconds in [1.0, 20, 40, 60] {
+        try await ledger.record([AppEvent(user: "ben", type: "seen", at: at(0), properties: "{}")], at: at(seconds))
+      }
+      func follow(_ number: Int64, recordedAt milliseconds: Int64) async throws -> [Int64]? {
+        let place = try #require(ChangeEvent.Place(id: "evt_\(milliseconds)_\(number)"))
+        return try await ledger.changeEvents(following: place, limit: 10)?.map(\.sequence)
+      }
+      try await scratch.change("DELETE FROM change_event WHERE sequence = 3")
+      #expect(try await follow(3, recordedAt: milliseconds(40)) == [4])
+      // Two clocks differ.
+      #expect(try await follow(3, recordedAt: milliseconds(10)) == [4])
+      for lost in [milliseconds(9.999), 1, .min] { #expect(try await follow(3, recordedAt: lost) == nil) }
+      #expect(try await follow(3, recordedAt: .max) == [4])
+      // Nothing older is kept.
+      try await scratch.change("DELETE FROM change_event WHERE sequence < 3")
+      #expect(try await follow(2, recordedAt: milliseconds(1)) == [4])
+    }
+  }
+
   @Test func `an event that is reported again counts no bytes, and is refused on no full day`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       func report(_ id: String, _ length: Int = 0) async throws -> Int {

@@ -87,9 +87,20 @@ extension LedgerTables {
       ?? 0
   }
 
+  /// Milliseconds by which an event may be recorded before the one of a lower number: the clocks of replicas differ, and a
+  /// transaction is run again.
+  private static let disorder: Int64 = 10_000
+
+  /// Whether a place may be one of this ledger's. The number of an event that is not kept, or of none, is: unless the event
+  /// before it was recorded later. Then another ledger gave the place, and this one has its numbers again.
   func mayHaveGiven(_ place: ChangeEvent.Place) throws -> Bool {
     let recordedAt: Int64? = try first("SELECT recorded_at FROM change_event WHERE sequence = ?", place.sequence)
-    return try recordedAt.map { $0 == place.recordedAt } ?? (place.sequence <= newestChangeEvent())
+    if let recordedAt { return recordedAt == place.recordedAt }
+    guard try place.sequence <= newestChangeEvent() else { return false }
+    let before: Int64? = try first(
+      "SELECT recorded_at FROM change_event WHERE sequence > 0 AND sequence < ? ORDER BY sequence DESC LIMIT 1",
+      place.sequence)
+    return before.map { $0 - Self.disorder <= place.recordedAt } ?? true
   }
 
   /// Whether the oldest event is from before a moment, and not the only one.
