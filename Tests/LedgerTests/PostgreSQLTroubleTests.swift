@@ -51,6 +51,34 @@ import Testing
     await ledger.close()
   }
 
+  @Test func `what another replica did first, or a migration, is no fault of the entry`() {
+    for state in ["23505", "42P01", "42501", "40001"] {
+      #expect(LedgerFailure(PostgreSQLError(state: state, message: "")).reach == .transaction, "\(state)")
+    }
+    for state in ["22021", "23514", "23503"] {
+      #expect(LedgerFailure(PostgreSQLError(state: state, message: "")).reach == .entry, "\(state)")
+    }
+  }
+
+  @Test func `a key that is taken may be free later, unless it is taken with the ledger to itself`() async throws {
+    let server = try await TestEngine.running()
+    let url = try await server.url(of: server.makeDatabase())
+    let sentence = "The ledger's transaction could not go on (PostgreSQL 23505)"
+    // Five pauses take 55 ms at least.
+    for (patience, expected) in [(.milliseconds(40), .unavailable(sentence)), (.seconds(60), .unusable(sentence))]
+      as [(Duration, LedgerError)]
+    {
+      let ledger = try await Ledger.open(url: url, connections: 1, settings: .init(patience: patience))
+      let error = await #expect(throws: LedgerError.self) {
+        try await ledger.engine.submit { tables in
+          for _ in 1...2 { try tables.execute("INSERT INTO memo (name, text) VALUES ('one', 'text')") }
+        }
+      }
+      #expect(error == expected)
+      await ledger.close()
+    }
+  }
+
   @Test func `an operation whose server does not answer ends`() async throws {
     let server = try await TestEngine.running()
     let url = try await server.url(of: server.makeDatabase())

@@ -117,6 +117,19 @@ import Testing
     }
   }
 
+  @Test func `after an error of PostgreSQL's nothing more is done in the transaction`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      await #expect(throws: LedgerError.self) {
+        _ = try await ledger.engine.submit { tables in
+          try tables.each([1, 2]) { number in
+            if number == 1 { throw PostgreSQLError(state: "23514", message: "") }
+            Issue.record("the next one was taken")
+          }
+        }
+      }
+    }
+  }
+
   @Test func `where checks are scheduled, one that cannot be read is left out`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       for (user, id) in [("anna", "1"), ("ben", "2")] as [(UserID, String)] {

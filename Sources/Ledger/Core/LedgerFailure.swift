@@ -84,12 +84,13 @@ struct LedgerFailure: Error, Hashable {
     }
   }
 
-  /// By the classes of "PostgreSQL Error Codes". No process has to end: another connection, or another server, may do.
+  /// By the classes of "PostgreSQL Error Codes". No process has to end: another connection, or another server, may do. A key
+  /// that somebody else took first, and a table or a right that is missing for now (class 42), concern no entry.
   private static func from(_ error: PostgreSQLError) -> LedgerFailure {
     let code = "PostgreSQL \(error.state)"
     switch error.state.prefix(2) {
-    case "22", "23",
-      "42" where error.state != "42501":
+    case "22",
+      "23" where error.state != "23505":
       return .init(reach: .entry, sentence: "The ledger refused a statement (\(code))")
     case "08", "57": return .init(reach: .transaction, sentence: "The ledger's database cannot be reached (\(code))")
     case "53": return .init(reach: .transaction, sentence: "The ledger's database has no room left (\(code))")

@@ -102,7 +102,10 @@ extension LedgerTables {
     }
   }
 
-  private func concernsOne(_ error: any Error) -> Bool { LedgerFailure(error).reach == .entry }
+  /// An error of PostgreSQL's has ended the transaction.
+  private func concernsOne(_ error: any Error) -> Bool {
+    !(error is PostgreSQLError) && LedgerFailure(error).reach == .entry
+  }
 
   /// Undoes a claim, unless an answer has come since.
   func giveBack(_ recheck: Recheck) throws {

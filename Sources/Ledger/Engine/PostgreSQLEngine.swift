@@ -399,7 +399,7 @@ final class PostgreSQLSession: @unchecked Sendable {
         guard let error = error as? PostgreSQLError, ContinuousClock.now < end else {
           return .failure(LedgerFailure(error).error)
         }
-        // A unique violation that repeats is no race.
+        // A unique violation that repeats is no race: the last attempt had the ledger to itself.
         if error.isConflict, error.state != "23505" || conflicts < 5 {
           conflicts += 1
           onRetry(true)
@@ -409,7 +409,8 @@ final class PostgreSQLSession: @unchecked Sendable {
           onRetry(false)
           pause(atMost: .milliseconds(min(250, 10 << min(losses, 5))))
         } else {
-          return .failure(LedgerFailure(error).error)
+          let failure = LedgerFailure(error)
+          return .failure(error.isConflict ? .unusable(failure.sentence) : failure.error)
         }
       }
     }
