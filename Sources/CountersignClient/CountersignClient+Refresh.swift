@@ -122,26 +122,26 @@ extension CountersignClient {
     await quietly { try await compareEntitlements() }
   }
 
-  /// Publishes what time alone changes, and asks again when the state becomes old.
+  /// Looks when time alone changes the state, and each minute: a device's clock may be set at any time.
   private func watchClock() {
     clock?.cancel()
     guard isStarted, !isSignedOut, let held = held.withLock({ $0 }) else { return }
-    let now = options.now() + held.clockDifference
-    // Not below nothing: a token that is old at once must not make it ask without end.
-    let untilOld = max(0, held.access.knownUntil.timeIntervalSince(now))
-    let untilUnknown = held.access.offlineUntil.timeIntervalSince(now)
+    let now = options.now()
+    let last = held.validity(at: now)
+    let pause = [held.access.knownUntil, held.access.offlineUntil]
+      .map { $0.timeIntervalSince(now + held.clockDifference) }.filter { $0 > 0 }.reduce(60, min)
     clock = Task { [weak self, sleep = options.sleep] in
-      if untilOld > 0 {
-        guard (try? await sleep(untilOld)) != nil else { return }
-        await self?.becomeOld()
-      }
-      guard untilUnknown > untilOld, (try? await sleep(untilUnknown - untilOld)) != nil else { return }
-      self?.publish()
+      guard (try? await sleep(pause)) != nil else { return }
+      await self?.lookAtClock(after: last)
     }
   }
 
-  private func becomeOld() async {
+  /// Publishes the state, and asks again where it has become old or unknown.
+  private func lookAtClock(after last: Access.Validity) async {
     publish()
+    let validity = held.withLock { $0 }?.validity(at: options.now())
+    // Once for each change: a token that is old at once must not make it ask without end.
+    guard validity != last, validity != .known else { return watchClock() }
     await quietly { _ = try await refresh() }
   }
 }

@@ -61,6 +61,14 @@ final class TestClock: Sendable {
   /// The device slept: the time has passed, and no sleeper has noticed.
   func jump(by seconds: TimeInterval) { state.withLock { $0.now += seconds } }
 
+  /// Somebody sets the clock, which was ahead: who sleeps, sleeps as long.
+  func set(right lead: TimeInterval) {
+    state.withLock { state in
+      state.now -= lead
+      for id in state.sleepers.keys { state.sleepers[id]?.end -= lead }
+    }
+  }
+
   func advance(by seconds: TimeInterval) {
     let due = state.withLock { state in
       state.now += seconds

@@ -24,7 +24,6 @@ export const ignore = () => null;
 export const slug = (baseURL) => baseURL.replace(/^\w+:\/+|\/+$/g, "").replace(/[^\w.-]/g, "_");
 /** For countersign/trials. */
 export const noStorage = { getItem() {}, setItem() {}, removeItem() {} };
-const usual = { "content-type": "application/json", "countersign-client": `javascript/${version}` };
 const unknown = { kind: "unknown", access: null, since: null };
 
 export function createClient({
@@ -56,12 +55,13 @@ export function createClient({
 
 	const place = (name) => `countersign.${name}.${slug(baseURL)}.${user}`;
 	const { request, noted } = connect({ baseURL, fetch, now, wait, log, bearer });
+	const demand = async (member, ...all) => success(await request(...all), member);
 	const trial = trials?.({ request, place: place("trial"), storage, now });
 
 	async function bearer(fresh) {
 		const text = !closed && (await token({ fresh }));
 		// Another user's bearer would make a purchase theirs.
-		const named = attempt(() => decoded(text.split(".")[1]).sub) ?? user;
+		const named = signed(text).sub ?? user;
 		return !closed && canonical(named) === canonical(user) && text;
 	}
 
@@ -77,12 +77,15 @@ export function createClient({
 	function publish(isNews) {
 		const state = current();
 		if (state === published && !isNews) return;
+		// The device's clock may have been set, and `retryAt` is by the former one.
+		if (published.access && !state.access) retryAt = 0;
 		published = state;
 		for (const each of listeners) queueMicrotask(() => each(state));
 	}
 
 	// Storage may fail: StoreKit still has the purchase.
 	const read = (name) => storage.getItem(place(name));
+	const recall = async (name) => parse(await read(name));
 	function save(name, value) {
 		const write = () => (value ? storage.setItem(place(name), value) : storage.removeItem(place(name)));
 		return (saving = saving.then(write).catch(ignore));
@@ -96,14 +99,14 @@ export function createClient({
 	// What cannot be read is kept, and read again.
 	const load = () => (loading ??= loadAll().catch(() => (loading = null)));
 	async function loadAll() {
-		const list = parse(await read("purchases")) ?? [];
+		const list = (await recall("purchases")) ?? [];
 		isRead = true;
 		keep([].concat(list, kept));
-		const waiting = parse(await read("events"));
+		const waiting = await recall("events");
 		events = [].concat(waiting?.events ?? [], events);
 		dropped += waiting?.dropped ?? 0;
 		areEventsRead = true;
-		fetchedKeys ??= parse(await read("keys"));
+		fetchedKeys ??= await recall("keys");
 		// The token, and the difference of the clocks when it came.
 		const [text, ahead] = `${await read("token")}`.split(" ");
 		const stored = await open(text).catch(ignore);
@@ -115,7 +118,7 @@ export function createClient({
 		const { alg, typ, kid, crit } = decoded(head);
 		const { iat, exp, offline_until, access_until, sub, tier, status, environment, features } = decoded(body);
 		if (alg !== "ES256" || typ !== "access+jwt" || crit || !(exp >= iat) || canonical(sub) !== canonical(user)) {
-			throw Error("not theirs");
+			throw Error();
 		}
 		const isSignedBy = async (set) => {
 			const key = set.keys.find((each) => each.kid === kid);
@@ -124,11 +127,11 @@ export function createClient({
 		let isSigned = !verify || (await isSignedBy(keys ?? fetchedKeys).catch(ignore));
 		// Stored ones may be old or broken.
 		if (!isSigned && !keys && mayFetch) {
-			fetchedKeys = success(await request("/.well-known/jwks.json"), "keys");
+			fetchedKeys = await demand("keys", "/.well-known/jwks.json");
 			save("keys", JSON.stringify(fetchedKeys));
 			isSigned = await isSignedBy(fetchedKeys);
 		}
-		if (!isSigned) throw Error("not signed");
+		if (!isSigned) throw Error();
 		const accessUntil = access_until && new Date(access_until * 1000);
 		// Access that had ended at issue is held while Apple is away.
 		const until = Math.min(offline_until, access_until > iat ? access_until : Infinity);
@@ -157,7 +160,6 @@ export function createClient({
 			return { ...last, isOld: true };
 		}
 	}
-	const recall = async (name) => parse(await read(name));
 	const variants = (how) => ask("access", "/v1/profiles/me/access", "experiments", how);
 	const plans = async () => (await ask("plans", "/v1/plans", "plans", { mayBeOld: true, fresh: 300_000 })).body;
 
@@ -171,7 +173,7 @@ export function createClient({
 
 	async function offerings({ experiment } = {}) {
 		const catalog = await plans();
-		const variant = experiment ? ((await variants({ mayBeOld: true }).catch(passes))?.body.experiments[experiment] ?? null) : null;
+		const variant = (experiment && (await variants({ mayBeOld: true }).catch(passes))?.body.experiments[experiment]) || null;
 		await sold(catalog.offerings.flatMap((each) => each.packages.map((one) => one.product_id)));
 		const all = catalog.offerings.map(({ name, metadata, packages }) => ({
 			name, metadata,
@@ -248,13 +250,8 @@ export function createClient({
 			const body = { events: batch.map((each) => ({ ...each, at: new Date(each.at + skew).toISOString() })) };
 			const answer = await request("/v1/events", { body });
 			alone &&= alone - 1;
-			let isRefused;
-			try {
-				success(answer, "recorded");
-			} catch (error) {
-				isRefused = error.kind === "refused" && [400, 413, 422].includes(answer.status);
-				if (!isRefused) throw error;
-			}
+			const isRefused = [400, 413, 422].includes(answer.status) && answer.body?.retryable === false;
+			if (!isRefused) success(answer, "recorded");
 			// One of them is refused: each goes alone, and the others are taken.
 			if (isRefused && batch.length > 1) alone = batch.length;
 			else {
@@ -300,8 +297,9 @@ export function createClient({
 		await load();
 		// The last session of a trial ends what the token says.
 		if (trial) await trial.sync().catch(ignore);
+		publish();
 		try {
-			const { token: text } = success(await request("/v1/profiles/me/token"), "token");
+			const { token: text } = await demand("token", "/v1/profiles/me/token");
 			const next = await open(text, true);
 			if (closed) throw signedOut();
 			held = next;
@@ -379,15 +377,16 @@ export function createClient({
 	async function schedule() {
 		timer?.abort();
 		if (!started || closed) return;
-		const end = { known: held?.fresh, old: held?.until }[current().kind] ?? Infinity;
+		const soon = now() + 60_000;
+		const end = { known: held?.fresh, old: held?.until }[current().kind] - skew || soon;
 		// A refresh that failed may know of a purchase what the state does not.
 		const wantsToken = () => trial?.waitingCount || current().kind !== "known" || lastError?.kind === "later";
-		const at = Math.min(end - skew, kept.length || wantsToken() ? retryAt : Infinity);
+		const at = Math.min(end, soon, kept.length || wantsToken() ? retryAt : soon);
 		const { signal } = (timer = new AbortController());
-		await wait(Math.min(at - now(), 3_600_000), signal);
+		await wait(at - now(), signal);
 		if (signal.aborted) return;
 		publish();
-		if (at >= retryAt) {
+		if (now() >= retryAt) {
 			retryAt = 0;
 			await Promise.allSettled([kept.length && post(), wantsToken() && refresh()]);
 		}
@@ -469,16 +468,15 @@ export function createClient({
 				throw error;
 			}
 		},
-		offers: async () => success(await request("/v1/profiles/me/offers"), "promotional"),
+		offers: () => demand("promotional", "/v1/profiles/me/offers"),
 		// A signature is for one purchase, also one that fails.
-		signPromotionalOffer: async (product_id, offer_id) =>
-			success(await request("/v1/offers/promotional", { body: { product_id, offer_id } }), "jws"),
-		signIntroductoryOffer: async (product_id, transaction_id) =>
-			success(await request("/v1/offers/introductory", { body: { product_id, transaction_id } }), "jws"),
-		startTrial: async (options) => withTrial("start", options),
-		trial: async () => withTrial("trial"),
-		useTrialSession: async () => withTrial("useSession"),
-		registerDevice: async (options) => withTrial("register", options),
+		signPromotionalOffer: (product_id, offer_id) => demand("jws", "/v1/offers/promotional", { body: { product_id, offer_id } }),
+		signIntroductoryOffer: (product_id, transaction_id) =>
+			demand("jws", "/v1/offers/introductory", { body: { product_id, transaction_id } }),
+		startTrial: (options) => withTrial("start", options),
+		trial: () => withTrial("trial"),
+		useTrialSession: () => withTrial("useSession"),
+		registerDevice: (options) => withTrial("register", options),
 		variant: async (experiment) => (await variants()).body.experiments[experiment] ?? null,
 		async noteExposure(experiment, variant) {
 			await track("experiment_exposed", { experiment, variant });
@@ -503,7 +501,10 @@ export function connect({ baseURL, fetch, now, wait, log, bearer }) {
 			if (!text) throw signedOut();
 			const response = await fetch(baseURL.replace(/\/+$/, "") + path, {
 				method,
-				headers: { ...usual, ...headers, authorization: `Bearer ${text}` },
+				headers: {
+					"content-type": "application/json", "countersign-client": `javascript/${version}`,
+					...headers, authorization: `Bearer ${text}`,
+				},
 				body: JSON.stringify(body),
 				cache: "no-store", redirect: "error", signal,
 			});
@@ -548,11 +549,8 @@ export function success({ status, headers, body = null }, member) {
 
 // The plan and the entry of a product.
 function find({ plans }, id) {
-	for (const plan of plans) {
-		const listed = plan.products.find((each) => each.product_id === id);
-		if (listed) return { plan, listed };
-	}
-	return { plan: null };
+	const all = plans.map((plan) => ({ plan, listed: plan.products.find((each) => each.product_id === id) }));
+	return all.find(({ listed }) => listed) ?? { plan: null };
 }
 
 // One unit of ISO 8601.
@@ -565,9 +563,9 @@ function period(text) {
 function words(said, catalog, product, now) {
 	const { tier, status, reason, product_id: productID, will_renew: willRenew } = said;
 	const [expiresAt, accessUntil, commitmentExpiresAt] = [said.expires_at, said.access_until, said.commitment_expires_at]
-		.map((text) => (text ? new Date(text) : null));
+		.map((text) => text && new Date(text));
 	// Where Apple did not say whether it renews, the reason tells.
-	const renews = willRenew ?? (reason === "renewing" || reason === "renewal_due");
+	const renews = willRenew ?? ["renewing", "renewal_due"].includes(reason);
 	let nextBillingAt = null, endsAt = null, notice = null, suggestion = null;
 	if (status === "grace_period") {
 		notice = { kind: "paymentFailed", at: accessUntil };
@@ -599,7 +597,7 @@ function passes(error) {
 }
 
 export const ours = (error, ...otherwise) => (error instanceof CountersignError ? error : new CountersignError(...otherwise));
-const signedOut = () => new CountersignError("signedOut", "unauthenticated", "The user has to sign in again.");
+const signedOut = () => new CountersignError("signedOut", "unauthenticated", "Sign in again.");
 
 function attempt(action) {
 	try {

@@ -265,6 +265,35 @@ test("a device whose clock is wrong knows what it was told just now, also offlin
   }
 });
 
+test("a clock that is set right while the app runs is noticed within a minute, and the service is asked", async () => {
+  for (const wrong of [600_000, -8 * DAY, 8 * DAY]) {
+    ahead = wrong;
+    const app = await restarted({ storage: new Storage() });
+    await until(() => app.state.kind === "known");
+    const count = service.count(TOKEN);
+    ahead = 0;
+    assert.equal(app.state.kind, "unknown");
+    await time.advance(60_000);
+    await until(() => app.state.kind === "known");
+    assert.equal(service.count(TOKEN), count + 1);
+    // The next hour is by the new clock.
+    await time.advance(HOUR);
+    await until(() => service.count(TOKEN) === count + 2);
+  }
+});
+
+test("a clock that is set right is no reason to forget the hourly question where the app asked first", async () => {
+  ahead = 8 * DAY;
+  const app = client();
+  await app.start();
+  await until(() => app.state.kind === "known");
+  ahead = 0;
+  await app.refresh();
+  const count = service.count(TOKEN);
+  await time.advance(HOUR);
+  await until(() => service.count(TOKEN) === count + 1);
+});
+
 // Requests.
 
 test("isAllowed makes no request, and a million calls take less than a second", async () => {
