@@ -7,7 +7,8 @@ extension CountersignClient {
   ///     options.keys = [SigningKey(kid: "…", x: "…", y: "…")]
   public struct Options: Sendable {
     /// The service's public keys, as they stand in its `/.well-known/jwks.json`. Pin them: whoever can write to the app's
-    /// storage can then forge no access. During a rotation name both. `nil`: they are fetched, and kept beside the token.
+    /// storage can then forge no access: users can prolong their own old one, on their own device, and no more. During a
+    /// rotation name both. `nil`: they are fetched, and kept beside the token.
     public var keys: [SigningKey]?
     /// Checks the signature of a token. By CryptoKit on Apple's systems. Linux has no cryptography of its own: there the
     /// app has to bring a verifier, and without one no token counts, and the state is always unknown.
