@@ -263,8 +263,12 @@ extension CountersignClient {
     let verdict = try response.decoded(EntitlementResponse.self, from: [200, 202], now: options.now())
     guard verdict.isTransactionFound == true else {
       if transaction.isBoughtByAnother(than: user) {
-        throw CountersignError.refused(
-          code: "owned_by_another_user", detail: "The transaction's appAccountToken is another user's.")
+        // The service may keep it for this user until it can ask Apple, which decides. The App Store has it until then.
+        forget(transaction)
+        guard response.status == 202 else {
+          throw CountersignError.refused(
+            code: "owned_by_another_user", detail: "The transaction's appAccountToken is another user's.")
+        }
       }
       // A verdict without this purchase: it is posted again, and holds up no other.
       log(.info, "purchase not found yet", ["transaction_id": "\(transaction.id)"])

@@ -116,7 +116,7 @@ export function createClient({
 	async function open(text, mayFetch) {
 		const [head, body, signature] = text.split(".");
 		const { alg, typ, kid, crit } = decoded(head);
-		const { iat, exp, offline_until, access_until, sub, tier, status, environment, features } = decoded(body);
+		const { iat, exp, offline_until, access_until, sub, tier, status, environment, features = {} } = decoded(body);
 		if (alg !== "ES256" || typ !== "access+jwt" || crit || !(exp >= iat) || canonical(sub) !== canonical(user)) {
 			throw Error();
 		}
@@ -132,11 +132,13 @@ export function createClient({
 			isSigned = await isSignedBy(fetchedKeys);
 		}
 		if (!isSigned) throw Error();
-		const accessUntil = access_until && new Date(access_until * 1000);
 		// Access that had ended at issue is held while Apple is away.
 		const until = Math.min(offline_until, access_until > iat ? access_until : Infinity);
 		return {
-			access: { user, tier, status, environment, accessUntil, features: features ?? {}, verified: !!verify },
+			access: {
+				user, tier, status, environment, accessUntil: access_until && new Date(access_until * 1000), features,
+				verified: !!verify,
+			},
 			since: new Date(iat * 1000),
 			from: (iat - 300) * 1000,
 			fresh: Math.min(exp, until) * 1000,
@@ -227,8 +229,7 @@ export function createClient({
 	async function track(type, properties = {}) {
 		await load();
 		if (closed) return;
-		const text = JSON.stringify(properties);
-		if (/^[a-z]\w{0,63}$/i.test(type) && unescape(encodeURIComponent(text)).length <= 8192) {
+		if (/^[a-z]\w{0,63}$/i.test(type) && unescape(encodeURIComponent(JSON.stringify(properties))).length <= 8192) {
 			events.push({ type, id: newID(), at: now(), properties });
 		} else {
 			dropped += 1;
@@ -336,22 +337,25 @@ export function createClient({
 				const body = { receipt_data: jws, transaction_id: signed(jws).transactionId };
 				const answer = posting.get(jws) ?? request("/v1/validations", { body, deadline: 30_000 });
 				posting.set(jws, answer);
-				const said = success(await answer.finally(() => posting.delete(jws)), "profile_write");
+				const reply = await answer.finally(() => posting.delete(jws));
+				const said = success(reply, "profile_write");
 				// null is an answer only to a request that named none.
 				if (!(said.transaction_found ?? !body.transaction_id)) {
-					const [kind, code] = isAnothers(jws) ? ["refused", "owned_by_another_user"] : ["later", "not_found_yet"];
-					throw new CountersignError(kind, code, "Not in the answer.");
+					// The service may keep it for this user until it can ask Apple, which decides.
+					const later = isAnothers(jws) ? reply.status > 200 && "not_yours_yet" : "not_found_yet";
+					throw new CountersignError(later ? "later" : "refused", later || "owned_by_another_user", "Not in the answer.");
 				}
 				isQueued ||= said.profile_write === "queued";
 				result.done.push(jws);
 			} catch (error) {
 				(result[error.kind] ?? result.kept).push({ jws, error });
 				// It may be about this one alone.
-				if (error.kind !== "refused" && error.status < 500 && error.code !== "not_found_yet") stop = error;
+				if (error.kind !== "refused" && error.status < 500 && !/_yet$/.test(error.code)) stop = error;
 			}
 			attempt(() => onProgress?.({ completed: index + 1, total: all.length }));
 		}
-		const left = result.kept.map(({ jws }) => jws);
+		// The store has what may be another's.
+		const left = result.kept.flatMap(({ jws, error }) => (error.code === "not_yours_yet" ? [] : jws));
 		await keep(kept.filter((jws) => left.includes(jws) || !all.includes(jws)));
 		if (left.length) ended(result.kept[0].error);
 		if (isQueued) await poll();

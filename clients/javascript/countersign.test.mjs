@@ -1222,12 +1222,25 @@ test("a purchase of another user of the device is the service's to refuse, and s
     const app = client({ user: anna, storage, store: { currentEntitlements: async () => [theirs] } });
     await app.start();
     await until(() => app.state.kind === "known");
-    await assert.rejects(app.purchase(theirs), fails("refused", "owned_by_another_user"));
+    const isRefused = !service.isAppleAway;
+    await assert.rejects(app.purchase(theirs), isRefused ? fails("refused", "owned_by_another_user") : fails("later", "not_yours_yet"));
     const { done, refused, kept } = await app.restore([theirs, own]);
-    assert.deepEqual([done, refused.map(({ jws }) => jws), kept], [[own], [theirs], []]);
+    assert.deepEqual([done, (isRefused ? refused : kept).map(({ jws }) => jws)], [[own], [theirs]]);
+    assert.equal(refused.length + kept.length, 1);
     assert.deepEqual([[...service.purchases], app.waitingCount], [[own], 0]);
     app.close();
   }
+});
+
+test("a purchase that the service may have kept for this user is not refused while Apple is away, and counts once it is found", async () => {
+  service.user = anna;
+  service.isAppleAway = true;
+  const former = jwsOf({ transactionId: "1", productId: "pro.monthly", appAccountToken: ben });
+  const app = client({ user: anna });
+  await assert.rejects(app.purchase(former), fails("later", "not_yours_yet"));
+  assert.equal(app.waitingCount, 0);
+  service.moved.add(former);
+  assert.equal((await app.purchase(former)).access.tier, "pro");
 });
 
 test("a purchase that waits with its user is not lost while another user's app posts it", async () => {
