@@ -359,7 +359,8 @@ export function createClient({
 		await keep(kept.filter((jws) => left.includes(jws) || !all.includes(jws)));
 		if (left.length) ended(result.kept[0].error);
 		if (isQueued) await poll();
-		if (result.done.length) await refreshAnew();
+		// What is refused may have been this user's until now.
+		if (left.length < all.length) await refreshAnew();
 		return { state: current(), ...result };
 	}
 

@@ -1243,6 +1243,14 @@ test("a purchase that the service may have kept for this user is not refused whi
   assert.equal((await app.purchase(former)).access.tier, "pro");
 });
 
+test("where everything is refused, the state is asked for: it may have been this user's until now", async () => {
+  const app = client();
+  await app.purchase("jws-1");
+  service.access = { ...service.access, tier: "free", features: { filters: false } };
+  const { state, refused } = await app.restore(["theirs-1"]);
+  assert.deepEqual([state.access.tier, refused.length], ["free", 1]);
+});
+
 test("a purchase that waits with its user is not lost while another user's app posts it", async () => {
   const jws = jwsOf({ transactionId: "1", appAccountToken: ben });
   offline = true;
