@@ -349,7 +349,10 @@ export interface Posted {
   readonly done: readonly string[];
   /** Not taken, and not posted again. */
   readonly refused: ReadonlyArray<{ jws: string; error: CountersignError }>;
-  /** Kept, and posted again later. With the code `not_found_yet` the service has answered, and knows no such purchase yet. */
+  /**
+   * Kept, and posted again later. With the code `not_found_yet` the service has answered, and knows no such purchase yet.
+   * With `not_yours_yet` it may be another user's: it is not kept, and the store hands it over again.
+   */
   readonly kept: ReadonlyArray<{ jws: string; error: CountersignError }>;
 }
 
@@ -453,7 +456,7 @@ export class CountersignError extends Error {
   constructor(kind: ErrorKind, code: string, message: string, more?: { status?: number; problem?: unknown; retryAfter?: number });
   readonly name: "CountersignError";
   readonly kind: ErrorKind;
-  /** A problem's code, or `network`, `bad_answer`, `not_found_yet`, `untrusted_token`, `unauthenticated`. */
+  /** A problem's code, or `network`, `bad_answer`, `not_found_yet`, `not_yours_yet`, `untrusted_token`, `unauthenticated`. */
   readonly code: string;
   /** 0 where there was no answer. */
   readonly status: number;
