@@ -218,25 +218,6 @@ import Testing
     await client.signOut()
   }
 
-  @Test func `an answer that is older than the last one does not replace it, but for a minute, while that counts`()
-    async throws
-  {
-    let client = bench.client()
-    try await client.refresh()
-    bench.service.set(tier: "pro", for: nil)
-    bench.service.set(lead: 61)
-    let refused = CountersignError.refused(
-      code: "untrusted_token", detail: "The access token is older than the one that is kept.")
-    #expect(await failure { try await client.refresh() } == refused)
-    #expect(client.state.access?.tier == "free")
-    bench.service.set(lead: 60)
-    #expect(try await client.refresh().access?.tier == "pro")
-    // A service whose clock was ahead is believed again.
-    bench.clock.jump(by: 7 * 86_400)
-    bench.service.set(lead: 8 * 86_400)
-    guard case .known = try await client.refresh() else { return #expect(Bool(false), "It is known.") }
-  }
-
   @Test(
     arguments: [
       ("5", 5), ("-1", 0), ("1e9", 86_400), ("Thu, 15 Jan 2026 12:01:00 GMT", 60), ("soon", nil),
