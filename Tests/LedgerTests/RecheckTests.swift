@@ -119,7 +119,7 @@ import Testing
 
   @Test func `after an error of PostgreSQL's nothing more is done in the transaction`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      await #expect(throws: LedgerError.self) {
+      _ = await #expect(throws: LedgerError.self) {
         _ = try await ledger.engine.submit { tables in
           try tables.each([1, 2]) { number in
             if number == 1 { throw PostgreSQLError(state: "23514", message: "") }
