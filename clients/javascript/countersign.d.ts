@@ -198,7 +198,7 @@ export interface Diagnosis {
   readonly waitingSessions: number;
   readonly waitingEvents: number;
   readonly droppedEvents: number;
-  /** How far the service's clock is ahead of the device's, in seconds; null before the first answer. */
+  /** The seconds by which the service's clock is ahead of the device's; null before the first answer. */
   readonly clockDifference: number | null;
   /** The keys that a token is checked with, and whether the app pins them. */
   readonly keyIDs: readonly (string | undefined)[];

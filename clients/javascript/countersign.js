@@ -45,7 +45,7 @@ export function createClient({
 	const posting = new Map();
 	const unanswered = new Map(); // keys of lost answers
 	let held = null, lastError = null, snapshot = unknown, published = unknown;
-	let skew = 0, retryAt = 0, failures = 0;
+	let skew = 0, retryAt = 0, looked = 0, failures = 0;
 	let kept = []; // transactions to post
 	let saving = Promise.resolve(), fetchedKeys, isRead, started, closed, loading, refreshing, timer;
 	let events = [], dropped = 0, areEventsRead, flushing, eventTimer, eventFailures = 0;
@@ -76,9 +76,10 @@ export function createClient({
 
 	function publish(isNews) {
 		const state = current();
+		// The device's clock was set back, and `retryAt` is by the former one.
+		if (now() < looked - 60_000) retryAt = 0;
+		looked = now();
 		if (state === published && !isNews) return;
-		// The device's clock may have been set, and `retryAt` is by the former one.
-		if (published.access && !state.access) retryAt = 0;
 		published = state;
 		for (const each of listeners) queueMicrotask(() => each(state));
 	}
@@ -353,11 +354,12 @@ export function createClient({
 			attempt(() => onProgress?.({ completed: index + 1, total: all.length }));
 		}
 		// The store has what may be another's.
-		const left = result.kept.flatMap(({ jws, error }) => (error.code === "not_yours_yet" ? [] : jws));
+		const failed = result.kept.filter(({ error }) => error.code !== "not_yours_yet");
+		const left = failed.map(({ jws }) => jws);
 		await keep(kept.filter((jws) => left.includes(jws) || !all.includes(jws)));
-		if (left.length) ended(result.kept[0].error);
+		if (failed[0]) ended(failed[0].error);
 		if (isQueued) await poll();
-		// What is refused may have been this user's until now.
+		// A refused purchase may have been theirs until now.
 		if (left.length < all.length) await refreshAnew();
 		return { state: current(), ...result };
 	}

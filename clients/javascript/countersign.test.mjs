@@ -282,6 +282,19 @@ test("a clock that is set right while the app runs is noticed within a minute, a
   }
 });
 
+test("a purchase that waits by a former clock is posted after that is set right", async () => {
+  ahead = 8 * DAY;
+  service.away(TOKEN, 2);
+  service.away(POST);
+  const app = client();
+  await app.start();
+  await assert.rejects(app.purchase("jws-1"));
+  assert.equal(app.state.kind, "unknown");
+  ahead = 0;
+  for (let minutes = 0; minutes < 3; minutes += 1) await time.advance(60_000);
+  await until(() => service.purchases.has("jws-1"));
+});
+
 test("a clock that is set right is no reason to forget the hourly question where the app asked first", async () => {
   ahead = 8 * DAY;
   const app = client();

@@ -63,7 +63,7 @@ export function expoPurchases(client, user, iap) {
 		waiting.delete(productID);
 	}
 
-	// Not `later`: nothing was bought, and nothing is kept.
+	// `later` would tell the user that something was bought and is kept.
 	async function sign(signature) {
 		const { jws } = await signature.catch((error) => {
 			throw error.kind === "later" ? new CountersignError("refused", "offer_not_signed", error.message) : error;
