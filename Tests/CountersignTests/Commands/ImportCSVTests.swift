@@ -102,6 +102,8 @@ import Testing
     ("user_id,tier,expires_at\nu,pro,soon\n", "row 2: \"soon\" is no date"),
     ("user_id,tier\nu1,pro\nu2,\"pro\nu3,pro\n", "row 3 has a quote (\") that is not closed"),
     ("user_id,tier\nu1,\"pro\nu2,pro\nu3,pro\"\n", "row 2 has a line end in an ID or a tier"),
+    ("user_id,tier\r\nu1,\"pro\r\nu2,pro\"\r\n", "row 2 has a line end in an ID or a tier"),
+    ("user_id,tier,note\nu1,pro,\"x\nu2,pro,\"y\"\n", "row 2 has a quote (\") that is not closed"),
     ("user_id,tier\nu1,pro\nu2,pro,7\n", "row 3 has 3 fields, and the first line 2"),
     ("user_id,tier,store\nu1,pro\n", "row 2 has 2 fields, and the first line 3"),
     ("user_id,transaction_id,store\nu,7,corner shop\n", "row 2: \"corner shop\" is no store that is known"),

@@ -128,7 +128,7 @@ import Testing
       #expect(output[1].hasPrefix("4 forged: refused: "))
       #expect(output[2].hasPrefix("5: cannot be read: "))
       #expect(output[3] == "6 by-id: gold there, pro here (renewing); the catalog has no tier gold")
-      // Of several the highest counts, and one that the catalog lacks differs.
+      // The highest of several tiers counts, and a tier that the catalog lacks differs.
       #expect(output[4] == "8 higher: premium + pro there, pro here (renewing)")
       #expect(output[5] == "10 beside: gold + pro there, pro here (renewing); the catalog has no tier gold")
       // One purchase that counts hides no other one that is refused.

@@ -19,7 +19,7 @@ struct CSVReader {
     if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { position = 3 }
   }
 
-  /// The file ends within a quotation, which began in the row: it may have swallowed the rest of the file.
+  /// A quotation that began in the row ends neither its field nor the file: it may have swallowed rows.
   struct OpenQuotation: Error, Hashable {
     var row: Int
   }
@@ -41,6 +41,8 @@ struct CSVReader {
           position += 1
         } else {
           isQuoted = false
+          let ends = [separator, Self.newline, Self.carriageReturn]
+          guard position == bytes.count || ends.contains(bytes[position]) else { throw OpenQuotation(row: row) }
         }
       case Self.quote where field.isEmpty: isQuoted = true
       case separator where !isQuoted:

@@ -66,7 +66,11 @@ struct CustomersCSV {
           sentence: "row \(reader.row) has \(fields.count) fields, and the first line \(header.count)")
       }
       // A quote that is not closed may have swallowed rows up to the next one.
-      guard !(users + [transaction, tiers].compactMap(\.self)).contains(where: { fields[$0].contains("\n") }) else {
+      guard
+        !(users + [transaction, tiers].compactMap(\.self)).contains(where: {
+          fields[$0].utf8.contains(UInt8(ascii: "\n"))
+        })
+      else {
         throw Unreadable(sentence: "row \(reader.row) has a line end in an ID or a tier: a quote (\") is not closed")
       }
       let ids = users.compactMap { field($0) }
@@ -109,7 +113,7 @@ struct CustomersCSV {
 
   private static func row(_ reader: inout CSVReader) throws(Unreadable) -> [String]? {
     do throws(CSVReader.OpenQuotation) { return try reader.next() } catch {
-      throw Unreadable(sentence: "row \(error.row) has a quote (\") that is not closed before the end of the file")
+      throw Unreadable(sentence: "row \(error.row) has a quote (\") that is not closed")
     }
   }
 

@@ -201,7 +201,7 @@ struct ImportProgress: Sendable {
   struct Settled: Hashable, Sendable {
     /// Zero where there is none yet.
     var through = 0
-    /// Of the lines that are not taken again by themselves.
+    /// The sum (XOR) of the digests of the lines that are not taken again by themselves, which `has` names.
     var digest: UInt64 = 0
     /// The lines that were not equal.
     var unequal: [Int: ImportReport.Word] = [:]
@@ -357,7 +357,7 @@ struct ImportRun {
     } catch { return End(report: report, failure: error) }
   }
 
-  /// What calls before settled; nothing where the file has other lines by now.
+  /// The lines that earlier calls settled; none where the file's lines have changed since.
   private func settledBefore() throws(ServiceClient.Failure) -> ImportProgress.Settled {
     guard let settled = progress?.read(), settled.through > 0 else { return ImportProgress.Settled() }
     var lines = lines

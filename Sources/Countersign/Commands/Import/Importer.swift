@@ -47,7 +47,7 @@ struct Importer: Sendable {
         refusal = "the grant of \(promotion.tier): \(detail)"
       }
     }
-    // What the other proofs of the customer gave is no answer about this one.
+    // The answers to the customer's other proofs say nothing about the refused one.
     if let refusal { return .refused(refusal) }
     let state: EntitlementResponse
     if let answer {
