@@ -234,7 +234,7 @@ import Testing
       try await ledger.settleWebhook(
         "shop", zip(work.fresh, outcomes).map { WebhookResult(of: $0, $1) }, through: work.fresh.last?.sequence,
         isGone: false, at: at(0))
-      // What the receiver's format does not have was not sent.
+      // An event that the receiver's format lacks was not sent.
       let last = try #require(work.fresh.last)
       try await ledger.settleWebhook(
         "shop", [WebhookResult(of: last, .untold)], through: nil, isGone: false, at: at(0))

@@ -100,3 +100,15 @@ package final class Scratch: Sendable {
     }
   }
 }
+
+extension LedgerVerification {
+  package static func verify(
+    path: String, against former: String? = nil
+  ) async throws(LedgerOpenError) -> LedgerVerification {
+    try await verify(at: .file(path), against: former)
+  }
+
+  package static func verify(url: String) async throws(LedgerOpenError) -> LedgerVerification {
+    try await verify(at: .database(url: url, connections: 1))
+  }
+}

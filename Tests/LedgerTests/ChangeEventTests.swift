@@ -108,7 +108,7 @@ import Testing
     }
   }
 
-  /// Of the events after a restore one was erased.
+  /// A restore, then the erasure of an event that came after it.
   @Test func `a place in a gap is another ledger's where the event before it was recorded later`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       for seconds in [1.0, 20, 40, 60] {

@@ -105,7 +105,7 @@ import Testing
       #expect(dead.map(\.event.type) == ["e1"] && dead.first?.attempts == 10 && dead.first?.problem == "timed_out")
       #expect(dead.first?.failedAt == at(300))
       #expect(try await ledger.deadLetters(of: "shop", after: 1, limit: 10).isEmpty)
-      // One that was not given up cannot be discarded.
+      // An event that was not given up cannot be discarded.
       #expect(try await ledger.redeliver(.discard(all[1].place), to: "shop") == .unknown)
       // Redelivered it is the first again.
       #expect(try await ledger.redeliver(.dead, to: "shop") == .begun(1))
@@ -149,7 +149,7 @@ import Testing
       let place = try #require(try await ledger.changeEvents(after: 0, limit: 1).first?.place)
       #expect(try await ledger.redeliver(.event(place), to: "shop") == .begun(1))
       #expect(try await work(ledger).due.map(\.event.type) == ["e1"])
-      // What the receiver does not take is not promised, and enables nothing.
+      // An event that the receiver does not take is not promised, and enables nothing.
       try await settle(ledger, [], isGone: true)
       #expect(try await ledger.redeliver(.event(place), to: "shop") { $0 != "e1" } == .untaken(type: "e1"))
       #expect(try await work(ledger).isEnabled == false)

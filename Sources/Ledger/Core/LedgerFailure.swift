@@ -1,6 +1,6 @@
 private import Glibc
 
-/// The effect of an SQLite error on the entry, on its transaction, and on the process.
+/// The effect of an error on the entry, on its transaction, and on the process.
 struct LedgerFailure: Error, Hashable {
   enum Reach: Hashable {
     /// This entry cannot be written; others of the same transaction can.
@@ -12,7 +12,7 @@ struct LedgerFailure: Error, Hashable {
   }
 
   var reach: Reach
-  /// Constant text and SQLite's result codes only: no values, no SQL, no path.
+  /// Constant text and the engines' codes only: no values, no SQL, no path.
   var sentence: String
 
   var error: LedgerError {

@@ -168,7 +168,7 @@ extension LedgerTables {
       "SELECT key FROM account WHERE key > ? AND version > 0 ORDER BY key LIMIT ?", user?.key ?? "", max(0, limit),
       as: String.self)
     var page = UserPage(last: keys.count < limit ? nil : keys.last.map { UserID($0) })
-    page.unreadable = try each(keys) { key in
+    page.unreadable = try skippingUnreadable(keys) { key in
       guard let account = try account(withKey: key), let profile = try ledgerProfile(of: account) else { return }
       page.users.append(UserProfile(user: account.user, profile: profile))
     }

@@ -158,7 +158,7 @@ extension LedgerTables {
     return nil
   }
 
-  /// How many events of a user are looked through for a verdict.
+  /// The most events of a user that are searched for a payment, the newest first.
   private static let reach = 500
 
   /// The newest verdict that a transaction decided, among a user's latest events.

@@ -26,7 +26,8 @@ extension LedgerTables.Schedule {
 extension LedgerTables {
   // MARK: Work at Apple
 
-  /// The rows of a store's, or of any, that are due and that no replica has claimed.
+  /// The condition of rows that are due and not claimed, or whose claim is over. Its values: the store environment, or NULL
+  /// for any, and the present moment twice.
   static let isClaimable = """
     environment = coalesce(?, environment) AND due_at <= ? AND (claimed_until IS NULL OR claimed_until <= ?)
     """
@@ -54,11 +55,16 @@ extension LedgerTables {
       "SELECT id FROM purchase WHERE due_at <= ? ORDER BY due_at LIMIT ? /*pg: FOR UPDATE SKIP LOCKED */", now,
       max(0, limit), as: Int64.self)
     var claimed: [Recheck] = []
-    let unreadable = try each(due) { id in
+    let unreadable = try skippingUnreadable(due) { id in
       if let recheck = try claimRecheck(id, at: now) { claimed.append(recheck) }
     }
     let later = try StoredForm.milliseconds(now) + RecheckSchedule.unreadable
-    for id in unreadable { try execute("UPDATE purchase SET due_at = ? WHERE id = ?", later, id) }
+    // An attempt, as it is put off: `release` makes it due again.
+    for id in unreadable {
+      try execute(
+        "UPDATE purchase SET due_at = ?, attempts = CASE WHEN attempts = 0 THEN 1 ELSE attempts END WHERE id = ?",
+        later, id)
+    }
     return (claimed, unreadable)
   }
 
@@ -73,38 +79,6 @@ extension LedgerTables {
     return Recheck(
       key: purchase.evidence.key, owner: purchase.owner, receipt: receipt,
       scheduledAt: StoredForm.date(schedule.scheduledAt), dueAt: dueAt, attempts: schedule.attempts)
-  }
-
-  /// Works on one after the other.
-  /// - Returns: those that cannot be read.
-  func each<Item>(_ items: [Item], _ body: (Item) throws -> Void) throws -> [Item] {
-    try items.filter { item in
-      do { try body(item) } catch {
-        guard concernsOne(error) else { throw error }
-        return true
-      }
-      return false
-    }
-  }
-
-  /// As `each`, where the body writes before it has read everything: of one that fails nothing is written.
-  func eachInFull<Item>(_ items: [Item], _ body: (Item) throws -> Void) throws -> [Item] {
-    try each(items) { item in
-      try execute("SAVEPOINT part")
-      do { try body(item) } catch {
-        // After other errors the transaction may be gone, and the savepoint with it.
-        guard concernsOne(error) else { throw error }
-        try execute("ROLLBACK TO part")
-        try execute("RELEASE part")
-        throw error
-      }
-      try execute("RELEASE part")
-    }
-  }
-
-  /// An error of PostgreSQL's has ended the transaction.
-  private func concernsOne(_ error: any Error) -> Bool {
-    !(error is PostgreSQLError) && LedgerFailure(error).reach == .entry
   }
 
   /// Undoes a claim, unless an answer has come since.

@@ -1,7 +1,8 @@
 internal import Entitlements
 internal import struct FoundationEssentials.Date
 
-/// The statements on the ledger's tables, one function per purpose. They run inside the caller's transaction.
+/// The ledger's tables, with the statements that several operations share or that need a name. They run inside the caller's
+/// transaction.
 package struct LedgerTables: SQLRunner, Sendable {
   /// The connection is used by one thread at a time, the one on which it was lent.
   nonisolated(unsafe) let connection: any SQLConnection

@@ -10,7 +10,7 @@ package struct UserProfile: Sendable {
 /// Users in the order of their IDs.
 package struct UserPage: Sendable {
   package var users: [UserProfile] = []
-  /// Those who cannot be read.
+  /// The users of the page who cannot be read.
   package var unreadable: [UserID] = []
   /// The last one that was looked at; `nil` at the end.
   package var last: UserID?

@@ -1,6 +1,6 @@
 internal import Dispatch
 
-/// Runs what blocks on a thread beside those of Swift's tasks, few as they are.
+/// Runs a body that blocks on a thread of its own: Swift's tasks have few.
 func blocking<Value: Sendable, Failure: Error>(
   _ body: @escaping @Sendable () throws(Failure) -> Value
 ) async throws(Failure) -> Value {

@@ -100,9 +100,11 @@ final class LedgerFile: Sendable {
   static func resolveReadable(_ given: String) throws(LedgerOpenError) -> String {
     let path = try resolve(given)
     guard access(path, F_OK) == 0 else { throw .inaccessible(path: path, problem: problem(errno)) }
-    // Reading beside the service requires write access to the index of the log.
-    guard access(path, R_OK | W_OK) == 0 else {
-      throw .inaccessible(path: path, problem: "this user may not write to it; run this as the service's user")
+    // Where there is a log, reading requires write access to its index.
+    let hasLog = access(path + "-wal", F_OK) == 0
+    guard access(path, hasLog ? R_OK | W_OK : R_OK) == 0 else {
+      let right = hasLog ? "write to" : "read"
+      throw .inaccessible(path: path, problem: "this user may not \(right) it; run this as the service's user")
     }
     return path
   }
@@ -123,6 +125,14 @@ final class LedgerFile: Sendable {
       _ = close(descriptor)
       if code == EWOULDBLOCK { throw .inUse(path: path) }
       throw .inaccessible(path: path, problem: "\(problem(code)) while locking \(path).lock")
+    }
+    // A process that failed to open the ledger may have removed the file since: a lock on it would keep nobody out.
+    var (held, present) = (stat(), stat())
+    guard fstat(descriptor, &held) == 0, stat(path + ".lock", &present) == 0, held.st_ino == present.st_ino,
+      held.st_dev == present.st_dev
+    else {
+      _ = close(descriptor)
+      throw .inUse(path: path)
     }
     return descriptor
   }

@@ -410,7 +410,7 @@ final class PostgreSQLSession: @unchecked Sendable {
           pause(atMost: .milliseconds(min(250, 10 << min(losses, 5))))
         } else {
           let failure = LedgerFailure(error)
-          return .failure(error.isConflict ? .unusable(failure.sentence) : failure.error)
+          return .failure(error.state == "23505" ? .unusable(failure.sentence) : failure.error)
         }
       }
     }

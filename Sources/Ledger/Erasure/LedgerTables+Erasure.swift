@@ -168,8 +168,9 @@ extension LedgerTables {
     return changesCount
   }
 
-  /// Deletes what names the user and is in no report: what decides on the next events, the IDs of those that apps
-  /// reported, what experiments showed (the sums keep what was counted), and purchases that nobody has confirmed.
+  /// Deletes the rows that name the user and that the erasure's report does not count: verdicts covered by others, refusals,
+  /// the IDs and bytes of reported events, exposures (the sums keep their counts), RevenueCat's reports, and purchases that
+  /// nobody has claimed.
   func eraseRows(of key: String) throws {
     for table in [
       "covered_verdict", "recorded_refusal", "reported_event", "reported_bytes", "exposure", "exposure_due",

@@ -10,7 +10,8 @@ extension Ledger {
   }
 
   /// As `changeEvents(after:limit:)`, for a follower who keeps the place: `nil` for one that this ledger never gave, as the
-  /// ledger was restored from a backup since. That of an event that is not kept any more is taken as its own.
+  /// ledger was restored from a backup since. The place of an event that is no longer kept counts as this ledger's, unless the
+  /// event before it was recorded later.
   package func changeEvents(
     following place: ChangeEvent.Place, limit: Int
   ) async throws(LedgerError) -> [ChangeEvent]? {
@@ -40,7 +41,7 @@ extension Ledger {
           refused += 1
           continue
         }
-        if let id = event.id, try !tables.isFirst(report: id, of: user, at: recordedAt) { continue }
+        if let id = event.id { try tables.keep(report: id, of: user, at: recordedAt) }
         try tables.record(UserProgress(seen: day, viewed: event.type == AppEvent.paywall ? day : nil), of: user)
         if let exposure = event.exposure { try tables.keep(exposure, of: user) }
         try tables.appendChangeEvent(

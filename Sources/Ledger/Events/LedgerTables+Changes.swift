@@ -117,15 +117,11 @@ extension LedgerTables {
     try exists("SELECT 1 FROM reported_event WHERE user_id = ? AND id_sha256 = ?", user.key, ReceiptDigest(of: id))
   }
 
-  /// Keeps the ID of an event that an app reports.
-  /// - Returns: whether the user has no event under it.
-  func isFirst(report id: String, of user: UserID, at recordedAt: Int64) throws -> Bool {
+  /// Keeps the ID of an event that an app reports, which `hasReport` does not find.
+  func keep(report id: String, of user: UserID, at recordedAt: Int64) throws {
     try execute(
-      """
-      INSERT INTO reported_event (user_id, id_sha256, recorded_at) VALUES (?, ?, ?)
-      ON CONFLICT (user_id, id_sha256) DO NOTHING
-      """, user.key, ReceiptDigest(of: id), recordedAt)
-    return changesCount == 1
+      "INSERT INTO reported_event (user_id, id_sha256, recorded_at) VALUES (?, ?, ?)", user.key, ReceiptDigest(of: id),
+      recordedAt)
   }
 
   private static let upsertBytes = SQL.upsert("reported_bytes", key: "user_id", "day, bytes")

@@ -55,7 +55,7 @@ extension LedgerTables {
   ) throws -> (ended: Int, unreadable: [GivenPeriod.ID]) {
     let over = try given(endedAt: evaluationContext.evaluatedAt, limit: limit)
     let users = Dictionary(grouping: over, by: \.user).sorted { $0.key.rawValue < $1.key.rawValue }
-    let unreadable = try eachInFull(users) { user, records in
+    let unreadable = try undoingUnreadable(users) { user, records in
       guard var account = try account(of: user), let last = records.last else { throw StoredForm.Unstorable() }
       for record in records { try endGiven(record.period.id, endedAt: nil) }
       let ids = Set(records.map(\.period.id))

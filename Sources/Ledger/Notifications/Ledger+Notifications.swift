@@ -93,7 +93,7 @@ extension LedgerTables {
     let page = try unscheduled(after: id, limit: limit)
     var scheduled = 0
     var rules: [UserID: NextCheck] = [:]
-    let unreadable = try each(page) { id in
+    let unreadable = try skippingUnreadable(page) { id in
       let purchase = try purchase(id: id)
       let moment = max(now, purchase.evidence.evaluatedAt)
       let rule = try rules[purchase.owner] ?? nextCheck(surroundings(of: purchase))
@@ -110,8 +110,8 @@ extension LedgerTables {
   private func surroundings(of purchase: StoredPurchase) throws -> [SubscriptionEvidence] {
     guard let account = try account(of: purchase.owner), account.purchases.count > 1 else { return [purchase.evidence] }
     var all: [SubscriptionEvidence] = []
-    guard try !each([account], { all = try evidence(of: $0) }).isEmpty else { return all }
-    _ = try each(account.purchases.filter { $0 > 0 }) { all.append(try self.purchase(id: $0).evidence) }
+    if try skippingUnreadable([account], { all = try evidence(of: $0) }).isEmpty { return all }
+    _ = try skippingUnreadable(account.purchases.filter { $0 > 0 }) { all.append(try self.purchase(id: $0).evidence) }
     return all.sorted { $0.key.precedes($1.key) }
   }
 }

@@ -46,7 +46,7 @@ extension LedgerTables {
   ) throws -> (ended: Int, unreadable: [SubscriptionKey]) {
     let over = try grants(endedAt: evaluationContext.evaluatedAt)
     let users = Dictionary(grouping: over, by: \.owner).sorted { $0.key.rawValue < $1.key.rawValue }
-    let unreadable = try eachInFull(users) { user, grants in
+    let unreadable = try undoingUnreadable(users) { user, grants in
       for grant in grants { try endGrant(on: grant.key) }
       for id in Set(grants.map(\.pending)).sorted() {
         guard let pending = try pending(id) else { continue }

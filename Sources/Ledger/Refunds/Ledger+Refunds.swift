@@ -45,7 +45,7 @@ extension LedgerTables {
     let ids = try all(
       "SELECT id FROM purchase WHERE id > ? ORDER BY id LIMIT ?", place, max(1, limit), as: Int64.self)
     var questions: [RefundQuestion] = []
-    let unreadable = try each(ids) { id in
+    let unreadable = try skippingUnreadable(ids) { id in
       if let question = try refundQuestion(purchase(id: id)) { questions.append(question) }
     }
     return (questions, unreadable, ids.last)

@@ -111,7 +111,7 @@ extension LedgerTables {
       """, run.rawValue, now, max(0, limit), as: (Int64, SubscriptionKey, Int).self)
     let again = try StoredForm.milliseconds(now) + RecheckSchedule.delay(after: 0)
     var claim = RunClaim(items: [], isExhausted: due.count < limit)
-    let unreadable = try each(due) { item, key, attempts in
+    let unreadable = try skippingUnreadable(due) { item, key, attempts in
       // Apple reported since: to the scheduler, to a caller, or in the receipt of another subscription.
       guard let purchase = try purchase(key), let id = purchase.id, purchase.evaluatedAt <= startedAt,
         var schedule = purchase.schedule, schedule.scheduledAt <= horizon

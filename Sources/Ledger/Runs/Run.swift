@@ -103,7 +103,7 @@ package struct RunItem: Hashable, Sendable {
 /// The subscriptions of a run that a worker takes next.
 package struct RunClaim: Hashable, Sendable {
   package var items: [RunItem]
-  /// Those that cannot be read, and are settled as failed.
+  /// The items whose purchases cannot be read. They are settled as failed.
   package var unreadable: [SubscriptionKey] = []
   /// No other item is due: the rest waits for its time, or is claimed.
   package var isExhausted: Bool

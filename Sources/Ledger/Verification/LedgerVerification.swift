@@ -54,16 +54,6 @@ package struct LedgerVerification: Hashable, Sendable {
     }
   }
 
-  package static func verify(
-    path: String, against former: String? = nil
-  ) async throws(LedgerOpenError) -> LedgerVerification {
-    try await verify(at: .file(path), against: former)
-  }
-
-  package static func verify(url: String) async throws(LedgerOpenError) -> LedgerVerification {
-    try await verify(at: .database(url: url, connections: 1))
-  }
-
   /// Reads anything from a ledger, wherever it is, as of the last commit.
   static func reading<Value: Sendable>(
     _ place: LedgerPlace, _ read: @escaping @Sendable (LedgerTables) throws -> Value

@@ -107,7 +107,8 @@ extension Ledger {
     try await read { tables in try tables.deadLetters(of: name, after: sequence, limit: limit) }
   }
 
-  /// Enables a receiver, and sends it again what was given up, or one event.
+  /// Enables a receiver, and sends it again what was given up, or one event; or forgets one event for it, which enables
+  /// nothing.
   ///
   /// - Parameter takes: whether events of a type are for the receiver.
   package func redeliver(
@@ -115,7 +116,7 @@ extension Ledger {
   ) async throws(LedgerError) -> Redelivery.Outcome {
     try await engine.submit { tables in
       let outcome = try tables.redeliver(redelivery, to: name, taking: takes)
-      tables.changes.noteEvent()
+      if case .begun = outcome { tables.changes.noteEvent() }
       return outcome
     }
   }

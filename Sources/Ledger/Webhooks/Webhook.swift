@@ -72,7 +72,7 @@ package struct DeadLetter: Hashable, Sendable {
   package var failedAt: Date?
 }
 
-/// A request to deliver events again.
+/// A request about the events of a receiver.
 package enum Redelivery: Hashable, Sendable {
   /// One event, given up or not.
   case event(ChangeEvent.Place)
@@ -80,7 +80,7 @@ package enum Redelivery: Hashable, Sendable {
   case dead
   /// Nothing: the receiver is only enabled again.
   case nothing
-  /// None: an event that was given up is forgotten for the receiver.
+  /// An event that was given up is forgotten for the receiver; nothing is delivered.
   case discard(ChangeEvent.Place)
 
   package enum Outcome: Hashable, Sendable {
