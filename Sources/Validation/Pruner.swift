@@ -33,11 +33,13 @@ struct Pruner: Service {
     }
   }
 
+  /// - Returns: the pause until the next turn.
   func turn() async -> Duration {
     guard isClockConfirmed() else { return .seconds(10) }
     return await sweep() == batch ? .milliseconds(100) : pause
   }
 
+  /// - Returns: the number of deleted rows.
   func sweep() async -> Int {
     do throws(LedgerError) {
       return try await prune(now().advanced(by: .zero - age), batch)

@@ -1,4 +1,5 @@
 import JSON
+
 import struct FoundationEssentials.Date
 
 /// Members of an object, read as Apple writes them: numbers as text and text as numbers, booleans in four spellings, an
@@ -88,7 +89,7 @@ extension Int64 {
   }
 }
 
-/// Members as signed data writes them, beside those of `JSONValue+Tolerant`.
+/// Members as signed data writes them: moments in milliseconds, numbers as `1.0`.
 extension JSONValue {
   /// A moment in milliseconds since 1970. Xcode writes fractions.
   ///

@@ -134,6 +134,7 @@ enum ReceiptText {
     byte.isDigit || byte.isLetter || byte == UInt8(ascii: "+") || byte == UInt8(ascii: "/")
   }
 
+  /// Whether a text begins with letters, in either case.
   private static func starts(_ text: ArraySlice<UInt8>, _ prefix: String) -> Bool {
     text.prefix(prefix.utf8.count).map { (0x41...0x5A).contains($0) ? $0 | 0x20 : $0 }
       .elementsEqual(prefix.lowercased().utf8)

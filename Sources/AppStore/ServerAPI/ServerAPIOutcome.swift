@@ -5,7 +5,7 @@ import Resilience
 import struct FoundationEssentials.Date
 
 enum ServerAPIOutcome: CallOutcome, Sendable {
-  /// An answer; everything in it is verified.
+  /// An answer; each purchase in it is verified.
   case answer(ServerAPIContents, answeredAt: Date?)
   /// HTTP 200 with an answer that fails verification.
   case refused(AppStoreError)

@@ -36,7 +36,7 @@ enum ServerAPIResponse: Sendable {
   }
 }
 
-/// An answer with nothing in it that could be verified.
+/// An answer that Apple does not sign as a whole. The notifications of a page are signed each, and not verified yet.
 enum UnsignedAnswer: Sendable {
   case notifications(NotificationPage)
   case testToken(String)

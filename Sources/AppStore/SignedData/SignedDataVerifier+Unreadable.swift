@@ -7,7 +7,7 @@ extension SignedDataVerifier {
   /// The purchases in a notification that Apple signed and of which a part cannot be read.
   ///
   /// The signature of the notification covers its parts, so theirs are not checked.
-  package func purchases(inUnreadable text: String, now: Date) -> [OriginalTransactionID] {
+  package func purchases(named text: String, now: Date) -> [OriginalTransactionID] {
     guard let jws = try? CompactJWS(Array(ReceiptText.trimmed(Array(text.utf8)))),
       case .notification(let notification)? = try? SignedPayload(jws), let signedDate = notification.signedDate
     else { return [] }

@@ -2,7 +2,7 @@ import Cryptography
 package import Entitlements
 package import FoundationEssentials
 
-/// What Apple signed. Only `SignedDataVerifier` makes one, so a value of this type is the proof.
+/// Data with Apple's signature. `SignedDataVerifier` alone makes a value of this type, after the check: each is a proof.
 package struct Verified<Payload: SignedContent>: Hashable, Sendable {
   package let payload: Payload
   package let signer: ReceiptSigner

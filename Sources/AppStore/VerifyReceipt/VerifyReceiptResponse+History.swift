@@ -24,7 +24,7 @@ extension VerifyReceiptResponse {
     let store = environment ?? endpoint
     var purchases = latestRows ?? decoded(receiptRows)
     if latestRows != nil {
-      let later = Self.unreplaced(receiptRows, beside: purchases, in: store, at: requestDate ?? askedAt)
+      let later = unreplaced(beside: purchases, in: store, at: requestDate ?? askedAt)
       purchases += decoded(Self.unexpiring(receiptRows, beside: purchases) + later)
     }
     purchases = Self.withoutRepetition(purchases)
@@ -48,20 +48,27 @@ extension VerifyReceiptResponse {
   ///
   /// A successor was bought no earlier, and has the same original transaction ID or is of the same product. The sandbox
   /// gives each renewal an ID of its own: any may be the successor.
-  private static func unreplaced(
-    _ sent: [Purchase], beside latest: [Purchase], in environment: StoreEnvironment, at moment: Date
+  ///
+  /// One that runs, and of whose subscription the answer says nothing else, is as of the receipt.
+  private func unreplaced(
+    beside latest: [Purchase], in environment: StoreEnvironment, at moment: Date
   ) -> [Purchase] {
     let newest = latest.compactMap(\.purchaseDate).max() ?? .distantFuture
-    return sent.filter { row in
-      guard let end = row.expiresDate, let begin = row.purchaseDate else { return false }
-      if newest < begin { return true }
-      guard environment == .production, moment < end, row.cancellationDate == nil else { return false }
-      return !latest.contains { other in
+    let renewing = Set((renewals ?? []).compactMap(\.originalTransactionID))
+    return receiptRows.compactMap { row in
+      guard let end = row.expiresDate, let begin = row.purchaseDate else { return nil }
+      if newest < begin { return row }
+      guard environment == .production, moment < end, row.cancellationDate == nil else { return nil }
+      let isReplaced = latest.contains { other in
         let isOfSubscription =
           other.originalTransactionID == row.originalTransactionID
           || other.productID == row.productID && other.ownership == row.ownership
         return isOfSubscription && begin <= other.purchaseDate ?? .distantFuture
       }
+      guard !isReplaced else { return nil }
+      var row = row
+      if !renewing.contains(row.originalTransactionID) { row.reportedAt = creationDate }
+      return row
     }
   }
 

@@ -6,6 +6,7 @@ package import struct FoundationEssentials.Date
 /// are the latest of all reports, which is enough to tell whether the period that ended last had a grace period: one of
 /// an earlier period ended, or was reported, before that period did.
 package struct KnownGrace: Hashable, Sendable {
+  /// The latest `gracePeriodExpiresDate`.
   package var until: Date?
   /// When Apple last said that one runs, without naming a date.
   package var runningAt: Date?

@@ -105,7 +105,8 @@ package struct PurchaseHistory: Hashable, Sendable {
     }
   }
 
-  /// The upgrades among rows of a receipt, which never says so, inferred as among parts.
+  /// The rows of a receipt that an upgrade ended. A receipt never tells of upgrades; they are inferred as in partial
+  /// evidence.
   package static func upgraded(among rows: [Purchase]) -> Set<TransactionID> {
     guard rows.count > 1 else { return [] }
     var upgraded: Set<TransactionID> = []

@@ -22,7 +22,7 @@ extension Entitlement {
       case .nothing: return []
       case .ended: return former == .ended && isTakenBack && before?.isTakenBack == false ? [.subscriptionRefunded] : []
       case .running, .grace:
-        // What a family member bought converts no trial.
+        // A family member's purchase converts no trial.
         let isConversion = isDuringTrial && ownership != .familyShared
         let start: EventType = isTrial ? .trialStarted : isConversion ? .trialConverted : .subscriptionStarted
         return [start] + (phase == .grace ? [.billingIssue] : isRenewalOff ? [.renewalOff] : [])

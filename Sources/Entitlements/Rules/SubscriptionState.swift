@@ -126,10 +126,10 @@ extension SubscriptionGroup {
     if let last, last.product?.kind == .lifetime {
       return state(.active, last.evidence.key.isOfApp ? .originalPurchase : .lifetime)
     }
-    if let last, last.product?.kind != .nonRenewing, isRevoked(last, by: renewal) {
+    if let last, last.product?.kind != .nonRenewing, let told = revocation(of: last, by: renewal) {
       var state = takenBack(last)
       // Apple names no date of it.
-      if let renewal { state.expiresAt = min(last.end, last.evidence.reportedAt(renewal)) }
+      state.expiresAt = min(last.end, told)
       return state
     }
     if let last, now.isBefore(last.end) {
@@ -162,16 +162,16 @@ extension SubscriptionGroup {
     return state(.expired, ending.reason, entitled: false, byTime: true, policy: value)
   }
 
-  /// Whether Apple's status says that a row was taken back, where the row's own date does not. A later report of
-  /// the row without it lifts it, and the status is that of a later purchase where one was taken back.
-  private func isRevoked(_ row: Row, by renewal: RenewalInfo?) -> Bool {
-    guard let renewal, renewal.status == .revoked,
-      !row.evidence.reportedAt(renewal).isBefore(row.reportedAt)
-    else { return false }
-    return !rows.contains {
+  /// When Apple's status said that a row was taken back, where the row's own date does not. A later report of the row
+  /// without it lifts it, and the status is that of a later purchase where one was taken back.
+  private func revocation(of row: Row, by renewal: RenewalInfo?) -> Date? {
+    guard let renewal, renewal.status == .revoked else { return nil }
+    let told = row.evidence.reportedAt(renewal)
+    let isOfLaterPurchase = rows.contains {
       $0.originalTransactionID == row.originalTransactionID && $0.purchase.cancellationDate != nil
         && row.purchase.begin.isBefore($0.purchase.begin)
     }
+    return told.isBefore(row.reportedAt) || isOfLaterPurchase ? nil : told
   }
 
   /// Apple's report on a row that is over. Apple's own status counts if it is newer than the row's end; it stands above

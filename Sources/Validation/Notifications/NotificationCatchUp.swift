@@ -147,7 +147,8 @@ final class NotificationCatchUp: Service {
       } catch {
         switch error {
         case .ledgerUnavailable(.unusable(let problem)):
-          // The purchase that it is about cannot be read, say. It holds up no other.
+          // The purchase that it is about cannot be read, say. It holds up no other, and Apple is asked about the purchase.
+          await receiver.recheckPurchases(named: payload)
           let uuid = SignedNotification.claimed(in: payload)?.uuid ?? ""
           logger.error(
             "a missed notification cannot be recorded, and is passed over",

@@ -70,7 +70,7 @@ package final class NotificationHistory: Sendable {
   static let gapAge: Duration = .seconds(30 * 86_400)
   /// A long stretch is asked about in parts, the oldest first, as Apple promises no order within an answer.
   static let parts = 30
-  /// How many are told that cannot be recorded.
+  /// The most notifications that are listed as passed over.
   static let mostPassedOver = 20
 
   package let sources: [Source]

@@ -144,17 +144,24 @@ package struct NotificationReceiver: Sendable {
     return reception
   }
 
-  /// Keeps one that cannot be read. It may be a refund, and Apple does not repeat it: Apple is asked about the purchases in
-  /// it, if Apple signed it.
+  /// Keeps a notification that cannot be read. It may be a refund, and Apple does not repeat it: Apple is asked about the
+  /// purchases in it, if Apple signed it.
   private func recheck(
     unreadable payload: String, _ problem: String, _ logger: Logger
   ) async throws(Failure) -> Reception {
     let isKnown = try await consult(await ledger.hasRefused(payload), or: Failure.ledgerUnavailable)
-    let ids = isKnown ? [] : signedData.purchases(inUnreadable: payload, now: verdicts.now())
+    guard !isKnown else { return Reception(outcome: .unreadable) }
+    let ids = signedData.purchases(named: payload, now: verdicts.now())
     let due = try await consult(await ledger.recheckSoon(ids, at: verdicts.now()), or: Failure.ledgerUnavailable)
     var reception = try await refuse(Array(payload.utf8), .unreadable, problem, logger, isSigned: !ids.isEmpty)
     if due > 0 { reception.outcome = .rechecking }
     return reception
+  }
+
+  /// Has Apple asked about the purchases that a notification of Apple's names, as far as they are known.
+  func recheckPurchases(named payload: String) async {
+    let ids = signedData.purchases(named: payload, now: verdicts.now())
+    _ = try? await ledger.recheckSoon(ids, at: verdicts.now())
   }
 
   private func verify(_ payload: String) async throws(SignedDataError) -> VerifiedNotification {

@@ -40,7 +40,7 @@ struct PendingSettler: Service {
     var isOutage = false
     /// Sweeps in vain, in a row.
     var failures = 0
-    /// What could not be ended the last time, as its users cannot be read.
+    /// The grants and periods that did not end in the last sweep, as their users cannot be read.
     var unreadable: Set<String> = []
   }
 
@@ -179,13 +179,18 @@ struct PendingSettler: Service {
       try await note(end, of: receipt, next: next, soon: soon, whileAway: isAway)
       return end
     } catch {
-      guard case .unusable = error else { throw error }
-      logger.error(
-        "a pending receipt cannot be settled, and waits",
-        metadata: ["request_id": "\(receipt.requestID)", "error": "\(error)"])
+      guard case .unusable(let problem) = error else { throw error }
+      logUnusable(receipt, problem)
       try await ledger.retryPending(receipt.id, at: next)
       return .troubled
     }
+  }
+
+  /// The user cannot be read, say. Such a receipt holds up no other.
+  private func logUnusable(_ receipt: PendingReceipt, _ problem: String) {
+    logger.error(
+      "a pending receipt cannot be settled, and waits",
+      metadata: ["request_id": "\(receipt.requestID)", "error": "\(problem)"])
   }
 
   private func note(
@@ -215,8 +220,7 @@ struct PendingSettler: Service {
       case .appStoreUnavailable(let cause):
         return cause.mayConcernThisReceiptOnly || cause.mayBeProvoked ? .troubled : .away(wasAsked: true)
       case .ledgerUnavailable(.unusable(let problem)):
-        // The user cannot be read, say. It holds up no other.
-        logger.error("a pending receipt cannot be settled, and waits", metadata: ["error": "\(problem)"])
+        logUnusable(receipt, problem)
         return .troubled
       case .overloaded, .ledgerUnavailable, .cancelled: return .away(wasAsked: false)
       // Another receipt comes first and is on its way, or our clock has to be corrected. No key is shown here.

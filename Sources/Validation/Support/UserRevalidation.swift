@@ -42,6 +42,7 @@ package struct UserRevalidation: Sendable {
       of: user, isFresh: isComplete && !receipts.isEmpty, isWanting: !isComplete, logger: logger)
   }
 
+  /// - Returns: the number of receipts with an answer.
   private func ask(
     about receipts: some Collection<OwnedReceipt>, of user: UserID, _ note: NoteID?, until end: ContinuousClock.Instant,
     requestID: String, _ logger: Logger

@@ -36,6 +36,9 @@ import Testing
     let history = try history(Sample.body(inApp: "\(row),\(Sample.row)", latest: "[\(Sample.row)]"))
     let expected: [TransactionID] = ["480002000000112"] + (counts ? ["480002000000050"] : [])
     #expect(history.purchases.map(\.transactionID) == expected)
+    // Apple says nothing else of its subscription: it is as old as the receipt.
+    let reported = counts ? [moment(1_717_200_000_000)] : []
+    #expect(history.evidence().dropFirst().map(\.evidenceTime) == reported)
   }
 
   @Test(arguments: [String?.none, "null", "[]", "{}"])

@@ -301,7 +301,7 @@ import Testing
       try await eventually { try await service.profile().verdict == "free expired refunded" }
       #expect(try await service.notify(refund)["outcome"] == "unreadable")
       #expect(try await service.notify(body("99"))["outcome"] == "unreadable")
-      // One that Apple did not sign names nothing.
+      // A notification without Apple's signature names nothing.
       let forged = try body(id).replacing(#""}"#, with: #"A"}"#)
       #expect(try await service.notify(forged)["outcome"] == "unreadable")
     }
