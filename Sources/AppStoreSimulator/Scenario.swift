@@ -119,7 +119,7 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
     }
   }
 
-  /// Those of a story without purchases of another kind.
+  /// The subscriptions of a scenario that has purchases of no other kind.
   private func subscriptions(start: Timestamp, environment: StoreEnvironment) -> [Subscription] {
     switch self {
     case .subscriber: return [Subscription(product: .proMonthly, start: start)]

@@ -20,7 +20,7 @@ public struct NotificationHistoryResponse: Codable, Hashable, Sendable {
     /// Notifications in Apple's last answers, and those of them that were new.
     public var seen: Int
     public var taken: Int
-    /// The UUIDs of the newest 20 that cannot be recorded, the newest at the end.
+    /// The UUIDs of the newest 20 notifications that could not be recorded and were passed over, the newest at the end.
     public var passedOver: [String]
     /// Why Apple could not be asked the last time.
     @Nullable public var problem: String?

@@ -140,7 +140,7 @@ extension PlansResponse {
     }
   }
 
-  /// Any JSON.
+  /// Any JSON value (RFC 8259). Whole numbers keep their digits up to 64 bits.
   public indirect enum JSONMember: Codable, Hashable, Sendable {
     case null
     case boolean(Bool)

@@ -71,7 +71,7 @@ public struct Access: Hashable, Sendable {
 /// times at which it counts are shifted, and not added to.
 struct HeldAccess: Sendable {
   var access: Access
-  /// How far the service's clock is ahead of the device's.
+  /// The seconds by which the service's clock is ahead of the device's.
   var clockDifference: TimeInterval
 
   /// - Parameter now: by the device's clock.

@@ -27,7 +27,7 @@ extension CountersignClient {
   /// Each signature is for one purchase, also one that fails.
   func sign(_ offer: PurchaseOffer?, of productID: String) async throws -> StoreOffer? {
     do { return try await signed(offer, of: productID) } catch CountersignError.later {
-      // Not `later`: nothing was bought, and nothing is kept.
+      // `later` would tell the user that something was bought and is kept.
       throw CountersignError.refused(code: "offer_not_signed", detail: "The service is away, and signs no offer.")
     }
   }

@@ -108,7 +108,7 @@ extension CountersignClient {
       progress(index + 1, found.count)
     }
     if posted == 0, let trouble {
-      // What is refused may have been this user's until now.
+      // A refused purchase may have been this user's until now.
       if trouble.isRefusal { await quietly { _ = try await refreshAnew() } }
       throw trouble
     }

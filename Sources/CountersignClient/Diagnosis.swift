@@ -22,7 +22,7 @@ public struct Diagnosis: Codable, Hashable, Sendable, CustomStringConvertible {
   public var waitingSessions: Int
   public var waitingEvents: Int
   public var droppedEvents: Int
-  /// How far the service's clock is ahead of the device's, in seconds; `nil` before the first answer.
+  /// The seconds by which the service's clock is ahead of the device's; `nil` before the first answer.
   public var clockDifference: TimeInterval?
   /// The keys that a token is checked with, and whether the app pins them.
   public var keyIDs: [String]

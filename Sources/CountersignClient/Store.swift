@@ -206,7 +206,7 @@ extension StoreTransaction {
       self =
         switch error {
         case StoreKitError.userCancelled: .cancelled
-        // Not `later`: nothing was bought, and nothing is kept.
+        // `later` would tell the user that something was bought and is kept.
         case StoreKitError.networkError, is URLError:
           .refused(code: "store_unreachable", detail: error.localizedDescription)
         case Product.PurchaseError.productUnavailable, StoreKitError.notAvailableInStorefront:

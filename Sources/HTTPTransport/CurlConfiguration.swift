@@ -53,6 +53,7 @@ extension CurlTransport {
     case noSystemCAFile
     /// The name of an invalid value of the configuration.
     case invalidConfiguration(String)
+    /// The name of the libcurl function that failed.
     case libcurl(String)
     /// No thread could be started; the value is `errno`.
     case thread(Int32)

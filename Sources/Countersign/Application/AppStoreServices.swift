@@ -186,7 +186,7 @@ private struct AppStoreObserver: Sendable {
 }
 
 extension CircuitBreaker {
-  /// One that says in the log when it opens and closes.
+  /// A breaker whose changes are logged.
   static func logging(_ upstream: String, _ logger: Logger) -> CircuitBreaker {
     var configuration = Configuration()
     // Short enough that what waits is settled soon after the outage; still only some calls a minute during it.

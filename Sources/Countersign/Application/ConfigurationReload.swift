@@ -6,7 +6,7 @@ import UnixSignals
 import Validation
 import Webhooks
 
-/// Reads the configuration again on SIGHUP and takes up the API keys, the secrets of webhooks in and out, and the keys of access
+/// Reads the configuration again on SIGHUP and takes up the API keys and public keys, the secrets of webhooks in and out, and the keys of access
 /// tokens. Other changes count from the next start on, and are logged, as are warnings that the start did not have. A configuration
 /// that is wrong changes nothing.
 struct ConfigurationReload: Service {
@@ -55,16 +55,11 @@ struct ConfigurationReload: Service {
       metadata: Self.metadata(from: before, to: configuration.auth.apiKeys))
     let known = Set(started.warnings.map(\.withoutLine))
     for warning in configuration.warnings where !known.contains(warning.withoutLine) {
-      log(warning)
+      warning.log(logger)
     }
     for section in Self.sections(from: started, to: configuration) {
-      log(ConfigurationFinding(origin: section, sentence: "has changed; it applies from the next start"))
+      ConfigurationFinding(origin: section, sentence: "has changed; it applies from the next start").log(logger)
     }
-  }
-
-  private func log(_ finding: ConfigurationFinding) {
-    logger.warning(
-      "the configuration has a finding", metadata: ["key": "\(finding.origin)", "finding": "\(finding.sentence)"])
   }
 
   /// The changes of the API keys, by name.

@@ -22,7 +22,7 @@ import struct FoundationEssentials.UUID
 struct CountersignApplication: Service, CustomStringConvertible {
   /// The public address comes last: the others start before it.
   var services: [any Service]
-  /// For what the services use: when all have ended, however they did.
+  /// The closers of what the services use. They run when all services have ended, however they did.
   var closers: Closers
   var ledger: Ledger
   /// Every path with every method that it answers to.
@@ -34,7 +34,7 @@ struct CountersignApplication: Service, CustomStringConvertible {
 
   func run() async throws {
     let services = services.map { service in
-      // Where one cannot start, for instance to listen, the others end in order.
+      // A service that fails, for instance because its port is taken, ends the others in order: none loses what it uses.
       ServiceGroupConfiguration.ServiceConfiguration(
         service: NamedService(base: service), failureTerminationBehavior: .gracefullyShutdownGroup)
     }
@@ -76,10 +76,7 @@ private func build(
   _ configuration: ServiceConfiguration, _ environment: ServiceEnvironment, _ closers: inout Closers
 ) async throws(StartError) -> CountersignApplication {
   let logger = environment.logger
-  for warning in configuration.warnings {
-    logger.warning(
-      "the configuration has a finding", metadata: ["key": "\(warning.origin)", "finding": "\(warning.sentence)"])
-  }
+  for warning in configuration.warnings { warning.log(logger) }
   let identities = try configuration.server.identities()
   let appStore = try configuration.appStoreServices(environment: environment)
   closers.add(appStore.transport.shutdown)

@@ -53,10 +53,9 @@ struct FiguresCommand: AsyncParsableCommand {
       name, value in value.map { "\(name)=\($0.percentEncoded)" }
     }
     let path = (["/v1/figures"] + (query.isEmpty ? [] : [query.joined(separator: "&")])).joined(separator: "?")
-    let body = try await service.ask(.get, path, answerLimit: Self.limit)
-    guard let figures = try? JSONDecoder.countersign.decode(FiguresResponse.self, from: Data(body)) else {
-      throw CommandOutput.failure("the answer is not one of figures; is it Countersign, of this version?", .unavailable)
-    }
+    let (figures, body): (FiguresResponse, [UInt8]) = try await service.ask(
+      .get, path, answerLimit: Self.limit,
+      or: "the answer is not one of figures; is it Countersign, of this version?")
     CommandOutput.show(figures.text, or: json ? body : nil)
   }
 }

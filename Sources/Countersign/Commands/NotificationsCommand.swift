@@ -36,8 +36,9 @@ struct NotificationsCommand: AsyncParsableCommand {
     var json = false
 
     func run() async throws {
-      let body = try await service.ask(.get, NotificationHistoryResponse.path)
-      CommandOutput.show(try NotificationHistoryResponse(body: body).text, or: json ? body : nil)
+      let (answer, body): (NotificationHistoryResponse, [UInt8]) = try await service.ask(
+        .get, NotificationHistoryResponse.path, or: NotificationHistoryResponse.complaint)
+      CommandOutput.show(answer.text, or: json ? body : nil)
     }
   }
 
@@ -57,11 +58,12 @@ struct NotificationsCommand: AsyncParsableCommand {
         var body = try await client.post(
           NotificationHistoryResponse.path, CatchUpRequest(since: since), role: Self.role
         ).body
-        var answer = try NotificationHistoryResponse(checking: body)
+        var answer: NotificationHistoryResponse = try ServiceClient.decode(
+          body, or: NotificationHistoryResponse.complaint)
         while answer.sources.contains(where: { $0.isAsking && $0.problem == nil }) {
           do { try await Task.sleep(for: .seconds(1)) } catch { throw .cancelled }
           body = try await client.send(.get, NotificationHistoryResponse.path, role: Self.role).body
-          answer = try NotificationHistoryResponse(checking: body)
+          answer = try ServiceClient.decode(body, or: NotificationHistoryResponse.complaint)
         }
         CommandOutput.show(answer.text, or: json ? body : nil)
         let isAsked = !answer.sources.isEmpty && answer.sources.contains { $0.problem == nil }
@@ -76,16 +78,7 @@ struct NotificationsCommand: AsyncParsableCommand {
 extension NotificationHistoryResponse {
   static let path = "/v1/notifications/history"
 
-  init(checking body: [UInt8]) throws(ServiceClient.Failure) {
-    self = try ServiceClient.decode(
-      body, or: "the answer is not one of notifications; is it Countersign, of this version?")
-  }
-
-  init(body: [UInt8]) throws {
-    do throws(ServiceClient.Failure) { try self.init(checking: body) } catch {
-      throw CommandOutput.failure(error.sentence, error.exitCode)
-    }
-  }
+  static let complaint = "the answer is not one of notifications; is it Countersign, of this version?"
 
   /// The state in words.
   var text: String {
@@ -94,6 +87,10 @@ extension NotificationHistoryResponse {
       var lines = ["\(source.bundleID), \(source.environment)"]
       lines.append("  asked until  \(source.through?.rfc3339 ?? "never")\(source.isAsking ? ", and being asked" : "")")
       lines.append("  taken        \(source.taken) of \(source.seen)")
+      if !source.passedOver.isEmpty {
+        let passedOver = source.passedOver.map(ServiceClient.printable).joined(separator: ", ")
+        lines.append("  passed over  \(passedOver): the log says why")
+      }
       if let problem = source.problem { lines.append("  problem      \(ServiceClient.printable(problem))") }
       if let gap = source.gap {
         lines.append("  gap          \(gap.from.rfc3339) to \(gap.to.rfc3339): Apple does not keep them")

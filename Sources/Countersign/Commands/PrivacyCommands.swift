@@ -96,10 +96,9 @@ struct EraseCommand: AsyncParsableCommand {
     guard confirm == user else {
       throw CommandOutput.failure("--confirm has to be the user ID once more; nothing was erased.", .usage)
     }
-    let body = try await service.ask(.delete, ServiceClient.path(of: user))
-    guard let erasure = try? JSONDecoder.countersign.decode(ErasureResponse.self, from: Data(body)) else {
-      throw CommandOutput.failure("the answer is not an erasure's; is it Countersign that listens there?", .unavailable)
-    }
+    let (erasure, body): (ErasureResponse, [UInt8]) = try await service.ask(
+      .delete, ServiceClient.path(of: user),
+      or: "the answer is not an erasure's; is it Countersign that listens there?")
     CommandOutput.show(erasure.text, or: json ? body : nil)
     if erasure.profileWrite == .queued { throw ExitCode(2) }
   }

@@ -121,4 +121,17 @@ extension ServiceOptions {
       return try await client.send(method, path, role: "'service' or 'support'", answerLimit: answerLimit).body
     } catch { throw CommandOutput.failure("\(client.url): \(error.sentence)", error.exitCode) }
   }
+
+  /// The same, with the answer decoded.
+  ///
+  /// - Parameter complaint: the reason why an answer that is no such value cannot be used.
+  func ask<Value: Decodable>(
+    _ method: TransportRequest.Method, _ path: String, answerLimit: Int = ServiceClient.answerLimit,
+    or complaint: String
+  ) async throws -> (value: Value, body: [UInt8]) {
+    let body = try await ask(method, path, answerLimit: answerLimit)
+    do throws(ServiceClient.Failure) { return (try ServiceClient.decode(body, or: complaint), body) } catch {
+      throw CommandOutput.failure(error.sentence, error.exitCode)
+    }
+  }
 }

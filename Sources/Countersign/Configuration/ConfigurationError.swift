@@ -1,3 +1,5 @@
+import Logging
+
 /// One sentence about one entry of the configuration. It never contains a secret's value.
 struct ConfigurationFinding: Hashable, Sendable, CustomStringConvertible {
   /// The key and its source: `server.port in countersign.yaml line 3`, `COUNTERSIGN_SERVER_PORT`.
@@ -5,6 +7,10 @@ struct ConfigurationFinding: Hashable, Sendable, CustomStringConvertible {
   let sentence: String
 
   var description: String { "\(origin): \(sentence)" }
+
+  func log(_ logger: Logger) {
+    logger.warning("the configuration has a finding", metadata: ["key": "\(origin)", "finding": "\(sentence)"])
+  }
 }
 
 /// The configuration is invalid: every problem that was found, not only the first.

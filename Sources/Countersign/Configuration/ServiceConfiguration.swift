@@ -140,9 +140,12 @@ struct ServiceConfiguration: Sendable {
     if server.maxBody > server.maxBytesInFlight {
       reader.problem("server.max_body", "must not be more than server.max_bytes_in_flight: no such body could be read")
     }
-    let everyAddress = ["0.0.0.0", "::"]
+    // `::` stands for every address of both families.
+    func covers(_ host: String, _ other: String) -> Bool {
+      host == other || host == "::" || host == "0.0.0.0" && !other.contains(":")
+    }
     if let admin = server.admin, admin.port == server.port, admin.port != 0,
-      admin.host == server.host || everyAddress.contains(admin.host) || everyAddress.contains(server.host)
+      covers(admin.host, server.host) || covers(server.host, admin.host)
     {
       reader.problem("server.admin.port", "must not be server.port: each address needs a port of its own")
     }

@@ -14,7 +14,7 @@ package struct ServiceListener: Service, CustomStringConvertible {
   package static let operatorsConnections = 64
 
   private let channel: ServiceChannel
-  /// Of the configuration.
+  /// The section of the configuration that names the address: `server`, or `server.admin`.
   private let section: String
   private let host: String
   private let port: Int
@@ -126,7 +126,7 @@ struct ServiceChannel: ServerChildChannel {
 
 /// A failure to listen on an address.
 package struct ListeningError: Error, Hashable, CustomStringConvertible {
-  /// Of the configuration.
+  /// The section of the configuration that names the address: `server`, or `server.admin`.
   let section: String
   let host: String
   let port: Int

@@ -11,7 +11,7 @@ enum Caller: Hashable, Sendable {
   /// A copy of an app, with the key that all its copies carry. Whoever uses it is unknown.
   case app(PublicKey)
 
-  /// The app whose public key it is.
+  /// The app whose public key the caller shows; `nil` for every other caller.
   var app: BundleID? { if case .app(let key) = self { key.bundleID } else { nil } }
 
   /// The name in the log: of a user only that it is one. No key can have this name.

@@ -30,6 +30,25 @@ extension Request {
     }
     return number
   }
+
+  /// The number after which a page begins: `after`, of the answer before.
+  func pagePosition() throws(Problem) -> Int64 { try pagePosition("after", from: "next") ?? 0 }
+
+  /// The number at which a page begins, as the answer before named it; `nil` without one.
+  func pagePosition(_ name: Substring, from member: String) throws(Problem) -> Int64? {
+    guard let text = try parameter(name) else { return nil }
+    guard text.utf8.count <= 18, text.utf8.allSatisfy({ (48...57).contains($0) }), let position = Int64(text) else {
+      throw Problem.unknownPlace(name, from: member)
+    }
+    return position
+  }
+}
+
+extension Problem {
+  /// A place in a list that no answer has named.
+  static func unknownPlace(_ name: some StringProtocol, from member: String) -> Problem {
+    Problem(.malformedRequest, "'\(name)' is unknown: take it from '\(member)' of the previous answer.")
+  }
 }
 
 extension StoreEnvironment {

@@ -3,9 +3,7 @@ import HTTPTypes
 extension HTTPFields {
   /// Whether a request has no content (RFC 9112, section 6.3). Many clients name a media type all the same.
   var isBodiless: Bool { self[.transferEncoding] == nil && (self[.contentLength] ?? "0") == "0" }
-}
 
-extension HTTPFields {
   /// The `Idempotency-Key` of a request: one word of 1 to 128 printable ASCII characters.
   /// https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/
   func idempotencyKey() throws(Problem) -> String? {

@@ -53,7 +53,7 @@ struct EventsController: Controller {
         await bell.wait(after: rings, atMost: min(left, Self.look))
       }
     }
-    return Self.page(events, "\"next\":\"\(events.last?.id ?? after?.id ?? Request.eventsBegin)\"")
+    return Self.response(events, "\"next\":\"\(events.last?.id ?? after?.id ?? Request.eventsBegin)\"")
   }
 
   private func page(
@@ -70,7 +70,7 @@ struct EventsController: Controller {
   }
 
   /// - Parameter place: the member that says where the next page begins.
-  private static func page(_ events: [ChangeEvent], _ place: String) -> Response {
+  private static func response(_ events: [ChangeEvent], _ place: String) -> Response {
     var body = ByteBuffer(string: #"{"events":["#)
     for (index, event) in events.enumerated() {
       if index > 0 { body.writeString(",") }
@@ -90,9 +90,9 @@ struct EventsController: Controller {
     _ = try context.requireCaller(.service, .support)
     let limit = try request.wholeNumber("limit", in: 1...Self.most) ?? Self.fewest
     let types = try types(of: request)
-    let place = try request.eventPosition("before", from: "before")
+    let place = try request.pagePosition("before", from: "before")
     let found = try await context.reading(await ledger.newestChangeEvents(of: types, before: place, limit: limit))
-    return Self.page(found.events, "\"before\":\(found.before.map { "\"\($0)\"" } ?? "null")")
+    return Self.response(found.events, "\"before\":\(found.before.map { "\"\($0)\"" } ?? "null")")
   }
 
   private func types(of request: Request) throws(Problem) -> [EventType] {
@@ -216,20 +216,8 @@ extension Request {
   fileprivate func eventPlace() throws(Problem) -> ChangeEvent.Place? {
     guard let text = try parameter("after"), text != Self.eventsBegin else { return nil }
     guard let place = ChangeEvent.Place(id: text) else {
-      throw Problem(.malformedRequest, "'after' is unknown: take it from 'next' of the previous answer.")
+      throw Problem.unknownPlace("after", from: "next")
     }
     return place
-  }
-
-  /// The place in the order of events after which a page begins: `after`, of the answer before.
-  func eventPosition() throws(Problem) -> Int64 { try eventPosition("after", from: "next") ?? 0 }
-
-  /// A place in the order of events, as the answer before named it; `nil` without one.
-  func eventPosition(_ name: Substring, from member: String) throws(Problem) -> Int64? {
-    guard let text = try parameter(name) else { return nil }
-    guard text.utf8.count <= 18, text.utf8.allSatisfy({ (48...57).contains($0) }), let position = Int64(text) else {
-      throw Problem(.malformedRequest, "'\(name)' is unknown: take it from '\(member)' of the previous answer.")
-    }
-    return position
   }
 }

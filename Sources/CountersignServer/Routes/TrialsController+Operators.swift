@@ -21,7 +21,7 @@ extension TrialsController {
       throw Problem(.malformedRequest, "'state' has to be 'running', or be left out for all trials.")
     }
     let limit = try request.wholeNumber("limit", in: 1...Self.largestLimit) ?? Self.defaultLimit
-    let after = try request.eventPosition()
+    let after = try request.pagePosition()
     let page = try await context.reading(await trials.page(after: after, isRunning: state != nil, limit: limit))
     return JSONBody.uncached(
       TrialPageResponse(trials: page.trials.map(TrialResponse.init), next: page.next.map(String.init)))

@@ -34,7 +34,7 @@ struct WebhooksController: Controller {
   func deadLetters(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.support, .service)
     let endpoint = try endpoint(named: try request.parameter("webhook"))
-    let after = try request.eventPosition()
+    let after = try request.pagePosition()
     let letters = try await context.reading(
       await ledger.deadLetters(of: endpoint.name, after: after, limit: Self.limit))
     let next = letters.count == Self.limit ? letters.last?.event.sequence : nil

@@ -70,7 +70,7 @@ struct SampleConfiguration {
     problemsOf(yaml, environment: environment)
   }
 
-  /// What is wrong, where that is one thing.
+  /// The problem of a configuration that has exactly one.
   func problem(
     environment: [String: String] = [:], sourceLocation: SourceLocation = #_sourceLocation
   ) throws -> String {

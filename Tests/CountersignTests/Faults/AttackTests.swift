@@ -214,7 +214,7 @@ extension FaultTests {
         func post(_ number: Int) async throws -> Answer {
           try await service.validate(receipts[number % receipts.count], user: "user-\(number % receipts.count)")
         }
-        // What is still read of it, and what is not.
+        // A body with few enough values to be read, and one with too many.
         let bodies = [250_000, 850_000].map {
           #"{"notification_type":"X","z":["# + Array(repeating: "1", count: $0).joined(separator: ",") + "]}"
         }

@@ -173,7 +173,7 @@ import TestSupport
           continue
         }
         #expect(bare.status == 401, "\(operation)")
-        // What is another's is refused as well.
+        // Another user's data is refused as well.
         let isOwn = ![
           "/v1/profiles/u", "/access", "/u/offers", "/features/children?count=1", "/questions", "/questions/one",
         ]

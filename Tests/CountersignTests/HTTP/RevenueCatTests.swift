@@ -386,7 +386,7 @@ import Testing
       #expect(try await Self.state(service).hasPrefix("pro cancelled renewal_off"))
       #expect(try await Self.state(of: "bert", service) == "free active no_purchases")
       #expect(store.simulator.calls.serverAPI.total > 1)
-      // What Apple does not know is nobody's.
+      // A purchase that Apple does not know is nobody's.
       let unknown = Self.event("INITIAL_PURCHASE", user: "carl", store: "APP_STORE", original: "7777")
       #expect(try await Self.take(unknown, service) == "hint")
       #expect(try await Self.state(of: "carl", service) == "free active no_purchases")

@@ -209,7 +209,7 @@ import TestSupport
 }
 
 extension WebhookReceiver {
-  /// Where the keys of users' tokens are published.
+  /// The address at which the keys of users' tokens are published.
   var keySetURL: String { url + "/auth/v1/.well-known/jwks.json" }
 
   func publish(_ keySet: String) { answer { _ in .json(keySet) } }

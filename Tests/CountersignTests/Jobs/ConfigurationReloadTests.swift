@@ -53,7 +53,7 @@ import UnixSignals
     let findings = log.lines.filter { $0.contains("has no effect unless policy.sandbox is testers") }
     #expect(findings.count == 1)
     #expect(findings.allSatisfy { $0.contains(#""level":"warning""#) && $0.contains("policy.testers in ") })
-    // One that the start had is not, though its line has moved.
+    // A warning of the start is not logged again, though its line has moved.
     let again = try reload(to: more.setting("app_store.deadline", "9s"), from: more).log
     #expect(!again.text.contains("has no effect unless"))
   }

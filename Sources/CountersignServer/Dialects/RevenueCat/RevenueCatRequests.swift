@@ -149,7 +149,7 @@ extension UserID {
         "An app user ID has 1 to 100 characters, without '/' and spaces, and is neither 'me' nor a placeholder such as 'null'."
       )
     }
-    // Who knows the ID of a device may have its trial, and no more.
+    // A device's ID is known to whoever holds the device: it opens its trial, and nothing else.
     guard !id.isDevice else { throw RevenueCatError(.invalidUserID, "The ID of a device is no app user ID.") }
     self = id
   }
