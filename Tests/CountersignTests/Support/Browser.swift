@@ -1,6 +1,11 @@
 import Foundation
 import HTTPTransport
+import Synchronization
 import TestSupport
+
+#if canImport(Glibc)
+  import Glibc
+#endif
 
 /// Chromium without a window, driven by Debian's chromedriver as a person drives it with keys and clicks.
 ///
@@ -9,6 +14,8 @@ final class Browser: Sendable {
   private let driver: ChildProcess
   private let client: CurlTransport
   private let session: String
+  private let processID: Int32
+  private let directory: URL
 
   static let program = "/usr/bin/chromium"
   static let driverProgram = "/usr/bin/chromedriver"
@@ -25,59 +32,95 @@ final class Browser: Sendable {
     case left = "\u{E012}"
   }
 
+  /// Browsers between two tests: a start costs two seconds of CPU.
+  private static let idle = Mutex<[Browser]>([])
+  private static let endsWithProcess: Void = {
+    atexit { Browser.idle.withLock { for browser in $0 { browser.end() } } }
+  }()
+
   static func run<Result>(body: (Browser) async throws -> Result) async throws -> Result {
-    let profile = FileManager.default.temporaryDirectory.appending(path: "chromium-\(UUID())")
-    defer { try? FileManager.default.removeItem(at: profile) }
-    let (driver, port) = try await started()
-    // It ends the browser with it; when it were killed, that would run on.
-    defer { driver.signal(SIGTERM) }
+    let browser = if let idle = idle.withLock({ $0.popLast() }) { idle } else { try await begin() }
+    do {
+      let result = try await body(browser)
+      try await browser.forget()
+      idle.withLock { $0.append(browser) }
+      return result
+    } catch {
+      browser.end()
+      throw error
+    }
+  }
+
+  private static func begin() async throws -> Browser {
+    _ = endsWithProcess
+    let directory = FileManager.default.temporaryDirectory.appending(path: "chromium-\(UUID())")
+    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+    let (driver, port) = try await started(in: directory)
     var configuration = CurlTransport.Configuration()
     configuration.allowedSchemes = [.http]
     let client = try CurlTransport(configuration: configuration)
-    defer { client.shutdown() }
     let capabilities: [String: Any] = [
       "browserName": "chrome", "goog:loggingPrefs": ["browser": "ALL"],
       "goog:chromeOptions": [
         "binary": program,
         "args": [
           "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-          "--window-size=1100,1000", "--user-data-dir=\(profile.path(percentEncoded: false))",
+          "--window-size=1100,1000",
+          "--user-data-dir=\(directory.appending(path: "profile").path(percentEncoded: false))",
         ],
       ],
     ]
     let origin = "http://127.0.0.1:\(port)"
     let answer = try await send(
       client, .post, "\(origin)/session", ["capabilities": ["alwaysMatch": capabilities]])
-    guard let id = (answer as? [String: Any])?["sessionId"] as? String else {
-      throw RunningService.Failure("chromedriver: \(answer ?? "nothing")")
-    }
-    let browser = Browser(driver: driver, client: client, session: "\(origin)/session/\(id)")
-    do {
-      let result = try await body(browser)
-      _ = try await send(client, .delete, browser.session, nil)
-      return result
-    } catch {
-      _ = try? await send(client, .delete, browser.session, nil)
-      throw error
-    }
+    guard let answer = answer as? [String: Any], let id = answer["sessionId"] as? String,
+      let processID = (answer["capabilities"] as? [String: Any])?["goog:processID"] as? Int32
+    else { throw RunningService.Failure("chromedriver: \(answer ?? "nothing")") }
+    return Browser(
+      driver: driver, client: client, session: "\(origin)/session/\(id)", processID: processID,
+      directory: directory)
   }
 
-  private init(driver: ChildProcess, client: CurlTransport, session: String) {
+  private init(driver: ChildProcess, client: CurlTransport, session: String, processID: Int32, directory: URL) {
     self.driver = driver
     self.client = client
     self.session = session
+    self.processID = processID
+    self.directory = directory
+  }
+
+  /// Leaves the page, and everything that a test set.
+  private func forget() async throws {
+    try await open("about:blank")
+    try await devTools("Emulation.clearDeviceMetricsOverride", [:])
+    try await devTools("Emulation.setEmulatedMedia", ["features": [[String: String]]()])
+    try await devTools("Emulation.setTimezoneOverride", ["timezoneId": ""])
+    _ = try await complaints()
+  }
+
+  private func end() {
+    driver.signal(SIGKILL)
+    kill(processID, SIGKILL)
+    client.shutdown()
+    // A browser that is being killed may still write.
+    for _ in 0..<50 where FileManager.default.fileExists(atPath: directory.path(percentEncoded: false)) {
+      try? FileManager.default.removeItem(at: directory)
+      usleep(20_000)
+    }
   }
 
   /// Drivers that start at the same moment may choose the same free port, of which only one gets it.
-  private static func started() async throws -> (ChildProcess, Int) {
+  private static func started(in directory: URL) async throws -> (ChildProcess, Int) {
     for _ in 0..<4 {
-      if let driver = try? await start() { return driver }
+      if let driver = try? await start(in: directory) { return driver }
     }
-    return try await start()
+    return try await start(in: directory)
   }
 
-  private static func start() async throws -> (ChildProcess, Int) {
-    let process = try await ChildProcess.start(driverProgram, ["--port=0"])
+  private static func start(in directory: URL) async throws -> (ChildProcess, Int) {
+    let temporary = ["TMPDIR": directory.path(percentEncoded: false)]
+    let process = try await ChildProcess.start(
+      driverProgram, ["--port=0"], environment: ProcessInfo.processInfo.environment.merging(temporary) { $1 })
     func port(in text: String) -> Int? {
       text.firstMatch(of: /started successfully on port (\d+)/).flatMap { Int($0.1) }
     }
