@@ -27,7 +27,7 @@ public struct ConsumptionBody: Codable, Hashable, Sendable {
     self.environment = environment
   }
 
-  enum CodingKeys: String, CodingKey {
+  public enum CodingKeys: String, CodingKey, CaseIterable {
     case customerConsented = "customer_consented"
     case consumptionPercentage = "consumption_percentage"
     case deliveryStatus = "delivery_status"
@@ -67,7 +67,7 @@ public struct ConsumptionResponse: Codable, Hashable, Sendable {
   }
 
   public var transactionID: String
-  /// The last body that was put; `nil` before.
+  /// The last body that was put, with a customer's `false` of one before; `nil` before any.
   @Nullable public var said: ConsumptionBody?
   /// `nil` where Apple has not asked.
   @Nullable public var request: Request?

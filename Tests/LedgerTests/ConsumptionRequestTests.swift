@@ -65,6 +65,26 @@ import Testing
     }
   }
 
+  @Test func `a customer's no stays until a word of the backend says yes, and each other member is replaced`()
+    async throws
+  {
+    try await Scratch.withLedger { ledger, _ in
+      func say(_ word: ConsumptionInformation, in environment: StoreEnvironment = .production) async throws
+        -> ConsumptionInformation?
+      {
+        try await ledger.say(word, of: "7", in: environment, at: at(50)).said
+      }
+      _ = try await say(ConsumptionInformation(customerConsented: false, refundPreference: .decline))
+      for _ in 0..<2 {
+        #expect(try await say(ConsumptionInformation()) == ConsumptionInformation(customerConsented: false))
+      }
+      #expect(try await say(ConsumptionInformation(), in: .sandbox) == ConsumptionInformation())
+      let yes = ConsumptionInformation(customerConsented: true)
+      #expect(try await say(yes) == yes)
+      #expect(try await say(ConsumptionInformation()) == ConsumptionInformation())
+    }
+  }
+
   @Test func `a word that comes while a request is looked at makes it due at once`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await Self.take(Self.request(), "n1", ledger)

@@ -30,7 +30,8 @@ struct ConsumptionController: Controller {
   func say(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.service)
     let id = try context.transactionIDInPath()
-    let posted = try await body.decode(ConsumptionBody.self, from: request, budget.loan()).value
+    let posted = try await body.decode(ExactBody<ConsumptionBody>.self, from: request, budget.loan()).value
+      .value(of: ConsumptionBody.CodingKeys.self)
     let environment = try Self.environment(posted.environment)
     let information = ConsumptionInformation(
       customerConsented: posted.customerConsented, consumptionPercentage: posted.consumptionPercentage,

@@ -31,9 +31,10 @@ package struct RevalidationsController: Controller {
   func start(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.service)
     let key = try request.headers.idempotencyKey()
-    let posted = try await body.decode(RevalidationRequestBody.self, from: request, budget.loan()).value
+    let posted = try await body.decode(ExactBody<RunRequest>.self, from: request, budget.loan()).value
+      .value(of: RunRequest.CodingKeys.self)
     let order = try posted.order()
-    if posted.request.isDryRun == true {
+    if posted.isDryRun == true {
       let due = try await context.reading(await ledger.countDue(order, at: now()))
       return JSONBody.response(RunReport(counting: due, order))
     }

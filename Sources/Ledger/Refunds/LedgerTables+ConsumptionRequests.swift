@@ -40,9 +40,13 @@ extension LedgerTables {
       request.isAutoRenewable, request.askedAt, request.answerBy, now, now)
   }
 
+  /// A word takes the place of the one before. A customer's no stays until a word says yes.
   func keep(
     _ information: ConsumptionInformation, of id: TransactionID, in environment: StoreEnvironment, at now: Date
   ) throws {
+    var information = information
+    let consented = try consumptionRecord(of: id, in: environment)?.said?.customerConsented
+    if information.customerConsented == nil, consented == false { information.customerConsented = false }
     try execute(
       """
       INSERT INTO consumption_request (environment, transaction_id, said, attempts, changed_at) VALUES (?, ?, ?, 0, ?)

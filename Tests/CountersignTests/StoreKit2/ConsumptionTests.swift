@@ -86,7 +86,7 @@ import Testing
       }
       for bad in [
         #"{"delivery_status":"LOST"}"#, #"{"consumption_percentage":100001}"#, #"{"environment":"moon"}"#,
-        #"{"consumption_percentage":5,"delivery_status":"UNDELIVERED_OTHER"}"#,
+        #"{"consumption_percentage":5,"delivery_status":"UNDELIVERED_OTHER"}"#, #"{"customerConsented":false}"#,
       ] { #expect(try await world.say(bad, of: all[0]).status == 400, "\(bad)") }
     }
   }
@@ -99,6 +99,10 @@ import Testing
       for one in all { try await world.requestRefund(of: one) }
       try await eventually { try await world.request(of: all[0])["problem"] as? String != nil }
       _ = try await world.say(#"{"customer_consented":false}"#, of: all[1])
+      let apples = try await world.say(#"{"customerConsented":false}"#, of: all[1])
+      #expect(apples.status == 400 && apples["detail"]?.contains("did you mean 'customer_consented'?") == true)
+      let later = try await world.say(#"{"refund_preference":"DECLINE"}"#, of: all[1])
+      #expect(later.text.contains(#""customer_consented":false"#))
       world.pass(3_590)
       #expect(world.simulator.calls.consumption.isEmpty)
       world.pass(10)
