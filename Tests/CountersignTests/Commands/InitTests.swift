@@ -119,6 +119,15 @@ import Testing
     #expect(FirstConfiguration.scalar(text) == scalar)
   }
 
+  @Test(arguments: [([], "free, pro, basic"), (["--tiers", "free,basic,pro"], "free, basic, pro")])
+  func `the order of the tiers is told`(arguments: [String], order: String) throws {
+    let directory = try TemporaryDirectory()
+    let products = ["--bundle-id", "com.acme.bikes", "--product", "a.b=pro", "--product", "c.d=basic"]
+    let plan = try plan(products + ["--shared-secret-file", try secretFile(directory)] + arguments)
+    #expect(plan.text.contains("tiers: [\(order)]"))
+    #expect(plan.closing(key: Self.key).contains("\nTiers, lowest first: \(order).\n"))
+  }
+
   // MARK: - Questions and errors
 
   @Test func `on a terminal it asks for what is missing`() throws {

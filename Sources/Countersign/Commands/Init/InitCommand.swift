@@ -57,10 +57,14 @@ struct InitAnswers: ParsableArguments {
   @Option(name: .long, help: "The app's bundle ID; may be repeated.")
   var bundleID: [String] = []
 
-  @Option(name: .long, help: "A product and the tier that it gives, such as com.acme.pro=pro; may be repeated.")
+  @Option(
+    name: .long,
+    help: "A product and the tier that it gives, such as com.acme.pro=pro; may be repeated, the lowest tier first.")
   var product: [String] = []
 
-  @Option(name: .long, help: "The tiers in ascending order, with commas; free and those of the products if not given.")
+  @Option(
+    name: .long,
+    help: "The tiers, the lowest first, with commas; if not given, free and those of the products in their order.")
   var tiers: String?
 
   @Option(name: .long, help: "A file that has the app-specific shared secret and nothing else.")

@@ -12,6 +12,7 @@ struct InitPlan {
   let path: String
   let text: String
   let secrets: [NewSecret]
+  private let tiers: [String]
   private let directory: String
 
   /// - Parameters:
@@ -36,6 +37,7 @@ struct InitPlan {
         description: "--product: \(Quotation.of(product.tier)) of \(Quotation.of(product.id)) is the lowest tier, "
           + "which everybody has; --tiers lists them in ascending order.")
     }
+    self.tiers = tiers
 
     let serverAPI = try Self.serverAPI(given)
     var sharedSecretFile = given.sharedSecretFile
@@ -98,7 +100,7 @@ struct InitPlan {
   ) throws(CommandUsage) -> [FirstConfiguration.Product] {
     var pairs = given
     if pairs.isEmpty {
-      pairs = [try answers.text("--product", "A product and its tier (com.acme.bikes.pro=pro):")]
+      pairs = [try answers.text("--product", "A product and its tier, the lowest tier first (com.acme.bikes.pro=pro):")]
       while let next = answers.optional("Another one, or nothing:") { pairs.append(next) }
     }
     var products: [FirstConfiguration.Product] = []
@@ -174,6 +176,7 @@ struct InitPlan {
     let file = path.wholeMatch(of: /[A-Za-z0-9._\/-]+/) == nil ? "'\(path.replacing("'", with: #"'\''"#))'" : path
     return """
       Written, readable by you alone: \((secrets.map(\.path) + [path]).joined(separator: ", ")).
+      Tiers, lowest first: \(tiers.joined(separator: ", ")).
 
       The key of your backend. It is shown this once, and is in no file:
 
