@@ -14,6 +14,8 @@ package final class RemoteKeySet: Service {
   static let deadline = Duration.seconds(5)
   /// Bytes. Sets with certificates have some 20 000.
   static let sizeLimit = 256 << 10
+  /// The cause where the issuer publishes no key that can be used, as one that signs with a secret does.
+  package static let noKey = "no key for RS256 or ES256 in the set"
 
   package enum Health: Hashable, Sendable {
     case unknown
@@ -193,7 +195,7 @@ package final class RemoteKeySet: Service {
       if let key = try? TokenKey(key) { keys.append(key) }
     }
     // A set emptied by mistake must not lock every user out.
-    guard !keys.isEmpty else { throw Trouble(cause: "no key for RS256 or ES256 in the set") }
+    guard !keys.isEmpty else { throw Trouble(cause: Self.noKey) }
     return keys
   }
 }

@@ -92,11 +92,16 @@ struct Checkup: Sendable {
     case .ok: return [keys, Finding("auth.jwt", .ok, "the keys that sign users' tokens can be fetched")]
     case .unknown, .stale, .unavailable:
       let cause = if case .unavailable(let cause) = keySet.health { cause } else { "no answer" }
+      let help =
+        cause == RemoteKeySet.noKey
+        ? "if the project signs with its JWT secret, set auth.jwt.secret_file in the place of auth.jwt.jwks_url, or change "
+          + "to signing keys"
+        : "is auth.jwt.jwks_url right?"
       return [
         keys,
         Finding(
           "auth.jwt", .fail,
-          "the keys that sign users' tokens cannot be fetched (\(cause)); is auth.jwt.jwks_url right? Users get 503"),
+          "the keys that sign users' tokens cannot be fetched (\(cause)), and users get 503; \(help)"),
       ]
     }
   }

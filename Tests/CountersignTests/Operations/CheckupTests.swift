@@ -374,7 +374,11 @@ import Testing
       server.publish("<html>")
       let missing = await deployment.checkup().callerFindings()
       #expect(missing.map(\.verdict) == [.ok, .fail])
-      #expect(missing.last?.sentence.contains("auth.jwt.jwks_url") == true)
+      #expect(missing.last?.sentence.contains("is auth.jwt.jwks_url right?") == true)
+      server.publish(#"{"keys":[]}"#)
+      let none = await deployment.checkup().callerFindings()
+      #expect(none.map(\.verdict) == [.ok, .fail])
+      #expect(none.last?.sentence.contains("signs with its JWT secret, set auth.jwt.secret_file") == true)
     }
     let deployment = try Deployment(.unreachable, Settings(jwt: ["secret": TokenMint.secret]))
     #expect(await deployment.checkup().callerFindings().map(\.verdict) == [.ok, .ok])

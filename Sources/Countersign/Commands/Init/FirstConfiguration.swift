@@ -98,7 +98,8 @@ struct FirstConfiguration {
   private var users: String {
     guard let supabase else { return "" }
     return """
-        # Users of this project may call by themselves, with their token.
+        # Users of this project may call by themselves, with their token. If it still signs with its JWT secret, and not with
+        # signing keys: secret_file in the place of jwks_url.
         jwt:
           jwks_url: \(Self.scalar(supabase + "/auth/v1/.well-known/jwks.json"))
           issuer: \(Self.scalar(supabase + "/auth/v1"))
