@@ -24,6 +24,21 @@ import Testing
     #expect(progress.windows.map(\.from) == [Self.ago(days: 30).advanced(by: .seconds(3_600))])
   }
 
+  @Test func `the age counts from the first plan until it was asked, and not from what a clock ahead has planned`() {
+    var progress = Progress()
+    #expect(progress.reach == nil)
+    for start in [Self.ago(days: 3), Self.now] {
+      progress.planDue(after: nil, at: start, in: .production)
+      #expect(progress.reach == Self.ago(days: 3))
+    }
+    progress.through = Self.ago(days: 1)
+    #expect(progress.reach == Self.ago(days: 1))
+    progress = Progress()
+    progress.planDue(after: nil, at: Self.ago(days: -9), in: .production)
+    progress.planDue(after: nil, at: Self.now, in: .production)
+    #expect(progress.reach == Self.now)
+  }
+
   @Test func `every day what failed since the last time is asked for, with an overlap`() {
     var progress = Progress(through: Self.ago(days: 1))
     progress.planDue(after: nil, at: Self.now, in: .production)

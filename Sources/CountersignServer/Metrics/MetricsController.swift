@@ -78,8 +78,7 @@ struct MetricsController: Sendable {
   private func addHistory(to page: inout MetricsPage, _ now: Date) {
     for (environment, statuses) in Dictionary(grouping: useCases.history.statuses, by: \.source.environment) {
       let label = ("environment", environment.rawValue)
-      // Before the first time there is no age, and the start of the process tells.
-      if let oldest = statuses.compactMap(\.progress.through).min() {
+      if let oldest = statuses.compactMap(\.progress.reach).min() {
         page.add(.notificationHistoryAge, Self.age(oldest, now), label)
       }
       let gaps = statuses.compactMap { useCases.history.gap(of: $0, at: now) }

@@ -31,6 +31,8 @@ package final class NotificationHistory: Sendable {
   package struct Progress: Codable, Hashable, Sendable {
     /// Everything until then was asked; `nil` before the first time.
     package var through: Date?
+    /// When it was first to be asked.
+    var begunAt: Date?
     /// To be asked, in this order.
     var windows: [Window] = []
     package var gap: Gap?
@@ -41,6 +43,8 @@ package final class NotificationHistory: Sendable {
     package var passedOver: [String] = []
 
     package var isAsking: Bool { !windows.isEmpty }
+    /// The moment that its age counts from.
+    package var reach: Date? { through ?? begunAt }
   }
 
   package struct Status: Sendable {
@@ -95,7 +99,7 @@ package final class NotificationHistory: Sendable {
     if statuses.contains(where: { gap(of: $0, at: now) != nil }) { return .gap }
     return statuses.contains { one in
       one.source.environment == .production
-        && (one.progress.through.map { $0.advanced(by: Self.patience) < now } ?? (one.problem != nil))
+        && one.progress.reach.map { $0.advanced(by: Self.patience) < now } ?? false
     } ? .behind : .ok
   }
 
@@ -146,8 +150,9 @@ extension NotificationHistory.Progress {
       // Windows that a person asked for stay, up to now.
       windows = windows.filter { !$0.onlyFailures && $0.from < now }
         .map { NotificationHistory.Window(from: $0.from, to: min($0.to, now), onlyFailures: false) }
-      through = nil
+      (through, begunAt) = (nil, nil)
     }
+    begunAt = begunAt ?? now
     let asked = windows.map(\.to).max() ?? through
     let base = asked?.advanced(by: .zero - NotificationHistory.overlap)
     if let base {

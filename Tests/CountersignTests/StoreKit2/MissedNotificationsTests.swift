@@ -279,6 +279,40 @@ import Testing
     }
   }
 
+  private static func state(_ service: RunningService) async throws -> String {
+    let text = try await service.send(.get, "/v1/status").text
+    return ["ok", "behind", "gap"].first { text.contains(#""notification_history":"\#($0)""#) } ?? "none"
+  }
+
+  private static func age(_ service: RunningService) async throws -> Double? {
+    let metrics = try await service.send(.get, "/metrics", key: nil).text
+    let name = #"countersign_notification_history_age_seconds{environment="production"} "#
+    return metrics.split(separator: "\n").first { $0.hasPrefix(name) }.flatMap { Double($0.dropFirst(name.count)) }
+  }
+
+  @Test func `a history that could never be asked is behind two days after the first start`() async throws {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
+    defer { try? FileManager.default.removeItem(at: directory) }
+    let clock = MovingClock(Self.start)
+    try await SimulatedStore.run(at: Self.start) { store in
+      store.simulator.setTrouble(.serverAPIKeyRejected, service: .serverAPI)
+      for (days, state) in [(0.0, "ok"), (1, "ok"), (1.1, "behind")] {
+        clock.advance(by: days * 86_400)
+        store.simulator.setClock(clock.date)
+        try await RunningService.run(
+          apple: store.apple(withSecret: false), directory: directory, now: { clock.date }, asksForMissed: true
+        ) { service in
+          try await eventually {
+            try await service.send(.get, "/v1/notifications/history").text.contains("Apple refuses the key")
+          }
+          #expect(try await Self.state(service) == state)
+          let age = try #require(try await Self.age(service))
+          #expect((age > 172_800) == (state == "behind"), "\(age)")
+        }
+      }
+    }
+  }
+
   @Test func `a gap that Apple does not keep is told, and so is a history that cannot be asked`() async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     defer { try? FileManager.default.removeItem(at: directory) }
@@ -289,20 +323,16 @@ import Testing
           apple: store.apple(withSecret: false), directory: directory, now: { clock.date }, asksForMissed: true,
           body: body)
       }
-      @Sendable func state(_ service: RunningService) async throws -> String {
-        let text = try await service.send(.get, "/v1/status").text
-        return ["ok", "behind", "gap"].first { text.contains(#""notification_history":"\#($0)""#) } ?? "none"
-      }
       try await run { service in
         try await eventually { try await Self.isCaughtUp(service) }
-        #expect(try await state(service) == "ok")
+        #expect(try await Self.state(service) == "ok")
         store.simulator.setTrouble(.serverAPIKeyRejected, service: .serverAPI)
         // The clock of the store goes with the service's, for its tokens.
         for _ in 0..<3 {
           clock.advance(by: 86_400)
           store.simulator.setClock(clock.date)
         }
-        try await eventually { try await state(service) == "behind" }
+        try await eventually { try await Self.state(service) == "behind" }
         try await eventually {
           try await service.send(.get, "/v1/notifications/history").text.contains("Apple refuses the key")
         }
@@ -312,7 +342,7 @@ import Testing
       store.simulator.setClock(clock.date)
       try await run { service in
         try await eventually { try await Self.isCaughtUp(service) }
-        #expect(try await state(service) == "gap")
+        #expect(try await Self.state(service) == "gap")
         let metrics = try await service.send(.get, "/metrics", key: nil).text
         let line = metrics.split(separator: "\n").first {
           $0.hasPrefix(#"countersign_notification_gap_seconds{environment="production"} "#)
