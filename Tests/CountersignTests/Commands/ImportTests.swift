@@ -168,6 +168,14 @@ import Testing
     }
   }
 
+  @Test func `a purchase that is not found is not said to be unknown to Apple where Apple is not asked`() async throws {
+    try await RunningService.besideStore { service, store in
+      let known = try store.simulator.issueTransaction(.renewing).originalTransactionID
+      let (_, output) = try await importing(#"{"user_id":"u","original_transaction_id":"\#(known)"}"#, service)
+      #expect(output.first?.hasSuffix("; without app_store.server_api Apple is not asked by an ID") == true)
+    }
+  }
+
   @Test func `a line that is refused is taken again with the next call, one that differs when that is asked for`()
     async throws
   {

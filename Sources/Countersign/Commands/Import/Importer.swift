@@ -29,7 +29,9 @@ struct Importer: Sendable {
         switch error {
         case .refused(let detail): refusal = detail
         // The path is there, or the plans could not have been read.
-        case .notFound: refusal = "neither the service nor Apple knows the purchase"
+        case .notFound:
+          refusal =
+            "neither the service nor Apple knows the purchase; without app_store.server_api Apple is not asked by an ID"
         case .away, .unreachable, .refusedCredential, .cancelled: throw error
         }
       }
