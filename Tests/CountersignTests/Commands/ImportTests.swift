@@ -79,6 +79,18 @@ import Testing
     #expect(throws: ImportedLine.Unreadable.self) { try ImportedLine(Data(line.utf8), at: noon) }
   }
 
+  @Test(arguments: [
+    (#"{"user_id":"u","original_transaction_id":480000000010000}"#, #""original_transaction_id" has to be a text"#),
+    (#"{"user_id":5,"receipt_data":"x"}"#, #""user_id" has to be a text"#),
+    (#"{"subscriber":{}}"#, #""subscriber.original_app_user_id" is missing"#),
+    (#"{"subscriber":{"original_app_user_id":null}}"#, #""subscriber.original_app_user_id" is null"#),
+    (#"{"subscriber":"u"}"#, #""subscriber" has to be of another type"#),
+    ("[]", "it is no JSON object with 'user_id' or 'subscriber'"),
+  ])
+  func `the member that cannot be read is named`(line: String, sentence: String) {
+    #expect(throws: ImportedLine.Unreadable(sentence: sentence)) { try ImportedLine(Data(line.utf8), at: noon) }
+  }
+
   @Test func `lines are read whole, the last without its end, and one that is too long is skipped`() throws {
     let directory = try TemporaryDirectory()
     let text = "one\n\n" + String(repeating: "x", count: 3 << 20) + "\nlast"

@@ -51,7 +51,7 @@ extension ImportedLine {
   init(_ line: some DataProtocol, at now: Date) throws(Unreadable) {
     let object: Object
     do { object = try JSONDecoder().decode(Object.self, from: Data(line)) } catch {
-      throw Unreadable(sentence: "it is no JSON object with 'user_id' or 'subscriber'")
+      throw Unreadable(sentence: Self.sentence(error))
     }
     if let subscriber = object.subscriber {
       self.init(subscriber, user: object.appUserID ?? object.userID, at: object.requestDate.flatMap(Self.date) ?? now)
@@ -71,6 +71,18 @@ extension ImportedLine {
       self.init(user: user, proofs: proofs, tiers: object.tier.map { [$0] })
     }
     guard !self.user.isEmpty else { throw Unreadable(sentence: "the user ID is empty") }
+  }
+
+  private static func sentence(_ error: any Error) -> String {
+    func name(_ path: [any CodingKey]) -> String { Quotation.of(path.map(\.stringValue).joined(separator: ".")) }
+    return switch error {
+    case DecodingError.typeMismatch(let type, let context) where !context.codingPath.isEmpty:
+      "\(name(context.codingPath)) has to be \(type == String.self ? "a text" : "of another type")"
+    case DecodingError.valueNotFound(_, let context) where !context.codingPath.isEmpty:
+      "\(name(context.codingPath)) is null"
+    case DecodingError.keyNotFound(let key, let context): "\(name(context.codingPath + [key])) is missing"
+    default: "it is no JSON object with 'user_id' or 'subscriber'"
+    }
   }
 
   private init(_ subscriber: Subscriber, user: String?, at moment: Date) {
