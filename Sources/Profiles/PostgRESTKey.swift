@@ -1,5 +1,5 @@
 import FoundationEssentials
-import HTTPTransport
+package import HTTPTransport
 import JSON
 
 /// The kind of a key, as far as its text shows. The server decides.
@@ -9,7 +9,7 @@ import JSON
 ///     sb_publishable_…          never used: the app contains it, so anybody has it
 ///     three parts, a JWT        sent     Bearer          its claim `role`
 ///     anything else             sent     not sent        unknown
-enum PostgRESTKey: Hashable {
+package enum PostgRESTKey: Hashable {
   /// A key that bypasses row level security.
   case service
   /// A public key: `anon`, `authenticated` or publishable.
@@ -20,7 +20,7 @@ enum PostgRESTKey: Hashable {
   /// Only a JWT is sent as a token: PostgREST would respond PGRST301, "Expected 3 parts in JWT", to any other key.
   static func isToken(_ key: Secret) -> Bool { key.exposed.utf8.count { $0 == UInt8(ascii: ".") } == 2 }
 
-  static func kind(of key: Secret) -> PostgRESTKey {
+  package static func kind(of key: Secret) -> PostgRESTKey {
     if key.exposed.hasPrefix("sb_publishable_") { return .everybodys }
     if key.exposed.hasPrefix("sb_secret_") { return .service }
     guard isToken(key) else { return .unknown }

@@ -172,6 +172,15 @@ import Testing
     #expect(text.contains(sentence), "\(text)")
   }
 
+  @Test(arguments: ["sb_publishable_0123", "eyJhbGciOiJIUzI1NiJ9.eyJyb2xlIjoiYW5vbiJ9.c2lnbmF0dXJl"])
+  func `the key of the app's users is no key of the profile store`(key: String) throws {
+    let directory = try TemporaryDirectory()
+    let supabase = ["--shared-secret-file", try secretFile(directory), "--supabase", "https://abc.supabase.co"]
+    let file = try directory.write("key", key)
+    #expect(usage(Self.acme + supabase + ["--profile-store-key-file", file]).contains("a secret key (sb_secret_…)"))
+    #expect(usage(Self.acme + supabase, typed: [key]).contains("a secret key (sb_secret_…)"))
+  }
+
   // MARK: - Files
 
   @Test func `files are their owner's alone, and what exists stays as it is`() async throws {

@@ -1,6 +1,7 @@
 import ArgumentParser
 import CountersignServer
 import Glibc
+import Profiles
 
 /// The files that `countersign init` writes. It is complete and checked before the first one is written.
 struct InitPlan {
@@ -90,9 +91,14 @@ struct InitPlan {
       ConfigurationKey.variable(of: "profile_store.key"): profileStoreKey,
     ].compactMapValues(\.self)
     var reader = ConfigurationReader(file: file, environment: environment, findings: findings)
-    do throws(ConfigurationError) { _ = try ServiceConfiguration(&reader, requiresCredential: true) } catch {
-      throw CommandUsage(description: "nothing is written: " + error.description)
-    }
+    let configuration: ServiceConfiguration
+    do throws(ConfigurationError) {
+      configuration = try ServiceConfiguration(&reader, requiresCredential: true)
+    } catch { throw CommandUsage(description: "nothing is written: " + error.description) }
+    guard let key = configuration.profileStore?.postgREST.key, PostgRESTKey.kind(of: key) == .everybodys else { return }
+    throw CommandUsage(
+      description: "--profile-store-key-file: it is the key of the app's users (anon, authenticated or publishable); a "
+        + "secret key (sb_secret_…) is needed.")
   }
 
   private static func products(
