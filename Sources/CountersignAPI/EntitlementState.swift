@@ -9,7 +9,7 @@ public struct EntitlementState: Codable, Hashable, Sendable {
   public var status: Status
   /// Why the user has this tier.
   public var reason: Reason
-  /// The end of the paid period, or the moment at which Apple took the purchase back.
+  /// The end of the paid period, grant or trial, or the moment at which Apple took the purchase back.
   @Nullable public var expiresAt: Date?
   /// When access ends as far as is known, grace and retry included; `nil` for lifetime access and where there is no
   /// access.
@@ -160,6 +160,10 @@ extension EntitlementState {
     public static let notification: Self = "notification"
     /// An event of RevenueCat's: the service cannot ask the store, or Apple was unavailable.
     public static let revenuecat: Self = "revenuecat"
+    /// A grant of the service's.
+    public static let grant: Self = "grant"
+    /// A trial of the app's own.
+    public static let trial: Self = "trial"
     /// The verdict was read from the ledger.
     public static let ledger: Self = "ledger"
   }

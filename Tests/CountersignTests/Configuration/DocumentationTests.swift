@@ -27,6 +27,11 @@ import Testing
       page[begin.upperBound..<end.lowerBound] == table, "docs/reference/configuration.md needs this table:\n\(table)")
   }
 
+  @Test func `the reference explains each source of a verdict`() throws {
+    let row = try Self.page("reference/http.md").split(separator: "\n").first { $0.hasPrefix("| `source` |") }
+    for source in EvidenceSource.allCases { #expect(row?.contains("`\(source.rawValue)`") == true, "\(source)") }
+  }
+
   @Test func `the keys that most services set are keys`() throws {
     let page = try Self.page("reference/configuration.md")
     let section = try #require(page.split(separator: "\n## ").first { $0.hasPrefix("Most services set these") })

@@ -73,6 +73,9 @@ import TestSupport
     #expect(try words("Reception", "outcome") == NotificationReceiver.Outcome.allCases.map(\.rawValue))
     let acknowledged = RevenueCatReceiver.Outcome.allCases.filter { $0 != .refused && $0 != .unreadable }
     #expect(try words("EventReception", "outcome") == acknowledged.map(\.rawValue))
+    let source = (contract.schema("Entitlement")["properties"] as? [String: [String: Any]])?["source"]
+    let explained = try #require(source?["description"] as? String)
+    for word in try words("Entitlement", "source") { #expect(explained.contains("`\(word)`")) }
     let rejections: [AppStoreHealth.State] = [.sharedSecretRejected, .serverAPIKeyRejected]
     let seen = [AppStoreHealth.State.unknown, .answering, .unavailable] + rejections
     #expect(try words("Readiness", "app_store") == seen.map(\.rawValue))
