@@ -99,7 +99,7 @@ extension UseCases {
           let thinned = try await ledger.thinHistory(before: moment, limit: limit)
           if thinned.removed > 0 {
             onRemoved(thinned.removed)
-            logger.debug("history was removed by retention", metadata: ["lines": "\(thinned.removed)"])
+            logger.debug("history was removed by retention", metadata: ["lines": .stringConvertible(thinned.removed)])
           }
           return thinned.isBusy ? limit : thinned.examined
         })

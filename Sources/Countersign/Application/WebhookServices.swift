@@ -23,7 +23,10 @@ extension ServiceConfiguration {
       for (name, status) in try await ledger.keepWebhooks(urls).sorted(by: { $0.key < $1.key }) {
         environment.logger.warning(
           "a webhook's receiver is named no more, and forgotten with the events that waited for it",
-          metadata: ["webhook": "\(name)", "waiting": "\(status.waiting)", "dead": "\(status.dead)"])
+          metadata: [
+            "webhook": "\(name)", "waiting": .stringConvertible(status.waiting),
+            "dead": .stringConvertible(status.dead),
+          ])
       }
     } catch { throw StartError(description: "The ledger cannot keep the receivers of webhooks: \(error)") }
     guard !webhooks.isEmpty else { return nil }

@@ -64,7 +64,7 @@ package final class ConnectionCounts: Sendable {
       if isWorthALine.admit() {
         logger.warning(
           "an address has reached its limit of connections; new ones are closed",
-          metadata: ["limit": "\(limitPerAddress)", "key": "server.max_connections_per_address"])
+          metadata: ["limit": .stringConvertible(limitPerAddress), "key": "server.max_connections_per_address"])
       }
       return nil
     }

@@ -56,7 +56,7 @@ extension RequestFront {
     {
       context.logger.warning(
         "requests arrive through an unknown proxy: if it is yours, add it to server.trusted_proxies",
-        metadata: ["proxy_on_this_machine": "\(peer.isLoopback)"])
+        metadata: ["proxy_on_this_machine": .stringConvertible(peer.isLoopback)])
     }
     guard let address = limits.client(naming: request.headers, peer: context.peer), path != "/livez" else { return }
     try limits.address.admit(address.client)

@@ -70,7 +70,7 @@ struct WebhooksController: Controller {
     }
     context.logger.notice(
       discards ? "an event that was given up is discarded" : "events are redelivered",
-      metadata: ["webhook": "\(endpoint.name)", "events": "\(count)", "caller": "\(caller.name)"])
+      metadata: ["webhook": "\(endpoint.name)", "events": .stringConvertible(count), "caller": "\(caller.name)"])
     return JSONBody.uncached(RedeliveryResponse(webhook: endpoint.name, redelivered: count))
   }
 

@@ -82,7 +82,7 @@ struct AccountTokenTeller: LeasedJob {
     onEnd(outcome)
     var metadata: Logger.Metadata = [
       "original_transaction_id": "\(task.key.originalTransactionID)",
-      "environment": "\(task.key.environment.rawValue)", "attempts": "\(task.attempts)",
+      "environment": "\(task.key.environment.rawValue)", "attempts": .stringConvertible(task.attempts),
     ]
     if let problem { metadata["problem"] = "\(problem)" }
     switch outcome {

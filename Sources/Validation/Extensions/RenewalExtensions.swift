@@ -129,8 +129,8 @@ package struct RenewalExtensions: Sendable {
     case .due, .running: return
     case .complete(let succeeded, let failed):
       record.state = .done
-      metadata["succeeded"] = "\(succeeded ?? 0)"
-      metadata["failed"] = "\(failed ?? 0)"
+      metadata["succeeded"] = .stringConvertible(succeeded ?? 0)
+      metadata["failed"] = .stringConvertible(failed ?? 0)
       logger.notice("the renewal dates of a product were extended", metadata: metadata)
     case .extended(let end, _):
       record.state = .done
@@ -167,8 +167,9 @@ package struct RenewalExtensions: Sendable {
 extension ExtensionRecord {
   var metadata: Logger.Metadata {
     var metadata: Logger.Metadata = [
-      "environment": "\(environment.rawValue)", "days": "\(terms.days)", "reason": "\(terms.reason.rawValue)",
-      "request_identifier": "\(terms.requestIdentifier)", "attempts": "\(attempts)",
+      "environment": "\(environment.rawValue)", "days": .stringConvertible(terms.days),
+      "reason": "\(terms.reason.rawValue)",
+      "request_identifier": "\(terms.requestIdentifier)", "attempts": .stringConvertible(attempts),
     ]
     switch subject {
     case .purchase(let id): metadata["original_transaction_id"] = "\(id)"

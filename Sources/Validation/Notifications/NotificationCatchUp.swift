@@ -129,7 +129,7 @@ final class NotificationCatchUp: Service {
         "Apple was asked for missed notifications",
         metadata: [
           "bundle_id": "\(source.bundleID.rawValue)", "environment": "\(source.environment.rawValue)",
-          "seen": "\(progress.seen)", "taken": "\(progress.taken)",
+          "seen": .stringConvertible(progress.seen), "taken": .stringConvertible(progress.taken),
         ])
     }
     return progress.isAsking

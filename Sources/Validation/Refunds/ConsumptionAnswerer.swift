@@ -143,7 +143,7 @@ struct ConsumptionAnswerer: LeasedJob {
     onClosed(state)
     var metadata: Logger.Metadata = [
       "transaction_id": "\(request.transactionID)", "environment": "\(request.environment.rawValue)",
-      "attempts": "\(request.attempts)",
+      "attempts": .stringConvertible(request.attempts),
     ]
     if let problem { metadata["problem"] = "\(problem)" }
     switch state {

@@ -123,7 +123,8 @@ final class RefundSweep: Service {
       logger.notice(
         "Apple was asked for refunds",
         metadata: [
-          "asked": "\(progress.asked)", "unanswered": "\(progress.unanswered)", "found": "\(progress.found)",
+          "asked": .stringConvertible(progress.asked), "unanswered": .stringConvertible(progress.unanswered),
+          "found": .stringConvertible(progress.found),
         ])
       return false
     }

@@ -132,7 +132,10 @@ struct RulesReviewer: Service {
     if tally.changed > 0 || tally.heldBack > 0 {
       logger.notice(
         "the catalog or a policy changed: users are re-evaluated",
-        metadata: ["users": "\(tally.users)", "changed": "\(tally.changed)", "held_back": "\(tally.heldBack)"])
+        metadata: [
+          "users": .stringConvertible(tally.users), "changed": .stringConvertible(tally.changed),
+          "held_back": .stringConvertible(tally.heldBack),
+        ])
     }
     tally = Tally()
     if isNews { announce() }
@@ -145,6 +148,8 @@ struct RulesReviewer: Service {
     let named = withheld.prefix(5).map { "\($0.value) of \($0.key)" }.joined(separator: ", ")
     logger.warning(
       "the catalog or a policy would lower subscribers: they keep their tier until the brake is released",
-      metadata: ["withheld": "\(review.withheld)", "products": "\(named)\(withheld.count > 5 ? ", …" : "")"])
+      metadata: [
+        "withheld": .stringConvertible(review.withheld), "products": "\(named)\(withheld.count > 5 ? ", …" : "")",
+      ])
   }
 }

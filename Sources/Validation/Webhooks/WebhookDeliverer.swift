@@ -267,7 +267,7 @@ package struct WebhookDeliverer: Service {
     let attempts = one.attempts + 1
     var metadata: Logger.Metadata = [
       "webhook": "\(endpoint.name)", "event_id": "\(one.event.id)", "type": "\(one.event.type)",
-      "attempt": "\(attempts)",
+      "attempt": .stringConvertible(attempts),
     ]
     switch outcome {
     case .delivered:

@@ -108,6 +108,7 @@ import Testing
         #expect(try await service.state(of: "user-1") == "premium active lifetime until null")
         world.pass(1)
         try await eventually { Self.sweeps(service).count == 3 }
+        #expect(Self.sweeps(service).last?.contains(#""asked":2,"found":1,"#) == true)
         #expect(try await service.profile("user-1").verdict == "free expired refunded")
         #expect(try await service.profile("user-2").verdict == "premium active lifetime")
         #expect(world.lookUps == 4)
