@@ -39,7 +39,7 @@ struct FiguresController: Controller {
     }
     let limit = FigureSpan.limit(grain)
     guard last - first < limit else {
-      throw Problem(.malformedRequest, "By \(grain.rawValue), 'from' and 'to' may be at most \(limit) days apart.")
+      throw Problem(.malformedRequest, "By \(grain.rawValue), at most \(limit) days are answered, 'to' included.")
     }
     let product = try request.parameter("product_id")
     guard product?.isEmpty != true else { throw Problem(.malformedRequest, "'product_id' is empty.") }

@@ -111,8 +111,8 @@ import Testing
         ("figures?from=never", "'from' has to be a day, such as 2026-01-31."),
         ("figures?to=2024-02-30", "'to' has to be a day"), ("figures?to=2024-06-16", "'to' lies in the future."),
         ("figures?from=2024-06-02&to=2024-06-01", "'from' is later than 'to'."),
-        ("figures?from=2024-01-01", "at most 92 days apart"),
-        ("figures?from=2020-01-01&interval=month", "at most 1100 days apart"),
+        ("figures?from=2024-03-15", "By day, at most 92 days are answered, 'to' included."),
+        ("figures?from=2020-01-01&interval=month", "By month, at most 1100 days are answered"),
         ("figures?interval=week", "'interval' has to be day or month."),
         ("figures?from=2024-06-01&from=2024-06-02", "'from' is given twice."),
         ("figures?product_id=", "'product_id' is empty."), ("experiments?from=never", "'from' has to be a day"),
@@ -121,6 +121,7 @@ import Testing
         let answer = try await service.send(.get, "/v1/\(query)")
         #expect(answer.status == 400 && answer.text.contains(sentence), "\(query): \(answer.text)")
       }
+      #expect(try await service.send(.get, "/v1/figures?from=2024-03-16").status == 200)
     }
   }
 }
