@@ -21,6 +21,7 @@ import Testing
   private func demo() async throws -> (code: Int32, lines: [Line]) {
     let run = try await ChildProcess.run(
       ServiceProcess.program("countersign"), ["demo", "--json"], environment: ServiceProcess.environment)
+    #expect(run.output.hasSuffix("}\n") && !run.output.contains("\n\n"))
     let lines = run.output.split(separator: "\n")
     return (run.code, try lines.map { try JSONDecoder().decode(Line.self, from: Data($0.utf8)) })
   }

@@ -186,7 +186,8 @@ struct DemoTable {
 
   func print() {
     if json {
-      for row in rows { Swift.print(row.answer.json) }
+      // The service ends each answer with a newline.
+      for row in rows { Swift.print(row.answer.json, terminator: "") }
       return
     }
     let cells =
