@@ -51,6 +51,8 @@ struct Listener: Sendable {
     }
     do {
       for try await port in ports { return Listener(port: port, task: task) }
+    } catch let error as IOError {
+      throw StartError.cannotListen(host: host, port: port, reason: String(cString: strerror(error.errnoCode)))
     } catch {
       throw StartError.cannotListen(host: host, port: port, reason: "\(error)")
     }

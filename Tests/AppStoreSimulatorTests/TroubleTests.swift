@@ -337,7 +337,7 @@ struct RunningSimulatorTests {
     configuration.port = try #require(URL(string: simulator.productionURL)?.port)
     let port = configuration.port
     await #expect { _ = try await Simulator.start(configuration) } throws: { error in
-      "\(error)".hasPrefix("cannot listen on 127.0.0.1, port \(port)")
+      "\(error)" == "cannot listen on 127.0.0.1, port \(port): Address already in use"
     }
     await simulator.stop()
   }
