@@ -72,6 +72,13 @@ import Testing
     #expect(await LedgerInspection.inspect(path: scratch.path, within: .seconds(20)).exposures.isEmpty)
   }
 
+  @Test(arguments: [EACCES, EPERM]) func `a file of another user's names what gives the permission`(code: Int32) {
+    let error = LedgerOpenError.inaccessible(path: "/l", problem: LedgerFile.problem(code))
+    #expect(
+      error.description
+        == "The ledger /l cannot be opened: this service's user lacks the permission (chown or chmod gives it).")
+  }
+
   @Test func `a second opening is refused until the first is closed`() async throws {
     let first = try await scratch.open()
     let link = scratch.directory + "/link.sqlite"

@@ -187,7 +187,7 @@ final class LedgerFile: Sendable {
 
   static func problem(_ code: Int32) -> String {
     switch code {
-    case EACCES, EPERM: "this service's user lacks the permission"
+    case EACCES, EPERM: "this service's user lacks the permission (chown or chmod gives it)"
     case EROFS: "the file system is read-only"
     case ENOSPC: "the disk is full"
     case ENOENT: "there is no such file or directory"
