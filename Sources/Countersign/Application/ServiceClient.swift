@@ -26,13 +26,11 @@ struct ServiceClient: Sendable {
   static let deadline: Duration = .seconds(20)
   static let answerLimit = 64 * 1024
 
-  /// - Parameters:
-  ///   - role: the role that the key has to have, for the sentence about a 403.
-  ///   - answerLimit: the most bytes of an answer.
+  /// - Parameter answerLimit: the most bytes of an answer.
   /// - Returns: an answer of 200, 201 or 202; every other is a failure.
   func send(
     _ method: TransportRequest.Method, _ path: String, body: String = "", headers: [TransportHeader] = [],
-    role: String, answerLimit: Int = ServiceClient.answerLimit
+    answerLimit: Int = ServiceClient.answerLimit
   ) async throws(Failure) -> TransportResponse {
     let request = TransportRequest(
       method: method, url: url + path, headers: headers + [TransportHeader("Authorization", "Bearer \(key)")],
@@ -43,8 +41,8 @@ struct ServiceClient: Sendable {
     } catch { throw Failure(error, deadline: Self.deadline) }
     switch response.status {
     case 200...202: return response
-    case 401: throw .refusedCredential("the service does not know this key")
-    case 403: throw .refusedCredential("the key has to be one of the role \(role)")
+    case 401: throw .refusedCredential("the service does not know this key.")
+    case 403: throw .refusedCredential(Self.detail(response))
     case 404: throw .notFound
     case 429, 500...599:
       let pause = response.retryAfter().map { min(max($0, .seconds(1)), .seconds(60)) }
@@ -56,14 +54,14 @@ struct ServiceClient: Sendable {
 
   /// Posts a value as JSON.
   func post(
-    _ path: String, _ body: some Encodable, headers: [TransportHeader] = [], role: String
+    _ path: String, _ body: some Encodable, headers: [TransportHeader] = []
   ) async throws(Failure) -> TransportResponse {
     guard let json = try? JSONEncoder.countersign.encode(body) else {
       throw .unreachable("the request cannot be written")
     }
     return try await send(
       .post, path, body: String(decoding: json, as: UTF8.self),
-      headers: [TransportHeader("Content-Type", "application/json")] + headers, role: role)
+      headers: [TransportHeader("Content-Type", "application/json")] + headers)
   }
 
   /// - Parameter complaint: the reason why an answer that is no such value cannot be used.

@@ -57,7 +57,7 @@ struct BrakeRequest: ParsableArguments {
     let (client, transport) = try service.client(environment: ProcessInfo.processInfo.environment)
     defer { transport.shutdown() }
     do throws(ServiceClient.Failure) {
-      let body = try await client.send(method, "/v1/brake", role: "'service' or 'support'").body
+      let body = try await client.send(method, "/v1/brake").body
       let report = try BrakeState(body: body)
       CommandOutput.show(report.text, or: json ? body : nil)
       return report.isEngaged ? .stoppedByBrake : .success

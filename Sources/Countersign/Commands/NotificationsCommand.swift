@@ -55,14 +55,12 @@ struct NotificationsCommand: AsyncParsableCommand {
       let (client, transport) = try service.client(environment: ProcessInfo.processInfo.environment)
       defer { transport.shutdown() }
       do throws(ServiceClient.Failure) {
-        var body = try await client.post(
-          NotificationHistoryResponse.path, CatchUpRequest(since: since), role: Self.role
-        ).body
+        var body = try await client.post(NotificationHistoryResponse.path, CatchUpRequest(since: since)).body
         var answer: NotificationHistoryResponse = try ServiceClient.decode(
           body, or: NotificationHistoryResponse.complaint)
         while answer.sources.contains(where: { $0.isAsking && $0.problem == nil }) {
           do { try await Task.sleep(for: .seconds(1)) } catch { throw .cancelled }
-          body = try await client.send(.get, NotificationHistoryResponse.path, role: Self.role).body
+          body = try await client.send(.get, NotificationHistoryResponse.path).body
           answer = try ServiceClient.decode(body, or: NotificationHistoryResponse.complaint)
         }
         CommandOutput.show(answer.text, or: json ? body : nil)
@@ -70,8 +68,6 @@ struct NotificationsCommand: AsyncParsableCommand {
         guard isAsked else { throw ServiceClient.Failure.unreachable("Apple could not be asked") }
       } catch { throw CommandOutput.failure("\(client.url): \(error.sentence)", error.exitCode) }
     }
-
-    private static let role = "'service' or 'support'"
   }
 }
 

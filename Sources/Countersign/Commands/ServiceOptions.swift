@@ -102,8 +102,7 @@ extension ServiceClient.Failure {
     switch self {
     case .away(let reason, _): "\(reason). Is the service running there?"
     case .unreachable(let reason): "\(reason)."
-    case .refusedCredential(let reason): "\(reason)."
-    case .refused(let detail): detail
+    case .refusedCredential(let reason), .refused(let reason): reason
     case .notFound: "there is no such path; is it Countersign, of this version?"
     case .cancelled: "interrupted."
     }
@@ -118,7 +117,7 @@ extension ServiceOptions {
     let (client, transport) = try client(environment: ProcessInfo.processInfo.environment)
     defer { transport.shutdown() }
     do throws(ServiceClient.Failure) {
-      return try await client.send(method, path, role: "'service' or 'support'", answerLimit: answerLimit).body
+      return try await client.send(method, path, answerLimit: answerLimit).body
     } catch { throw CommandOutput.failure("\(client.url): \(error.sentence)", error.exitCode) }
   }
 

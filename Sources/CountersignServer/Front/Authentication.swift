@@ -142,7 +142,8 @@ extension ServiceRequestContext {
     case .server(let server):
       guard roles.contains(where: server.roles.contains) else {
         let names = server.roles.map { "'\($0.rawValue)'" }.sorted().joined(separator: " and ")
-        throw Problem(.forbidden, "A key of the role \(names) may not do this.")
+        let needed = roles.map { "'\($0.rawValue)'" }.joined(separator: " or ")
+        throw Problem(.forbidden, "A key of the role \(names) may not do this; one of the role \(needed) may.")
       }
       return server
     }

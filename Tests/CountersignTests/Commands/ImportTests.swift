@@ -287,7 +287,7 @@ import Testing
         client: ServiceClient(transport: service.client, url: service.origin, key: "wrong"),
         lines: LineReader(file, limit: 1_000), rate: 10, isDryRun: false, output: { _ in }
       ).run()
-      #expect(end.failure == .refusedCredential("the service does not know this key"))
+      #expect(end.failure == .refusedCredential("the service does not know this key."))
       #expect(end.report == ImportReport())
     }
   }

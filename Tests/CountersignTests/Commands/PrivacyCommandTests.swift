@@ -31,6 +31,8 @@ import Testing
       let again = try await ChildProcess.countersign(["export", Self.user, "--url", service.origin, "--out", file])
         .ending()
       #expect(again.code == 1 && again.error.contains("exists"), "\(again.error)")
+      let me = try await ChildProcess.countersign(["export", "me", "--url", service.origin]).ending()
+      #expect(me.code == 77 && me.error.contains("'me' is for users; a key has to name the user."), "\(me.error)")
       let shown = try await ChildProcess.countersign(["export", Self.user, "--url", service.origin]).ending()
       #expect(shown.code == 0 && shown.output.hasPrefix("{") && shown.output.contains(#""receipt_data":"#))
     }

@@ -56,7 +56,7 @@ import Testing
     try await run(users: 2) { service, store in
       let cases: [([String], String?, Int32, String)] = [
         (["--expiring-within", "20d"], "a-wrong-key", 77, "does not know this key"),
-        (["--expiring-within", "20d"], RunningService.supportKey, 77, "role 'service'"),
+        (["--expiring-within", "20d"], RunningService.supportKey, 77, "one of the role 'service' may."),
         (["--expiring-within", "20d"], nil, 64, "COUNTERSIGN_API_KEY"),
         (["--expiring-within", "soon"], "key", 64, "--expiring-within must be a duration"),
         (["--expiring-within", "1d", "--limit", "0"], "key", 64, "--limit must be from 1 to 100000"),

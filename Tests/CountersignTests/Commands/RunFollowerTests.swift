@@ -144,7 +144,7 @@ import Testing
     let client = ServiceClient(transport: transport, url: "https://countersign.example.com", key: "the-key")
     await #expect(
       throws: ServiceClient.Failure.away("the service answers 503", retryAfter: seconds.map { .seconds($0) })
-    ) { try await client.send(.get, "/v1/revalidations/7", role: "service") }
+    ) { try await client.send(.get, "/v1/revalidations/7") }
   }
 
   @Test func `a service that does not come back is given up, and the run said to go on`() async throws {

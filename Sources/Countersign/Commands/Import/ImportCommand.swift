@@ -395,7 +395,7 @@ struct ImportRun {
   }
 
   private func tiers() async throws(ServiceClient.Failure) -> [String] {
-    let response = try await client.send(.get, "/v1/plans", role: "service")
+    let response = try await client.send(.get, "/v1/plans")
     let plans: PlansResponse = try ServiceClient.decode(
       response.body, or: "the plans cannot be read; is it Countersign that listens there?")
     return plans.plans.map(\.tier)

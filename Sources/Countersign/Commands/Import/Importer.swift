@@ -92,7 +92,7 @@ struct Importer: Sendable {
       case .receipt(let text): ValidationRequest(receiptData: text, userID: user)
       case .transactionID(let id): ValidationRequest(originalTransactionID: id, userID: user)
       }
-    let response = try await client.post("/v1/validations", request, role: "service")
+    let response = try await client.post("/v1/validations", request)
     // The purchase is kept, and there is no verdict to compare with.
     guard response.status == 200 else { throw .away("Apple cannot be asked now", retryAfter: .seconds(30)) }
     return try answer(response)
@@ -109,12 +109,11 @@ struct Importer: Sendable {
     // The same for the same promotion, so that a repeated import gives nothing twice.
     let key = SHA256Digest(of: "\(request.tier) \(request.endsAt ?? "") \(user)".utf8).hexadecimal
     _ = try await client.post(
-      ServiceClient.path(of: user) + "/grants", request, headers: [TransportHeader("Idempotency-Key", key)],
-      role: "service")
+      ServiceClient.path(of: user) + "/grants", request, headers: [TransportHeader("Idempotency-Key", key)])
   }
 
   private func read(_ user: String) async throws(ServiceClient.Failure) -> EntitlementResponse {
-    try answer(await client.send(.get, ServiceClient.path(of: user), role: "service"))
+    try answer(await client.send(.get, ServiceClient.path(of: user)))
   }
 
   private func answer(_ response: TransportResponse) throws(ServiceClient.Failure) -> EntitlementResponse {

@@ -105,11 +105,11 @@ final class RevenueCatAPI: Sendable {
     } catch { throw ServiceClient.Failure(error, deadline: Self.deadline, server: "RevenueCat") }
     switch response.status {
     case 200: return response
-    case 401: throw .refusedCredential("the key is not known there: it has to be a secret key of version 2")
+    case 401: throw .refusedCredential("the key is not known there: it has to be a secret key of version 2.")
     case 403:
       throw .refusedCredential(
         "the key may not read this project's customers: it needs the project's ID beside --from-revenuecat, and the "
-          + "permissions customer_information: customers, subscriptions and purchases, read")
+          + "permissions customer_information: customers, subscriptions and purchases, read.")
     case 404: throw .notFound
     case 423, 429, 500...599:
       let pause = Self.pause(response)

@@ -10,18 +10,16 @@ struct RunClient: Sendable {
   /// Names this wish, so that asking again for it starts nothing new.
   var idempotencyKey: String
 
-  private static let role = "'service'"
-
   /// - Returns: the run, and whether it is one that was under way or known before.
   func start(_ order: RunRequest) async throws(Failure) -> (report: ReceivedRun, isKnown: Bool) {
     let response = try await service.post(
-      "/v1/revalidations", order, headers: [TransportHeader("Idempotency-Key", idempotencyKey)], role: Self.role)
+      "/v1/revalidations", order, headers: [TransportHeader("Idempotency-Key", idempotencyKey)])
     let report = try report(response)
     return (report, response.status == 200 && order.isDryRun != true)
   }
 
   func report(of run: String) async throws(Failure) -> ReceivedRun {
-    try report(try await service.send(.get, "/v1/revalidations/\(run)", role: Self.role))
+    try report(try await service.send(.get, "/v1/revalidations/\(run)"))
   }
 
   private func report(_ response: TransportResponse) throws(Failure) -> ReceivedRun {
