@@ -35,7 +35,7 @@ struct InitCommand: ParsableCommand {
 
   @OptionGroup var answers: InitAnswers
 
-  @Option(name: .long, help: "The directory of the files; it is made if it is not there.")
+  @Option(name: .long, help: "The directory of the files; it is made, with those above it, if it is not there.")
   var directory = "."
 
   @Option(name: .long, help: "The file to write; countersign.yaml in the directory if not given.")

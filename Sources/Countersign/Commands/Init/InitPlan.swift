@@ -94,11 +94,30 @@ struct InitPlan {
     let configuration: ServiceConfiguration
     do throws(ConfigurationError) {
       configuration = try ServiceConfiguration(&reader, requiresCredential: true)
-    } catch { throw CommandUsage(description: "nothing is written: " + error.description) }
+    } catch {
+      let sentences = error.problems.map { "\(Self.option(of: $0)): \($0.sentence)" }
+      throw CommandUsage(description: "nothing is written: " + sentences.joined(separator: "\n"))
+    }
     guard let key = configuration.profileStore?.postgREST.key, PostgRESTKey.kind(of: key) == .everybodys else { return }
     throw CommandUsage(
       description: "--profile-store-key-file: it is the key of the app's users (anon, authenticated or publishable); a "
         + "secret key (sb_secret_…) is needed.")
+  }
+
+  private static let options: [(key: String, option: String)] = [
+    ("app_store.bundle_ids", "--bundle-id"), ("app_store.shared_secret", "--shared-secret-file"),
+    ("app_store.server_api.key_id", "--server-api-key-id"), ("app_store.server_api.key", "--server-api-key-file"),
+    ("app_store.server_api.issuer_id", "--server-api-issuer-id"), ("app_store.offers.key_id", "--offer-key-id"),
+    ("app_store.offers.key", "--offer-key-file"), ("app_store.offers.issuer_id", "--offer-issuer-id"),
+    ("catalog.tiers", "--tiers"), ("catalog.products", "--product"), ("profile_store.url", "--profile-store"),
+    ("profile_store.key", "--profile-store-key-file"),
+  ]
+
+  /// The option that a problem is about, as there is no file with the key yet.
+  private static func option(of problem: ConfigurationFinding) -> String {
+    let origin = problem.origin
+    let known = options.first { origin.hasPrefix($0.key) || origin == ConfigurationKey.variable(of: $0.key) }
+    return known?.option ?? origin
   }
 
   private static func products(
@@ -166,8 +185,11 @@ struct InitPlan {
   /// Writes the secrets, then the configuration; or reports what is in the way and ends with 1.
   func write() throws {
     let paths = secrets.map(\.path) + [path]
-    if directory != ".", access(directory, F_OK) != 0, mkdir(directory, 0o700) != 0 {
-      throw CommandOutput.failure("\(Quotation.of(directory, length: 4_096)): \(String(cString: strerror(errno))).")
+    var made = directory.hasPrefix("/") ? "/" : ""
+    for part in directory.split(separator: "/") {
+      made += part + "/"
+      guard access(made, F_OK) != 0, mkdir(made, 0o700) != 0 else { continue }
+      throw CommandOutput.failure("\(Quotation.of(made, length: 4_096)): \(String(cString: strerror(errno))).")
     }
     if let taken = paths.first(where: { access($0, F_OK) == 0 }) {
       throw CommandOutput.failure(
