@@ -9,7 +9,7 @@ public struct EntitlementState: Codable, Hashable, Sendable {
   public var status: Status
   /// Why the user has this tier.
   public var reason: Reason
-  /// The end of the paid period, grant or trial, or the moment at which Apple took the purchase back.
+  /// The end of the paid period, grant or trial, or the earlier end of access, such as a refund.
   @Nullable public var expiresAt: Date?
   /// When access ends as far as is known, grace and retry included; `nil` for lifetime access and where there is no
   /// access.

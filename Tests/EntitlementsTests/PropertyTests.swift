@@ -145,6 +145,9 @@ import struct FoundationEssentials.Date
       if let until = verdict.accessUntil, !verdict.isStale, let evaluatedAt = verdict.explanation.evaluatedAt {
         #expect(evaluatedAt < until, "seed \(seed)")
       }
+      if verdict.status == .expired, let end = verdict.expiresAt, let evaluatedAt = verdict.explanation.evaluatedAt {
+        #expect(end <= evaluatedAt, "seed \(seed)")
+      }
       #expect((verdict.explanation.decidedBy == nil) == (verdict.productID == nil), "seed \(seed)")
     }
     // The cases are worth something only if they reach every rule on purchases.

@@ -52,6 +52,36 @@ import struct FoundationEssentials.Date
     #expect(verdict.accessUntil == nil)
   }
 
+  @Test(
+    arguments: [
+      ("an upgrade to what is not told", answer([row("1", until: day(265), upgraded: true)])),
+      (
+        "an upgrade to a product that the catalog lacks",
+        answer([row("1", until: day(265), upgraded: true), row("2", unheardOf, from: day(-10), until: day(20))])
+      ),
+      ("an account that is gone", answer([row("1", until: day(265))], [renewal(renews: true)], gone: true)),
+      ("an account that is gone, and a purchase for life", answer([row("1", forever, until: nil)], gone: true)),
+      ("a refund dated ahead", answer([row("1", until: day(10), cancelled: day(3))])),
+    ] as [(String, [SubscriptionEvidence])])
+  func `an access that is over has no end to come`(name: String, evidence: [SubscriptionEvidence]) throws {
+    for now in [noon, day(1), day(2)] {
+      let verdict = try evaluate(evidence, at: now)
+      #expect(verdict.status == .expired && verdict.expiresAt == noon, "\(name)")
+      #expect(!verdict.words().joined().contains("2025"), "\(name)")
+    }
+  }
+
+  @Test func `an upgrade and a deleted account stay dated when the paid time has passed`() throws {
+    let upgraded = answer([row("1", until: day(10), upgraded: true)])
+    let gone = answer([row("1", until: day(10))], gone: true)
+    for evidence in [upgraded, gone] { #expect(try evaluate(evidence, at: day(20)).expiresAt == noon) }
+  }
+
+  @Test func `no renewal is to come of an account that is gone`() throws {
+    let verdict = try evaluate(answer([row("1", until: day(10))], [renewal(next: premium, renews: true)], gone: true))
+    #expect(verdict.willRenew == nil && verdict.nextProductID == nil)
+  }
+
   @Test(arguments: [(pro, nil), (premium, premium), (nil, nil)] as [(ProductID?, ProductID?)])
   func `the next product is named where it is another`(next: ProductID?, named: ProductID?) throws {
     let verdict = try evaluate(answer([row("1", until: day(10))], [renewal(next: next, renews: true)]))

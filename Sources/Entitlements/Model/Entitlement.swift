@@ -55,7 +55,7 @@ package struct Entitlement: Hashable, Codable, Sendable {
   package var tier: Tier
   package var status: SubscriptionStatus
   package var reason: EntitlementReason
-  /// End of the paid period, or the cancellation date if Apple cancelled it earlier.
+  /// The end of the paid period, or the earlier end of access, such as a refund. Without access it is past.
   package var expiresAt: Date?
   /// When access ends as far as known; `nil` for lifetime and without access.
   package var accessUntil: Date?

@@ -84,6 +84,14 @@ struct SubscriptionGroup {
       return min(paidEnd, cancelled)
     }
 
+    /// When a row that grants nothing ended, as far as the evidence tells: never later than `now`.
+    ///
+    /// Apple dates neither an upgrade nor the deletion of an account; each came before the report of it.
+    func knownEnd(at now: Date) -> Date {
+      guard cause == .upgraded || cause == .accountGone || now.isBefore(end) else { return end }
+      return min(end, purchase.cancellationDate ?? .distantFuture, evidence.evaluatedAt)
+    }
+
     /// Why the row grants nothing; `nil` when it is live.
     var cause: Explanation.PassedOver.Cause? {
       guard let product else { return .notCatalogued }

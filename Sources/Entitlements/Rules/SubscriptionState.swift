@@ -113,9 +113,10 @@ extension SubscriptionGroup {
       policy: Explanation.PolicyValue? = nil
     ) -> SubscriptionState {
       let row = row ?? decidingRow
+      let end = entitled ? row.end : row.knownEnd(at: now)
       return SubscriptionState(
         group: self, row: row, isEntitled: entitled, status: status, reason: reason,
-        expiresAt: row.end == .distantFuture || row.end == .distantPast ? nil : row.end,
+        expiresAt: end == .distantFuture || end == .distantPast ? nil : end,
         accessUntil: entitled ? accessUntil : nil, renewal: row.renewal, policy: policy,
         evaluatedAt: now, isOverByTime: byTime)
     }
@@ -137,7 +138,12 @@ extension SubscriptionGroup {
       if renewal?.autoRenews == false { return state(.cancelled, .renewalOff, until: last.end) }
       return state(.active, last.commitmentRenews == false ? .renewalOff : .renewing, until: last.end)
     }
-    if newest.cause == .accountGone { return state(.expired, .accountGone, of: newest, entitled: false) }
+    if newest.cause == .accountGone {
+      var state = state(.expired, .accountGone, of: newest, entitled: false)
+      // Without the account nothing renews.
+      state.renewal = nil
+      return state
+    }
     if newest.purchase.cancellationDate != nil, !newest.purchase.isUpgraded { return takenBack(newest) }
     guard let last else {
       return state(
