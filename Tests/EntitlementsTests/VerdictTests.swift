@@ -77,6 +77,24 @@ import struct FoundationEssentials.Date
     for evidence in [upgraded, gone] { #expect(try evaluate(evidence, at: day(20)).expiresAt == noon) }
   }
 
+  @Test(
+    arguments: [
+      (row("2", unheardOf, from: day(-5), until: day(25)), unheardOf),
+      (row("2", unheardOf, from: day(-5), until: day(-1)), nil),
+      (row("2", unheardOf, from: day(-5), until: day(25), cancelled: day(-1)), nil),
+      (row("2", unheardOf, from: day(-65), until: day(25)), nil),
+    ] as [(Purchase, ProductID?)])
+  func `a subscription that goes on under a product of no catalog did not end`(
+    successor: Purchase, goesOnAs: ProductID?
+  ) throws {
+    for former in [row("1"), row("1", until: day(265), upgraded: true)] {
+      let verdict = try evaluate(answer([former, successor]))
+      #expect(verdict.line == "expired free unknown")
+      #expect(verdict.explanation.goesOnAs == goesOnAs)
+      #expect(verdict.words().joined().contains("The subscription ended") == (goesOnAs == nil))
+    }
+  }
+
   @Test func `no renewal is to come of an account that is gone`() throws {
     let verdict = try evaluate(answer([row("1", until: day(10))], [renewal(next: premium, renews: true)], gone: true))
     #expect(verdict.willRenew == nil && verdict.nextProductID == nil)

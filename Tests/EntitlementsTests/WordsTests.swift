@@ -216,6 +216,17 @@ import struct FoundationEssentials.Date
         The subscription ended on 3 March 2026. Apple did not say why it was not renewed. The tier is free.
         """),
     Case(
+      reason: .unknown, status: .expired,
+      words: """
+        The subscription goes on as com.example.gold, which is not in this app's catalog, so it gives nothing. The next \
+        renewal is for com.example.gold. The tier is free.
+        """
+    ) {
+      $0.nextProductID = "com.example.gold"
+      $0.explanation.goesOnAs = "com.example.gold"
+      $0.explanation.passedOver = [.init(transactionID: "9", productID: "com.example.gold", cause: .notCatalogued)]
+    },
+    Case(
       reason: .noPurchases, status: .active, words: "This user has no known purchase. The tier is free."
     ) { $0 = .none(tier: "free", reason: .noPurchases, explanation: $0.explanation) },
     Case(

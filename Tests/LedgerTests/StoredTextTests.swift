@@ -322,7 +322,7 @@ extension SeededRandom {
   mutating func entitlement() -> Entitlement {
     var explanation = Explanation(
       decidedBy: maybe { TransactionID($0.text()) },
-      periodKnownBy: maybe { _ in .renewalInfo },
+      periodKnownBy: maybe { _ in .renewalInfo }, goesOnAs: maybe { ProductID($0.text()) },
       passedOver: many { random in
         Explanation.PassedOver(
           transactionID: TransactionID(random.text()), productID: ProductID(random.text()),

@@ -119,6 +119,9 @@ extension Entitlement {
       return "\(product) was no longer sold when it was to renew. \(subscription) ended\(expiresAt.on).\(retryTerm)"
     case .unknown where lacksEnd: return noExpiry(of: product)
     case .unknown:
+      if let goesOnAs = explanation.goesOnAs {
+        return "The subscription goes on as \(goesOnAs), which is not in this app's catalog, so it gives nothing."
+      }
       return "\(subscription) ended\(expiresAt.on). \(witness) did not say why it was not renewed.\(retryTerm)"
     case .noPurchases: return "This user has no known purchase."
     case .noKnownProduct: return "Apple reports purchases of this user, but no product in this app's catalog."
@@ -169,6 +172,7 @@ extension Entitlement {
     var named: Set<ProductID> = []
     let others = explanation.passedOver.filter { $0.cause != .endsEarlier && $0.cause != .accountGone }
       .filter { $0.productID != productID || $0.cause == .otherSubscription }
+      .filter { $0.productID != explanation.goesOnAs || $0.cause != .notCatalogued }
       .filter { named.insert($0.productID).inserted }
     let sentences = others.prefix(Self.passedOverInWords).map { other in
       switch other.cause {

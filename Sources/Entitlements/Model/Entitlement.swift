@@ -147,6 +147,9 @@ package struct Explanation: Hashable, Codable, Sendable {
   package var givenBy: GivenPeriod.ID?
   /// How the deciding period is known; `nil` for one with a row of its own.
   package var periodKnownBy: PeriodSource?
+  /// The product of a later period of the subscription that runs, where the catalog lacks it and nothing else is known of the
+  /// end.
+  package var goesOnAs: ProductID?
   /// At most `passedOverLimit` rows; `passedOverCount` has the true number.
   package var passedOver: [PassedOver]
   package var passedOverCount: Int
@@ -155,7 +158,7 @@ package struct Explanation: Hashable, Codable, Sendable {
 
   /// The property names in the ledger; a differing name is the property's former one.
   private enum CodingKeys: String, CodingKey {
-    case decidedBy, givenBy, periodKnownBy, passedOver, passedOverCount, policy
+    case decidedBy, givenBy, periodKnownBy, goesOnAs, passedOver, passedOverCount, policy
     case evaluatedAt = "judgedAt"
   }
 
@@ -163,11 +166,12 @@ package struct Explanation: Hashable, Codable, Sendable {
   package static let passedOverLimit = 50
 
   package init(
-    decidedBy: TransactionID?, periodKnownBy: PeriodSource? = nil, passedOver: [PassedOver],
-    policy: PolicyValue? = nil, evaluatedAt: Date?
+    decidedBy: TransactionID?, periodKnownBy: PeriodSource? = nil, goesOnAs: ProductID? = nil,
+    passedOver: [PassedOver], policy: PolicyValue? = nil, evaluatedAt: Date?
   ) {
     self.decidedBy = decidedBy
     self.periodKnownBy = periodKnownBy
+    self.goesOnAs = goesOnAs
     self.passedOver = Array(passedOver.prefix(Self.passedOverLimit))
     self.passedOverCount = passedOver.count
     self.policy = policy

@@ -147,7 +147,7 @@ extension Entitlement {
       isProvisional: state.isProvisional,
       explanation: Explanation(
         decidedBy: purchase.transactionID,
-        periodKnownBy: state.row.isByRenewalInfo ? .renewalInfo : nil, passedOver: passedOver, policy: state.policy,
-        evaluatedAt: state.evaluatedAt))
+        periodKnownBy: state.row.isByRenewalInfo ? .renewalInfo : nil, goesOnAs: state.uncataloguedSuccessor,
+        passedOver: passedOver, policy: state.policy, evaluatedAt: state.evaluatedAt))
   }
 }

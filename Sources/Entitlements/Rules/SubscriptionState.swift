@@ -30,6 +30,15 @@ struct SubscriptionState {
     return row.end
   }
 
+  /// The product that a subscription of no known end goes on under, where the catalog lacks it.
+  var uncataloguedSuccessor: ProductID? {
+    guard reason == .unknown else { return nil }
+    return group.rows.first {
+      $0.product == nil && !$0.purchase.isUpgraded && $0.purchase.cancellationDate == nil
+        && row.purchase.begin.isBefore($0.purchase.begin) && evaluatedAt.isBefore($0.end)
+    }?.purchase.productID
+  }
+
   /// The rows other than the deciding row.
   var passedOver: [Explanation.PassedOver] {
     group.rows.filter {

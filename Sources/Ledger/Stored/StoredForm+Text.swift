@@ -193,6 +193,7 @@ extension Explanation {
   fileprivate func write(to writer: inout JSONWriter) throws {
     writer.member("decidedBy", ifPresent: decidedBy?.rawValue)
     writer.member("givenBy", ifPresent: givenBy)
+    writer.member("goesOnAs", ifPresent: goesOnAs?.rawValue)
     try writer.member("judgedAt", ifPresent: evaluatedAt)
     writer.array("passedOver") { writer in
       for passed in passedOver {
@@ -218,6 +219,7 @@ extension Explanation {
   ) throws(StoredTextReader.Unfamiliar) -> Explanation {
     let decidedBy = try reader.string("decidedBy")
     let givenBy = try reader.integer("givenBy")
+    let goesOnAs = try reader.string("goesOnAs")
     let evaluatedAt = try reader.date("judgedAt")
     let passedOver = try reader.array("passedOver") { reader throws(StoredTextReader.Unfamiliar) in
       try reader.object { reader throws(StoredTextReader.Unfamiliar) in
@@ -235,8 +237,8 @@ extension Explanation {
       return PolicyValue(key: key, value: try StoredTextReader.needed(reader.string("value")))
     }
     var explanation = Explanation(
-      decidedBy: decidedBy.map { TransactionID($0) }, periodKnownBy: periodKnownBy, passedOver: [],
-      policy: policy, evaluatedAt: evaluatedAt)
+      decidedBy: decidedBy.map { TransactionID($0) }, periodKnownBy: periodKnownBy,
+      goesOnAs: goesOnAs.map { ProductID($0) }, passedOver: [], policy: policy, evaluatedAt: evaluatedAt)
     explanation.givenBy = givenBy
     explanation.passedOver = passedOver
     explanation.passedOverCount = passedOverCount
