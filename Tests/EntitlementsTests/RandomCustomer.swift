@@ -88,6 +88,7 @@ struct RandomCustomer {
       grace: random.chance(10)
         ? KnownGrace(
           until: random.chance(70) ? random.moment(-10...15) : nil,
+          after: random.chance(30) ? random.moment(-20...0) : nil,
           runningAt: random.chance(40) ? random.moment(-20...0) : nil,
           overAt: random.chance(20) ? random.moment(-20...0) : nil) : nil)
     if random.chance(25) { evidence.terms = terms() }

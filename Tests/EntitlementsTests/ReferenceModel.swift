@@ -216,7 +216,9 @@ struct ReferenceModel {
     let status = answered >= end ? renewal?.status : nil
     if status == .revoked { return takenBack(last) }
     let named = [renewal?.gracePeriodExpiresDate].compactMap { Self.ms($0) }.first { $0 > end }
-    let dated = [named, Self.ms(grace?.until)].compactMap(\.self).filter { $0 > end }.max()
+    let isOfEarlierPeriod = Self.ms(grace?.after).map { $0 < end } ?? false
+    let remembered = isOfEarlierPeriod ? nil : Self.ms(grace?.until)
+    let dated = [named, remembered].compactMap(\.self).filter { $0 > end }.max()
     let saysSo = answered >= end && renewal?.status == .billingGracePeriod && renewal?.gracePeriodExpiresDate == nil
     let saysOver = answered >= end && renewal?.isGraceOver == true
     let running = [Self.ms(grace?.runningAt), saysSo ? answered : nil].compactMap(\.self).filter { $0 >= end }.max()
@@ -226,10 +228,10 @@ struct ReferenceModel {
     guard renewal != nil else { return over }
 
     var until = named
-    if until == nil, status != .expired, status != .billingRetry {
+    if until == nil, intent != 1, status != .expired, status != .billingRetry {
       until = dated
       if let limit = until, let overAt { until = overAt < limit ? overAt : limit }
-      if intent != 1, let running, overAt ?? .min < running {
+      if let running, overAt ?? .min < running {
         let undated = min(running + Self.dayLength, end + 28 * Self.dayLength)
         until = until.map { $0 > undated ? $0 : undated } ?? undated
       }

@@ -77,6 +77,33 @@ import struct FoundationEssentials.Date
     try check([grace, retry], at: day(-4), "grace_period pro billing_retry", until: day(55))
   }
 
+  @Test func `the grace period of one plan is not that of another plan that was bought in it`() throws {
+    let (first, other) = (row("1", from: day(-40), until: day(-10)), row("2", proYearly, from: day(-9), until: day(-2)))
+    func trouble(_ product: ProductID, until grace: Date? = nil) -> RenewalInfo {
+      renewal(product, intent: 2, retry: true, grace: grace)
+    }
+    let retry = answer(at: day(-1), [other], [trouble(proYearly)])
+    let ended = answer(at: day(-1), [other], [renewal(proYearly, renews: false, intent: 1, retry: false)])
+    let own = answer(at: day(-1.5), [other], [trouble(proYearly, until: day(3))])
+    for grace in [
+      answer(at: day(-9.5), [first], [trouble(pro, until: day(6))]),
+      Self.notification(at: day(-9.5), first, trouble(pro, until: day(6))),
+    ] {
+      try check([grace, retry], at: noon, "grace_period pro billing_retry", until: day(58))
+      try check([grace, ended], at: noon, "expired free voluntary")
+      try check([grace, own, retry], at: noon, "grace_period pro billing_grace", until: day(3))
+    }
+  }
+
+  @Test func `the customer's own end ends a grace period, unless it is named with it`() throws {
+    let grace = Self.notification(at: day(-5, ms: 7), Self.paid, renewal(intent: 2, retry: true, grace: day(11)))
+    let ended = renewal(renews: false, intent: 1, retry: false)
+    try check([grace, answer(at: day(-1), [Self.paid], [ended])], at: noon, "expired free voluntary")
+    try check([grace, Self.notification(at: day(-1), Self.paid, ended)], at: noon, "expired free voluntary")
+    let named = answer(at: day(-1), [Self.paid], [renewal(renews: false, intent: 1, grace: day(11))])
+    try check([grace, named], at: noon, "grace_period pro billing_grace", until: day(11))
+  }
+
   @Test func `a refunded lifetime purchase stays refunded, even when an old receipt is posted again`() throws {
     func decoded(made: Date, asked: Date, cancelled: Date? = nil) -> [SubscriptionEvidence] {
       var lifetime = row("9", forever, of: "9", from: day(-30), until: nil, cancelled: cancelled)

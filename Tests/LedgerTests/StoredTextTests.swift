@@ -287,7 +287,7 @@ extension SeededRandom {
       expirationIntent: maybe { $0.below(9) - 4 }, isInBillingRetry: maybe { $0.flag() },
       gracePeriodExpiresDate: maybe { $0.moment() }, periodEnd: maybe { $0.moment() },
       status: maybe { $0.one(of: [.active, .expired, .billingRetry, .billingGracePeriod, .revoked]) },
-      isGraceOver: maybe { $0.flag() }, reportedAt: maybe { $0.moment() })
+      isGraceOver: maybe { $0.flag() }, graceAfter: maybe { $0.moment() }, reportedAt: maybe { $0.moment() })
   }
 
   /// Evidence as it is read: in whole milliseconds that a `Date` holds exactly.
@@ -304,7 +304,8 @@ extension SeededRandom {
     evidence.terms = maybe { $0.renewalTerms() }
     if flag() {
       evidence.grace = KnownGrace(
-        until: maybe { $0.moment() }, runningAt: maybe { $0.moment() }, overAt: maybe { $0.moment() })
+        until: maybe { $0.moment() }, after: maybe { $0.moment() }, runningAt: maybe { $0.moment() },
+        overAt: maybe { $0.moment() })
     }
     return evidence
   }

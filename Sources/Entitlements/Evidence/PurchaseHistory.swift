@@ -82,6 +82,7 @@ package struct PurchaseHistory: Hashable, Sendable {
         coverage: coverage)
       evidence.terms = evidence.renewals.compactMap(\.terms).max(by: RenewalTerms.precedes)
       for index in evidence.renewals.indices { evidence.renewals[index].terms = nil }
+      evidence.noteGracePeriods()
       if coverage == .snapshot {
         evidence.terms?.signedAt = nil
         if source == .signature {

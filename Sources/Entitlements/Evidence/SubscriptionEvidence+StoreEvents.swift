@@ -36,6 +36,7 @@ extension SubscriptionEvidence {
       key: key, source: .revenuecat, evidenceTime: last.at, evaluatedAt: last.at,
       purchases: periods.rows.map { $0.purchase(of: key) },
       renewals: Self.renewal(events, periods, of: key).map { [$0] } ?? [], coverage: .partial(since: nil))
+    noteGracePeriods()
     for event in events {
       if let product = event.product, let entitlements = event.entitlements { unlocks[product] = entitlements }
     }

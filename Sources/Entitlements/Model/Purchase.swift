@@ -195,6 +195,8 @@ package struct RenewalInfo: Hashable, Codable, Sendable {
   package var status: Status?
   /// Apple says that a billing grace period is over (`GRACE_PERIOD_EXPIRED`).
   package var isGraceOver: Bool?
+  /// The end of the period that the named grace period follows, as far as the report tells of it.
+  package var graceAfter: Date?
   /// The terms in a signed answer. Evidence has them beside its renewal infos.
   package var terms: RenewalTerms?
   /// The report time of this renewal info, in merged evidence; `nil` means the evidence time.
@@ -203,7 +205,7 @@ package struct RenewalInfo: Hashable, Codable, Sendable {
   /// The property names in the ledger; a differing name is the property's former one.
   private enum CodingKeys: String, CodingKey {
     case originalTransactionID, productID, autoRenewProductID, autoRenews, expirationIntent, isInBillingRetry,
-      gracePeriodExpiresDate, periodEnd, status, isGraceOver
+      gracePeriodExpiresDate, periodEnd, status, isGraceOver, graceAfter
     case reportedAt = "toldAt"
   }
 
@@ -211,7 +213,7 @@ package struct RenewalInfo: Hashable, Codable, Sendable {
     originalTransactionID: OriginalTransactionID? = nil, productID: ProductID? = nil,
     autoRenewProductID: ProductID? = nil, autoRenews: Bool? = nil, expirationIntent: Int? = nil,
     isInBillingRetry: Bool? = nil, gracePeriodExpiresDate: Date? = nil, periodEnd: Date? = nil, status: Status? = nil,
-    isGraceOver: Bool? = nil, reportedAt: Date? = nil
+    isGraceOver: Bool? = nil, graceAfter: Date? = nil, reportedAt: Date? = nil
   ) {
     self.originalTransactionID = originalTransactionID
     self.productID = productID
@@ -223,6 +225,7 @@ package struct RenewalInfo: Hashable, Codable, Sendable {
     self.periodEnd = periodEnd
     self.status = status
     self.isGraceOver = isGraceOver
+    self.graceAfter = graceAfter
     self.reportedAt = reportedAt
   }
 }

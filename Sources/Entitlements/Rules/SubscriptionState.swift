@@ -205,19 +205,20 @@ extension SubscriptionGroup {
     init(of row: Row, _ renewal: RenewalInfo?) {
       let (end, evidence) = (row.end, row.evidence)
       let intent = renewal?.expirationIntent
-      var grace = KnownGrace.latest(evidence.grace, renewal.flatMap(evidence.grace))?.granted(after: end)
-      reason = grace == nil || intent == 1 ? EntitlementReason(expirationIntent: intent) : .billingError
+      let grace = KnownGrace.latest(evidence.grace, renewal.flatMap(evidence.grace))?.granted(after: end)
+      // A date at or before the row's end is another period's.
+      let named = renewal?.gracePeriodExpiresDate.flatMap { end.isBefore($0) ? $0 : nil }
+      let wasGranted = grace != nil || named != nil
+      reason = intent == 1 || !wasGranted ? EntitlementReason(expirationIntent: intent) : .billingError
       guard let renewal else { return }
       status = evidence.saidAt(evidence.reportedAt(renewal)).isBefore(end) ? nil : renewal.status
-      if intent == 1 { grace?.runningAt = nil }
-      // A date at or before the row's end is another period's.
-      let named = renewal.gracePeriodExpiresDate.flatMap { end.isBefore($0) ? $0 : nil }
       graceEnd =
         switch status {
         case .expired, .billingRetry, .revoked: named
-        case .active, .billingGracePeriod, nil: named ?? grace?.lastEnd(after: end)
+        // The customer's own end leaves only what is named with it.
+        case .active, .billingGracePeriod, nil: named ?? (intent == 1 ? nil : grace?.lastEnd(after: end))
         }
-      guard intent != 1, grace == nil else { return }
+      guard intent != 1, !wasGranted else { return }
       isRetried = status.map { $0 == .billingRetry } ?? (renewal.isInBillingRetry == true)
       isDue =
         status.map { $0 == .active }

@@ -23,6 +23,7 @@ extension StoredForm {
   struct Rows {
     /// Present where earlier reports told of a grace period.
     struct Grace: Codable {
+      var after: Date?
       var overAt: Date?
       var runningAt: Date?
       var until: Date?
@@ -47,6 +48,7 @@ extension StoredForm {
       let lists = try evidence.purchases.map { try Columns($0, of: evidence.key, &names) }
       if let grace = evidence.grace {
         try writer.object("grace") { writer in
+          try writer.member("after", ifPresent: grace.after)
           try writer.member("overAt", ifPresent: grace.overAt)
           try writer.member("runningAt", ifPresent: grace.runningAt)
           try writer.member("until", ifPresent: grace.until)
@@ -75,7 +77,9 @@ extension StoredForm {
       key: key, source: source, evidenceTime: date(evidenceAt), evaluatedAt: date(evaluatedAt),
       purchases: rows.purchases, renewals: rows.renewals, isAccountGone: isAccountGone,
       coverage: rows.parts.map { .partial(since: $0.since) } ?? .snapshot, answeredAt: rows.parts?.answeredAt,
-      grace: rows.grace.map { KnownGrace(until: $0.until, runningAt: $0.runningAt, overAt: $0.overAt) })
+      grace: rows.grace.map {
+        KnownGrace(until: $0.until, after: $0.after, runningAt: $0.runningAt, overAt: $0.overAt)
+      })
     evidence.terms = rows.terms
     return evidence
   }
@@ -85,9 +89,11 @@ extension StoredForm {
       return try StoredTextReader.value(of: text) { reader throws(StoredTextReader.Unfamiliar) in
         try reader.object { reader throws(StoredTextReader.Unfamiliar) in
           let grace = try reader.object("grace") { reader throws(StoredTextReader.Unfamiliar) in
+            let after = try reader.date("after")
             let overAt = try reader.date("overAt")
             let runningAt = try reader.date("runningAt")
-            return Rows.Grace(overAt: overAt, runningAt: runningAt, until: try reader.date("until"))
+            return Rows.Grace(
+              after: after, overAt: overAt, runningAt: runningAt, until: try reader.date("until"))
           }
           let names = try reader.array("names") { reader throws(StoredTextReader.Unfamiliar) in try reader.value() }
           let parts = try reader.object("parts") { reader throws(StoredTextReader.Unfamiliar) in

@@ -10,6 +10,7 @@ extension RenewalInfo {
       writer.member("autoRenewProductID", ifPresent: autoRenewProductID?.rawValue)
       writer.member("autoRenews", ifPresent: autoRenews)
       writer.member("expirationIntent", ifPresent: expirationIntent.map(Int64.init))
+      try writer.member("graceAfter", ifPresent: graceAfter)
       try writer.member("gracePeriodExpiresDate", ifPresent: gracePeriodExpiresDate)
       writer.member("isGraceOver", ifPresent: isGraceOver)
       writer.member("isInBillingRetry", ifPresent: isInBillingRetry)
@@ -26,6 +27,7 @@ extension RenewalInfo {
       let autoRenewProductID = try reader.string("autoRenewProductID")
       let autoRenews = try reader.bool("autoRenews")
       let expirationIntent = try reader.int("expirationIntent")
+      let graceAfter = try reader.date("graceAfter")
       let gracePeriodExpiresDate = try reader.date("gracePeriodExpiresDate")
       let isGraceOver = try reader.bool("isGraceOver")
       let isInBillingRetry = try reader.bool("isInBillingRetry")
@@ -41,7 +43,7 @@ extension RenewalInfo {
         productID: productID.map { ProductID($0) }, autoRenewProductID: autoRenewProductID.map { ProductID($0) },
         autoRenews: autoRenews, expirationIntent: expirationIntent, isInBillingRetry: isInBillingRetry,
         gracePeriodExpiresDate: gracePeriodExpiresDate, periodEnd: periodEnd, status: status,
-        isGraceOver: isGraceOver, reportedAt: reportedAt)
+        isGraceOver: isGraceOver, graceAfter: graceAfter, reportedAt: reportedAt)
     }
   }
 }

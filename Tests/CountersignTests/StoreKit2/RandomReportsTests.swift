@@ -80,9 +80,7 @@ import struct FoundationEssentials.Date
   private static func truth(of scene: Scene, told reports: [EvidenceReporter.Report]) throws -> Entitlement {
     var known = merged([scene.answer])
     for item in reports.flatMap(\.evidence) {
-      guard let until = item.renewals.compactMap(\.gracePeriodExpiresDate).max() else { continue }
-      let last = known[item.key]?.grace?.until ?? .distantPast
-      known[item.key]?.grace = KnownGrace(until: max(last, until))
+      known[item.key] = known[item.key]?.keepingGrace(of: item)
     }
     return try verdict(known, at: scene.now)
   }
