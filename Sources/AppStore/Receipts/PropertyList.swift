@@ -19,10 +19,10 @@ struct PropertyList {
     return try reader.dictionary()
   }
 
-  /// Whether the bytes start like one: a brace, a string, an equals sign.
+  /// Whether the bytes start like one: a brace, a string, an equals sign. A description of data starts so, too.
   static func isLikely(_ bytes: ArraySlice<UInt8>) -> Bool {
     var reader = PropertyList(rest: bytes)
-    guard reader.skip(UInt8(ascii: "{")), (try? reader.string()) != nil else { return false }
+    guard reader.skip(UInt8(ascii: "{")), let key = try? reader.string(), key != "length" else { return false }
     return reader.skip(UInt8(ascii: "="))
   }
 

@@ -27,6 +27,7 @@ enum ReceiptText {
     switch text.first {
     case UInt8(ascii: "{"), UInt8(ascii: "["):
       if starts(text, "[object ") { return .scriptObject }
+      if starts(text, "{length") { return .descriptionOfData }
       if contains(text, "\"Store\""), contains(text, "\"Payload\"") {
         return ["GooglePlay", "fake"].contains { contains(text, "\"\($0)\"") } ? .unityOfAnotherStore : .unityEnvelope
       }
@@ -154,6 +155,11 @@ extension UndecodableReceipt {
     .notBase64,
     "This is a JavaScript object that was turned into text, which loses its content; send the text in it that is the "
       + "receipt.")
+  /// Since iOS 13. The former one, in angle brackets, has all bytes.
+  fileprivate static let descriptionOfData = UndecodableReceipt(
+    .hex,
+    "This is the description of the data, which leaves out most of it; send the data as base64: "
+      + "base64EncodedString() in Swift.")
   fileprivate static let json = UndecodableReceipt(
     .json, "This is JSON, such as an answer of verifyReceipt, not a receipt; send the receipt itself as base64.")
   /// StoreKit's `jsonRepresentation`, and `transactionReceipt` of older versions of expo-iap.

@@ -165,6 +165,9 @@ struct SubmittedReceiptTests {
   @Test(arguments: [
     ("[object Object]", UndecodableReceipt.Kind.notBase64, "JavaScript object"),
     ("<30820b13 06092a86 4886f70d>", .hex, "hex"),
+    ("{length = 5020, bytes = 0x30820b13 06092a86 4886f70d ... 0f0b0203 01000100 }", .hex, "leaves out most"),
+    ("{length = 5020, bytes = 0x30820b13 06092a86 … 01000100 }", .hex, "base64EncodedString()"),
+    ("e2xlbmd0aCA9IDUwMjAsIGJ5dGVzID0gMHgzMDgyMGIxMyB9", .hex, "base64EncodedString()"),
     (#"{"Store":"GooglePlay","TransactionID":"1","Payload":"{}"}"#, .unityEnvelope, "another store"),
     (#"{"Store" : "fake", "Payload" : "ThisIsFakeReceiptData"}"#, .unityEnvelope, "another store"),
     ("eyJhbGciOiJFUzI1NiJ9.eyJ0cmFuc2FjdGlvbklkIjoiMSJ9.c2lnbmF0dXJlc", .truncated, "lost on the way"),
