@@ -32,6 +32,7 @@ enum ReceiptText {
         return ["GooglePlay", "fake"].contains { contains(text, "\"\($0)\"") } ? .unityOfAnotherStore : .unityEnvelope
       }
       if contains(text, "\"signedPayload\"") { return .notification }
+      if ["", " "].contains(where: { contains(text, "\"transactionReceipt\":\($0)\"MI") }) { return .wholePurchase }
       return ["transactionId", "originalTransactionId"].contains { contains(text, "\"\($0)\"") }
         ? .decodedTransaction : .json
     case UInt8(ascii: "<"): return isDescriptionOfData(text) ? .hexadecimal : .markup
@@ -40,6 +41,10 @@ enum ReceiptText {
     }
     if starts(text, "-----BEGIN") { return .pem }
     if starts(text, "data:") { return .dataURL }
+    if starts(text, "bearer ") { return .bearer }
+    if isPath(text) { return .path }
+    if text.count <= 9, missingValues.contains(String(decoding: text, as: UTF8.self).lowercased()) { return .missing }
+    if starts(text, "MI") || starts(text, "ey"), text.contains(UInt8(ascii: "\\")) { return .escaped }
     if text.count <= 25, text.allSatisfy(\.isDigit) { return .transactionID }
     if text.count >= 32, text.allSatisfy(\.isHexadecimalDigit) { return .hexadecimal }
     if hasPercentEncoding(text) { return .percentEncoded }
@@ -109,6 +114,14 @@ enum ReceiptText {
       }
   }
 
+  /// A missing value, as languages write it.
+  private static let missingValues: Set = ["null", "(null)", "nil", "none", "undefined", "true", "false"]
+
+  private static func isPath(_ text: ArraySlice<UInt8>) -> Bool {
+    contains(text.prefix(12), "://") || starts(text, "file:")
+      || text.first == UInt8(ascii: "/") && text.contains(dot) && isPlain(text)
+  }
+
   private static func hasPercentEncoding(_ text: ArraySlice<UInt8>) -> Bool {
     guard let percent = text.firstIndex(of: UInt8(ascii: "%")) else { return false }
     let digits = text[percent...].dropFirst().prefix(2)
@@ -167,6 +180,23 @@ extension UndecodableReceipt {
     .json,
     "This is a decoded transaction, which proves nothing; send the signed one: its jwsRepresentation (expo-iap: "
       + "purchaseToken).")
+  /// A purchase of react-native-iap or of older versions of expo-iap.
+  fileprivate static let wholePurchase = UndecodableReceipt(
+    .json, "This is a whole purchase as JSON; send the value of its transactionReceipt alone.")
+  fileprivate static let bearer = UndecodableReceipt(
+    .notBase64,
+    "This is the value of an Authorization header; send the app receipt, or the jwsRepresentation of a verified "
+      + "Transaction without a word before it.")
+  fileprivate static let path = UndecodableReceipt(
+    .notBase64,
+    "This is a path or a URL, not what is there; send the content of the file at appStoreReceiptURL as base64.")
+  fileprivate static let missing = UndecodableReceipt(
+    .empty,
+    "There was no receipt: this is the word for a missing value or for a truth value; refresh the receipt on the device "
+      + "and send it.")
+  fileprivate static let escaped = UndecodableReceipt(
+    .notBase64,
+    "There are backslashes in the receipt: it was escaped as a JSON string twice; send it as a JSON string once.")
   fileprivate static let markup = UndecodableReceipt(
     .markup, "This is XML or HTML, not a receipt; send the content of the file at appStoreReceiptURL as base64.")
   fileprivate static let quoted = UndecodableReceipt(

@@ -183,6 +183,28 @@ struct SubmittedReceiptTests {
     }
   }
 
+  @Test(arguments: [
+    (#"{"transactionReceipt":"MIITtgYJKoZI","transactionId":"1"}"#, UndecodableReceipt.Kind.json, "transactionReceipt"),
+    (#"{"transactionId": "1", "transactionReceipt": "MIITtgYJKoZI"}"#, .json, "transactionReceipt"),
+    (#"MIITtgYJKoZI\/vcNAQcCoIIT"#, .notBase64, "escaped as a JSON string twice"),
+    (#"MIITtgYJKoZI\nvcNAQcCoIIT"#, .notBase64, "escaped as a JSON string twice"),
+    (#"eyJhbGciOiJFUzI1NiJ9.eyJ0\n.c2ln"#, .notBase64, "escaped as a JSON string twice"),
+    ("Bearer eyJhbGciOiJFUzI1NiJ9.eyJ0cmFuc2FjdGlvbklkIjoiMSJ9.c2ln", .notBase64, "Authorization header"),
+    ("/private/var/mobile/Containers/Data/Application/X/App.app/StoreKit/receipt", .notBase64, "a path or a URL"),
+    ("file:///private/var/X/StoreKit/receipt", .notBase64, "a path or a URL"),
+    ("https://example.com/receipt", .notBase64, "a path or a URL"),
+    ("null", .empty, "no receipt"), ("(null)", .empty, "no receipt"), ("nil", .empty, "no receipt"),
+    ("None", .empty, "no receipt"), ("undefined", .empty, "no receipt"), ("true", .empty, "no receipt"),
+  ])
+  func `a text around or in place of a receipt is named`(text: String, kind: UndecodableReceipt.Kind, words: String) {
+    #expect {
+      _ = try SubmittedReceipt.decode(text)
+    } throws: { error in
+      let mistake = error as? UndecodableReceipt
+      return mistake?.kind == kind && mistake?.detail.contains(words) == true
+    }
+  }
+
   @Test func `a decoded transaction is told from an answer of verifyReceipt`() {
     func detail(_ text: String) -> String? {
       do throws(UndecodableReceipt) { _ = try SubmittedReceipt.decode(text) } catch { return error.detail }
