@@ -158,6 +158,10 @@ package final class AppStoreGateway: Sendable {
     var failure: AppStoreError?
     for source in reference.sources(hasVerifyReceipt: verifyReceipt != nil, hasServerAPI: serverAPI != nil) {
       guard detail == .decoded || source == .verifyReceipt else { continue }
+      // The Server API answers about a customer, who may have purchases in our apps beside this one.
+      if source == .serverAPI, let proven = reference.proof.bundleID, !apps.contains(proven) {
+        throw .wrongApp(appleStatus: nil)
+      }
       if source == .signature {
         guard let answer = signedAnswer(of: reference) else { continue }
         return try accepted(answer, reference, source, isReused: false, for: user)

@@ -107,6 +107,33 @@ import Testing
           #expect(try await service.profile().verdict == "free active no_purchases")
         }
       }
+      #expect(store.simulator.callsInAll == 0)
+    }
+  }
+
+  @Test func `a transaction of another app is refused, also where Apple knows its customer as one of ours`()
+    async throws
+  {
+    try await SimulatedStore.run { store in
+      let ours = try store.simulator.issueTransaction(.renewing).originalTransactionID
+      let ms = Int64(noon.timeIntervalSince1970 * 1_000)
+      func signed(by app: String) throws -> String {
+        try DevelopmentPKI().signedData.sign(
+          .object([
+            ("transactionId", .string(ours)), ("originalTransactionId", .string(ours)), ("bundleId", .string(app)),
+            ("productId", "com.example.app.pro.monthly"), ("type", "Auto-Renewable Subscription"),
+            ("purchaseDate", .integer(ms - 86_400_000)), ("expiresDate", .integer(ms + 86_400_000)),
+            ("signedDate", .integer(ms)), ("environment", "Production"),
+          ]))
+      }
+      var settings = Settings()
+      settings.bundleIDs = ["com.example.first", "com.example.app"]
+      try await RunningService.run(apple: store.apple(), settings: settings) { service in
+        let foreign = try await service.validate(try signed(by: "com.example.other"))
+        #expect(foreign.status == 422 && foreign["code"] == "wrong_app", "\(foreign.text)")
+        #expect(store.simulator.callsInAll == 0)
+        #expect(try await service.validate(try signed(by: "com.example.app")).verdict == "pro active renewing")
+      }
     }
   }
 
