@@ -135,11 +135,12 @@ import Testing
     }
   }
 
-  @Test func `a text of a boolean is taken for it, as Apple does`() async throws {
+  @Test func `a text or a number for a boolean is taken for it`() async throws {
     try await DialectBench.run { service, store in
       let receipt = try store.simulator.issueReceipt(.renewing).receiptData
       for (text, isTaken) in [
         (#""false""#, false), ("false", false), ("null", false), (#""true""#, true), (#""True""#, true), ("true", true),
+        ("0", false), (#""0""#, false), ("\"\"", false), ("1", true), (#""1""#, true),
       ] {
         let body = try DialectBench.verifyReceipt(receipt).replacing(
           "{", with: #"{"exclude-old-transactions":\#(text),"#, maxReplacements: 1)

@@ -33,7 +33,7 @@ struct VerifyReceiptController: DialectController {
     var password: String?
     var excludesOldTransactions: Flag?
 
-    /// A boolean, or a text of one, which Apple takes as well.
+    /// A boolean, or a text of one, which Apple takes as well; or 0 or 1. An empty text is none.
     struct Flag: Decodable {
       var value: Bool
 
@@ -43,10 +43,12 @@ struct VerifyReceiptController: DialectController {
           self.value = value
           return
         }
-        guard let value = Bool(try container.decode(String.self).lowercased()) else {
-          throw DecodingError.dataCorruptedError(in: container, debugDescription: "neither true nor false")
+        let text = try (try? container.decode(Int.self)).map(String.init) ?? container.decode(String.self)
+        switch text.lowercased() {
+        case "true", "1": value = true
+        case "false", "0", "": value = false
+        default: throw DecodingError.dataCorruptedError(in: container, debugDescription: "neither true nor false")
         }
-        self.value = value
       }
     }
 
