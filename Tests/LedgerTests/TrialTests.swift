@@ -79,6 +79,21 @@ import Testing
     }
   }
 
+  @Test func `a free period at the App Store refuses a trial after renewals too, and after an erasure`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      var free = evidence("1", expires: 100)
+      free.purchases[0].isTrial = true
+      _ = try await ledger.record(entry("anna", [free], evaluate: rules))
+      // Apple's answer has the last transaction alone.
+      _ = try await ledger.record(entry("anna", [evidence("1", time: 110, expires: 200)], evaluate: rules))
+      #expect(try await ledger.profile(of: "anna")?.evidence.flatMap(\.purchases).map(\.isTrial) == [false])
+      #expect(try await ledger.run(start(at: 300)) == .used(.storeAccount))
+      _ = try await ledger.erase(Erasure(user: "anna", reset: nil, recordedAt: at(400)))
+      #expect(try await ledger.run(start(at: 500)) == .used(.storeAccount))
+      guard case .started = try await ledger.run(start(oncePer: [.user, .device], at: 600)) else { throw Unexpected() }
+    }
+  }
+
   @Test func `a session counts once by its key, and the last one ends the trial`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.run(start(sessions: 2))

@@ -1,8 +1,8 @@
 internal import Entitlements
 internal import struct FoundationEssentials.Date
 
-/// The transactions that were verified once and that a purchase's evidence does not have, for the figures alone: an answer of
-/// the Server API has the last one, and takes the place of older reports.
+/// The transactions that were verified once and that a purchase's evidence does not have, for the figures and for what a user
+/// had before: an answer of the Server API has the last one, and takes the place of older reports. No verdict reads them.
 extension LedgerTables {
   /// Keeps transactions of a purchase, each once, as it was reported last.
   func keepPast(_ parts: SubscriptionEvidence, of purchase: Int64) throws {
@@ -17,6 +17,11 @@ extension LedgerTables {
 
   func pastTransactions(of purchase: Int64) throws -> [Purchase] {
     try past(of: purchase, SubscriptionKey(environment: .production, originalTransactionID: ""))?.purchases ?? []
+  }
+
+  /// All evidence on a user, with the transactions that it no longer has.
+  func wholeEvidence(of account: Account) throws -> [SubscriptionEvidence] {
+    try account.purchases.compactMap { try countable($0)?.evidence } + provisionalEvidence(of: account.user)
   }
 
   func past(of purchase: Int64, _ key: SubscriptionKey) throws -> SubscriptionEvidence? {
@@ -48,8 +53,8 @@ extension SubscriptionEvidence {
       .reduce(nil) { $0?.merging($1) ?? $1 }
   }
 
-  /// The evidence with earlier transactions that the last answer left out, for the figures: each once, as it was reported
-  /// last, with the price that any report told.
+  /// The evidence with earlier transactions that the last answer left out: each once, as it was reported last, with the
+  /// price that any report told.
   func including(past: [Purchase]) -> SubscriptionEvidence {
     guard purchases.count + past.count > 1 else { return self }
     var whole = self

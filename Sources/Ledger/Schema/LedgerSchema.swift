@@ -273,7 +273,7 @@ struct LedgerSchema: Sendable {
       content BLOB NOT NULL CHECK (length(content) > 0)
     ) STRICT;
 
-    -- Transactions that a purchase's evidence no longer has, for figures alone.
+    -- Transactions that a purchase's evidence no longer has, for the figures and earlier free periods.
     CREATE TABLE past_evidence (
       purchase_id INTEGER NOT NULL PRIMARY KEY,
       evidence TEXT NOT NULL CHECK (json_valid(evidence))

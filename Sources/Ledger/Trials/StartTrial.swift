@@ -108,9 +108,9 @@ package struct StartTrial: LedgerOperation {
     return nil
   }
 
-  /// Whether a free period of the user's at a store refuses the trial.
+  /// Whether a free period of the user's at a store refuses the trial, also one that was paid for since.
   private func hadTrialAtStore(_ user: UserID, _ tables: LedgerTables) throws -> Bool {
-    guard terms.oncePer.contains(.storeAccount) else { return false }
-    return try tables.evidence(of: user).contains { $0.purchases.contains(where: \.isTrial) }
+    guard terms.oncePer.contains(.storeAccount), let account = try tables.account(of: user) else { return false }
+    return try tables.wholeEvidence(of: account).contains { $0.purchases.contains(where: \.isTrial) }
   }
 }

@@ -197,6 +197,25 @@ import Testing
     }
   }
 
+  @Test func `an introductory price that was had before the last renewal is not to be had again`() async throws {
+    try await RevenueCatApp.run { app, store, _, _ async throws in
+      #expect(try await app.post(try store.simulator.issueReceipt(.renewing).receiptData).status == 200)
+      func ask() async throws -> String {
+        try await app.send(
+          .post, "/v1/subscribers/u1/intro_eligibility", #"{"product_identifiers":["com.example.app.pro.monthly"]}"#
+        ).text
+      }
+      #expect(try await ask() == #"{"com.example.app.pro.monthly":null}"# + "\n")
+      var free = try #require(try await app.service.ledger.profile(of: "u1")?.evidence.first)
+      free.purchases = [try #require(free.purchases.first)]
+      free.purchases[0].transactionID = "the first"
+      free.purchases[0].webOrderLineItemID = nil
+      free.purchases[0].isTrial = true
+      try await app.service.ledger.keepPast([free])
+      #expect(try await ask() == #"{"com.example.app.pro.monthly":false}"# + "\n")
+    }
+  }
+
   @Test(arguments: [
     // StoreKit 2 knows accounts that are UUIDs, and StoreKit 1 any text.
     ("u1", "a.b.c", ""), ("u1", "MIIBase64", "u1"), ("U1", "MIIBase64", "u1"),

@@ -230,7 +230,9 @@ struct RevenueCatSDKController: DialectController {
     let (id, _) = try await customer(in: context)
     let body = try await receipt.decode(PostedProducts.self, from: request, common.loan(for: context))
     let profile = try await context.reading(await common.useCases.ledger.profile(of: id))
-    let purchases = (profile?.evidence ?? []).flatMap(\.purchases)
+    let known = try await context.reading(
+      await common.useCases.ledger.includingPast(profile?.evidence ?? [], of: id))
+    let purchases = known.flatMap(\.purchases)
     let groups = Set(purchases.filter { $0.isTrial || $0.isIntroductoryOffer }.compactMap(\.subscriptionGroupID))
     let used = Set(
       purchases.filter { purchase in
