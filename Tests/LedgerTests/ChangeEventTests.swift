@@ -269,14 +269,13 @@ import Testing
     }
   }
 
-  private let terms = TrialTerms(name: "week", tier: "pro", length: .seconds(1_000))
-
   private func start(
-    _ ledger: Ledger, _ user: UserID = "anna", on device: DeviceID = "d1", at seconds: Double = 0
+    _ ledger: Ledger, _ user: UserID = "anna", on device: DeviceID = "d1", of tier: Tier = "pro", at seconds: Double = 0
   ) async throws -> StartTrial.Outcome {
     try await ledger.run(
       StartTrial(
-        terms, user: user, device: Device(id: device), author: "the app", requestID: "r",
+        TrialTerms(name: "week", tier: tier, length: .seconds(1_000)), user: user, device: Device(id: device),
+        author: "the app", requestID: "r",
         evaluationContext: reevaluated(at: seconds)))
   }
 
@@ -300,6 +299,35 @@ import Testing
       try await record(ledger, "anna", bought)
       _ = try await ledger.endOverdueGiven(reevaluated(at: 1_000))
       #expect(try await lines(ledger) == ["anna trial.started", "anna trial.converted"])
+    }
+  }
+
+  @Test func `a trial whose user has less after it ends with an event, whatever was bought or renewed`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      func bought(_ id: String, _ product: ProductID = pro, until end: Double = 9_000) -> SubscriptionEvidence {
+        var bought = evidence(id, time: 100, expires: end, product: product)
+        bought.purchases[0].purchaseDate = at(50)
+        return bought
+      }
+      try await record(ledger, "renewed", evidence("1", expires: 60))
+      var refunded = bought("3")
+      refunded.purchases[0].cancellationDate = at(80)
+      var life = bought("5", forever)
+      (life.renewals, life.purchases[0].expiresDate) = ([], nil)
+      let cases: [(user: UserID, evidence: SubscriptionEvidence, hasBought: Bool)] = [
+        ("renewed", bought("1"), false), ("lower", bought("2"), true), ("refunded", refunded, false),
+        ("lapsed", bought("4", until: 200), true), ("life", life, true),
+      ]
+      for (number, one) in cases.enumerated() {
+        _ = try await start(ledger, one.user, on: DeviceID("d\(number)"), of: "premium")
+        try await record(ledger, one.user, one.evidence)
+        let known = try await ledger.profile(of: one.user)?.evidence ?? []
+        let whole = try await ledger.includingPast(known, of: one.user)
+        #expect(reevaluated(at: 100).hasBought(one.user, whole, since: at(0)) == one.hasBought, "\(one.user)")
+      }
+      #expect(try await ledger.endOverdueGiven(reevaluated(at: 1_000)) == 5)
+      let events = try await ledger.changeEvents(after: 0, limit: 50).filter { $0.type == "trial.expired" }
+      #expect(Set(events.map(\.user)) == ["renewed", "lower", "refunded", "lapsed"])
     }
   }
 

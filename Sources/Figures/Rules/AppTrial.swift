@@ -20,12 +20,11 @@ package struct AppTrial: Hashable, Sendable {
   /// The name among the products, as no store has one: `$trial:week`.
   package static let prefix = "$trial:"
 
-  /// The counts by day. The first payment of its user since the start ends it.
+  /// The counts by day. The first payment of its user since the start ends it, but for renewals of what ran then, and payments
+  /// that were given back.
   /// - Parameter evidence: the user's purchases.
   package func figures(_ evidence: [SubscriptionEvidence]) -> [FigureKey: FigureCounts] {
-    let payments = evidence.flatMap(\.counted).filter { purchase in
-      purchase.isPayment && purchase.purchaseDate.map { $0 >= startsAt } ?? false
-    }
+    let payments = evidence.flatMap { $0.counted.bought(since: startsAt) }.filter(\.isPayment)
     let start = startsAt.utcDay
     let end = min(endsAt, payments.compactMap(\.purchaseDate).min() ?? endsAt).utcDay
     var figures: [FigureKey: FigureCounts] = [:]
@@ -38,9 +37,9 @@ package struct AppTrial: Hashable, Sendable {
       add(.trials, -1, on: end)
     }
     add(.trialStarts, on: start)
-    if payments.contains(where: { !$0.isRefunded }) {
+    if !payments.isEmpty {
       add(.trialConversions, on: start)
-    } else if payments.isEmpty, isRunning {
+    } else if isRunning {
       add(.trialsPending, on: start)
     }
     return figures

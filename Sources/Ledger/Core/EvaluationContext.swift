@@ -51,15 +51,22 @@ package struct EvaluationContext: Sendable {
 
   /// Whether a user has bought access since a moment, running or not: a consumable, a product that the catalog lacks, a
   /// family member's purchase and one of a store environment that the user may not use give none.
+  ///
+  /// - Parameter evidence: with the earlier transactions, which tell a renewal from a purchase.
   package func hasBought(_ user: UserID, _ evidence: [SubscriptionEvidence], since start: Date) -> Bool {
     let bought = evidence.map { evidence in
       var evidence = evidence
-      evidence.purchases.removeAll { purchase in
-        purchase.ownership == .familyShared || purchase.purchaseDate.map { $0 < start } ?? true
-      }
+      evidence.purchases = evidence.purchases.bought(since: start).filter { $0.ownership != .familyShared }
       return evidence
     }
     return evaluate(user, bought.filter { !$0.purchases.isEmpty }, [], evaluatedAt).productID != nil
+  }
+
+  /// Whether a user's purchases give as much by now as a trial would that went on.
+  func covers(_ trial: GivenPeriod, of user: UserID, _ evidence: [SubscriptionEvidence]) -> Bool {
+    var trial = trial
+    trial.endsAt = .distantFuture
+    return evaluate(user, evidence, [trial], evaluatedAt).source != trial.source
   }
 
   /// The evaluation of a purchase on which the others have no bearing.

@@ -99,13 +99,14 @@ extension LedgerTables {
     try appendStart(of: trial, record, at: now)
   }
 
-  /// Appends the event of a period's end. A trial whose user bought access since was converted, and has an event of that.
+  /// Appends the event of a period's end. A trial whose user bought as much since was converted, and has an event of that.
   func appendEnd(of record: GivenRecord, over account: Account, _ context: EvaluationContext) throws {
     var detail = ChangeEvent.Detail(record)
     let isTrial = record.period.kind == .trial
     if isTrial {
-      let hasBought = try context.hasBought(account.user, evidence(of: account), since: record.period.startsAt)
-      guard !hasBought else { return }
+      let hasBought = try context.hasBought(
+        account.user, wholeEvidence(of: account), since: record.period.startsAt)
+      if hasBought, try context.covers(record.period, of: account.user, evidence(of: account)) { return }
       let trial = try trial(record.period.id)
       (detail.trial, detail.device) = (trial?.name, trial?.device.rawValue)
     }

@@ -277,7 +277,8 @@ package struct Trials: Sendable {
   }
 
   private func hasBought(_ record: TrialRecord) async throws(LedgerError) -> Bool {
-    let evidence = try await ledger.profile(of: record.user)?.evidence ?? []
+    let evidence = try await ledger.includingPast(
+      ledger.profile(of: record.user)?.evidence ?? [], of: record.user)
     return verdicts.evaluationContext.hasBought(record.user, evidence, since: record.startedAt)
   }
 

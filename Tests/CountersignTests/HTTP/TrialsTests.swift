@@ -15,7 +15,7 @@ import Testing
 
   /// - Parameter deviceCheck: whether DeviceCheck is asked, and whether it is required.
   private func run(
-    deviceCheck: String? = nil, sessions: Int? = nil,
+    deviceCheck: String? = nil, tier: String = "pro", sessions: Int? = nil,
     body: @Sendable (RunningService, SimulatedStore, ProfileStoreDouble, MovingClock) async throws -> Void
   ) async throws {
     let clock = MovingClock()
@@ -26,7 +26,7 @@ import Testing
           appStore: ["deadline": "1m"], jwt: ["secret": TokenMint.secret],
           profileStore: .store(profiles.url, deadline: "1m"))
         let number = sessions.map { ", sessions: \($0)" } ?? ""
-        settings.trials = ["week": "{ tier: pro, length: 7d\(number) }"]
+        settings.trials = ["week": "{ tier: \(tier), length: 7d\(number) }"]
         if let deviceCheck {
           settings.deviceCheck = .deviceCheck(store)
           settings.deviceCheck["require"] = deviceCheck
@@ -130,6 +130,19 @@ import Testing
       let answer = try await service.send(.get, "/v1/trials/\(Self.phone)?user_id=\(Self.anna)")
       #expect(answer["state"] == "converted")
       #expect(try await service.profile(Self.anna).verdict == "pro active renewing")
+    }
+  }
+
+  @Test func `the renewal of a lower subscription converts no trial`() async throws {
+    try await run(tier: "premium") { service, store, _, clock async throws in
+      let receipt = try store.simulator.issueReceipt(.renewing).receiptData
+      #expect(try await service.validate(receipt, user: Self.anna).verdict == "pro active renewing")
+      #expect(try await begin(service, at: clock)["state"] == "running")
+      clock.advance(by: 20 * 86_400)
+      store.simulator.setClock(clock.date)
+      #expect(try await service.validate(receipt, user: Self.anna).verdict == "pro active renewing")
+      let answer = try await service.send(.get, "/v1/trials/\(Self.phone)?user_id=\(Self.anna)")
+      #expect(answer["state"] == "over")
     }
   }
 
