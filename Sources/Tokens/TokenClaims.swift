@@ -82,7 +82,15 @@ package struct TokenRules: Hashable, Sendable {
     if let issuer, claims.issuer != issuer { throw .issuer }
     if let audience, !claims.audience.contains(audience) { throw .audience }
     guard Self.rolesOfNobody.isDisjoint(with: claims.roles) else { throw .role }
-    guard let subject = claims.subject, let user = UserID(valid: subject) else { throw .noSubject }
+    guard let subject = claims.subject, let user = UserID(valid: subject) ?? Self.appUser(subject) else {
+      throw .noSubject
+    }
     return user
+  }
+
+  /// A subject with signs that RevenueCat's SDKs allow alone, in its normal form: another spelling may be another user of
+  /// the issuer's.
+  private static func appUser(_ subject: String) -> UserID? {
+    UserID(appUserID: subject).flatMap { $0.rawValue.utf8.elementsEqual(subject.utf8) ? $0 : nil }
   }
 }

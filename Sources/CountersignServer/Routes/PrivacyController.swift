@@ -25,17 +25,9 @@ struct PrivacyController: Controller {
 
   func erase(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireCaller(.support, .service)
-    let user = try Self.user(context)
+    let user = try context.checkedUserInPath()
     let outcome = try await context.reading(await erasure.erase(user, author: caller.name, logger: context.logger))
     return JSONBody.uncached(ErasureResponse(user, outcome))
-  }
-
-  /// The user in the path, by an ID of this service or of RevenueCat's SDKs, which may have other signs.
-  private static func user(_ context: ServiceRequestContext) throws(Problem) -> UserID {
-    guard let name = context.parameters["user_id"].flatMap(UserID.percentDecoded),
-      UserID(valid: name) == nil, let user = UserID(appUserID: name)
-    else { return try context.checkedUserInPath() }
-    return user
   }
 
   // MARK: GET /v1/profiles/{user_id}/export
@@ -43,7 +35,7 @@ struct PrivacyController: Controller {
   /// Answers one JSON document, which is written as it is read: a history may be long, and receipts are large.
   func export(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     _ = try context.requireCaller(.support, .service)
-    let user = try Self.user(context)
+    let user = try context.checkedUserInPath()
     let now = now()
     let (record, keys, standing) = try await context.reading(
       (

@@ -56,6 +56,29 @@ import Testing
     }
   }
 
+  @Test func `an ID of any signs is the same to the backend, to support and in a token`() async throws {
+    try await RevenueCatApp.run { app, store, profiles, clock async throws in
+      let (id, path) = ("anna#1~\u{e9}", "anna%231~%C3%A9")
+      #expect(try await app.post(try store.simulator.issueReceipt(.renewing).receiptData, of: id).status == 200)
+      #expect(try await app.service.profile(path).verdict == "pro active renewing")
+      // As Apple's systems spell it at times.
+      #expect(try await app.service.profile("anna%231~e%CC%81")["user_id"] == id)
+      let token = try TokenMint.user(id, at: clock.date)
+      #expect(try await app.service.profile("me", key: token).verdict == "pro active renewing")
+      for part in ["access", "history", "grants"] {
+        let answer = try await app.service.send(
+          .get, "/v1/profiles/\(path)/\(part)", key: RunningService.supportKey)
+        #expect(answer.status == 200, "\(answer.text)")
+      }
+      let found = try await app.service.send(.get, "/v1/lookup/\(path)", key: RunningService.supportKey)
+      #expect(found["user_id"] == id)
+      let asked = try await app.service.send(
+        .post, "/v1/profiles/\(path)/revalidation", key: RunningService.supportKey, body: #"{"note":"why"}"#)
+      #expect(asked.status == 200, "\(asked.text)")
+      try await eventually(clock) { profiles.row(id)?["subscription_tier"] == .text("pro") }
+    }
+  }
+
   // MARK: Signing in
 
   @Test func `a user who signs in keeps earlier purchases`() async throws {

@@ -1,4 +1,3 @@
-package import Entitlements
 @_spi(_Unicode) import Swift
 
 extension UserID {

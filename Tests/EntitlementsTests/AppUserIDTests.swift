@@ -1,8 +1,6 @@
 import Entitlements
 import Testing
 
-@testable import Validation
-
 /// The app user IDs of RevenueCat's SDKs.
 @Suite struct AppUserIDTests {
   @Test(arguments: [
