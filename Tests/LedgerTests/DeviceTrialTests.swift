@@ -255,6 +255,21 @@ import Testing
     }
   }
 
+  @Test func `a trial that an amendment leaves used up stays over at the next start`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await begun(ledger, start("anna", sessions: 3))
+      _ = try await ledger.run(
+        CountSession(of: "anna", on: Self.phone, idempotencyKey: nil, requestID: "session", Self.context(10)))
+      #expect(try await ledger.endOverdueGiven(Self.context(200)) == 1)
+      let over = try #require(try await amend(ledger, until: 900, sessions: 1, at: 300))
+      #expect(!over.isRunning(at: Self.now(300)) && over.endsAt == at(100.123))
+      #expect(try await ledger.correctGiven(Self.context(310), tolerance: .zero) == 0)
+      #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "free")
+      #expect(try await amend(ledger, sessions: 2, at: 320)?.isRunning(at: Self.now(320)) == true)
+      #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "pro")
+    }
+  }
+
   @Test func `a trial that support ended is not revived by sessions`() async throws {
     try await Scratch.withLedger { ledger, _ in
       let trial = try await begun(ledger, start("anna", sessions: 5))

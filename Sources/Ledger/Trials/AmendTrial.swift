@@ -41,8 +41,10 @@ package struct AmendTrial: LedgerOperation {
     // Somebody ended it, and nobody says a new end.
     let staysEnded = given.endedAt != nil && !wasUsedUp && endsAt == nil
     let isRunning = !trial.isUsedUp && !staysEnded && now < newEnd
+    // A trial that is over before its end, and was ended by nobody, looks as a wrong clock leaves it.
+    let earlyEnd = wasRunning || now < newEnd ? min(now, given.period.endsAt) : nil
     try tables.amendTrial(
-      trial.id, endsAt: newEnd, endedAt: isRunning ? nil : wasRunning ? now : given.endedAt, isOver: !isRunning,
+      trial.id, endsAt: newEnd, endedAt: isRunning ? nil : given.endedAt ?? earlyEnd, isOver: !isRunning,
       sessions: trial.sessionsTotal)
     guard let amended = try tables.given(trial.id) else { throw StoredForm.Unstorable() }
     account.given.removeAll { $0.id == trial.id }
