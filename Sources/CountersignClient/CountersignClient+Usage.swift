@@ -16,14 +16,15 @@ extension CountersignClient {
   /// - Parameters:
   ///   - feature: a meter of the catalog.
   ///   - amount: from 1 to 1,000,000.
-  ///   - timeZone: where the user's days begin; the service allows one change a day. `nil`: as before.
+  ///   - timeZone: where the user's days begin; the service allows one change a day. `nil`, or one that is no place, such as
+  ///     `GMT+0530`: as before.
   ///   - key: names this consumption. Give the same one to repeat a call that threw `later`.
   @discardableResult
   public func consume(
     _ feature: String, amount: Int = 1, timeZone: TimeZone? = nil, key: String = UUID().uuidString
   ) async throws -> FeatureResponse {
     try checkSignedIn()
-    let body = UsageRequest(amount: amount, timeZone: timeZone?.identifier)
+    let body = UsageRequest(amount: amount, timeZone: timeZone?.placeName)
     for pause in [1, 2] as [TimeInterval] {
       do { return try await consume(feature, body, key) } catch CountersignError.later(let retryAfter) {
         // Somebody waits for this: what takes longer is theirs to repeat.
@@ -52,5 +53,12 @@ extension CountersignClient {
       held?.access.features[answer.feature] = Access.Feature(
         isAllowed: answer.isMoreAllowed, limit: answer.limit, remaining: answer.remaining)
     }
+  }
+}
+
+extension TimeZone {
+  /// The name by which the service knows the zone; `nil` where it has none.
+  fileprivate var placeName: String? {
+    identifier == "GMT" || identifier == "UTC" || identifier.contains("/") ? identifier : nil
   }
 }

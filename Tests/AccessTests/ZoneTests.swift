@@ -8,7 +8,8 @@ import Testing
   func `a zone is known by its IANA name`(name: String) { #expect(Zone(named: name)?.name == name) }
 
   @Test(arguments: [
-    "", "/", "EST", "GMT", "GMT+5", "europe/berlin", "Europe/Berlni", "Mars/Phobos", "Europe/Berlin ",
+    "", "/", "EST", "GMT+5", "GMT+0530", "gmt", "EST5EDT", "Japan", "europe/berlin", "Europe/Berlni", "Mars/Phobos",
+    "Europe/Berlin ",
     "Europe\0/Berlin", "Europe/" + String(repeating: "x", count: 100), String(repeating: "Europe/", count: 20),
     // Paths that are none of a zone: a folder, tables of the database, its copies, and all that is elsewhere.
     "America/Argentina", "America/Argentina/", "Europe//Berlin", "/Europe/Berlin", "/etc/passwd", "../etc/passwd",
@@ -16,6 +17,10 @@ import Testing
     "localtime", "zone.tab", "tzdata.zi",
   ])
   func `anything else is no zone`(name: String) { #expect(Zone(named: name) == nil) }
+
+  @Test func `GMT is Foundation's name of UTC`() {
+    #expect(Zone(named: TimeZone.gmt.identifier) == .utc && Zone(named: "GMT") == .utc)
+  }
 
   @Test func `zones are equal by their names`() throws {
     let berlin = try #require(Zone(named: "Europe/Berlin"))

@@ -271,6 +271,17 @@ import Testing
     #expect(await failure { try await client.consume("questions") } == .later(retryAfter: 60))
   }
 
+  @Test(arguments: [
+    ("Europe/Berlin", true), ("GMT", true), ("GMT+0530", false), ("EST5EDT", false), ("Japan", false),
+  ])
+  func `consume names a zone that the service knows, and no other`(zone: String, isNamed: Bool) async throws {
+    let bench = Bench(isAutomatic: true)
+    try await bench.client().consume("questions", timeZone: #require(TimeZone(identifier: zone)))
+    let body = try #require(bench.service.requests("POST /v1/profiles/me/usage/questions").last?.body)
+    let posted = try JSONDecoder.countersign.decode(UsageRequest.self, from: Data(body.utf8))
+    #expect(posted.timeZone == (isNamed ? zone : nil))
+  }
+
   @Test func `consumption is known in memory at once`() async throws {
     let client = bench.client()
     try await client.refresh()

@@ -16,11 +16,12 @@ package struct Zone: Hashable, Sendable {
     self.rules = rules
   }
 
-  /// A zone by its name in the IANA database, or UTC.
+  /// A zone by its name in the IANA database, or UTC, which Foundation calls GMT.
   ///
   /// - Returns: `nil` for anything else, and for a zone that the system lacks or whose file is damaged. Abbreviations are
   ///   refused: `EST` has no summer time, `IST` names three zones.
   package init?(named name: String) {
+    let name = name == "GMT" ? Self.utc.name : name
     guard Self.isWellFormed(name), let rules = Self.rules(of: name) else { return nil }
     self.init(name: name, rules: rules)
   }

@@ -68,7 +68,7 @@ extension Zone {
   init(checking name: String) throws(Problem) {
     guard let zone = Zone(named: name) else {
       throw Problem(
-        .malformedRequest, "'time_zone' has to be a name of the IANA database, such as Europe/Berlin, or UTC.")
+        .malformedRequest, "'time_zone' has to be an Area/City of the IANA database, such as Europe/Berlin, or UTC.")
     }
     self = zone
   }
