@@ -87,17 +87,19 @@ struct TrialsController: Controller {
   }
 
   /// Begins a trial, or finds the one that the user has.
+  ///
+  /// - Parameter keepsDevice: whether the app named the device.
   /// - Throws: a problem where there is none.
   func begin(
-    _ terms: TrialTerms, for user: UserID, on device: Device, tokens: Trials.DeviceTokens?, author: String = "the app",
-    _ context: ServiceRequestContext
+    _ terms: TrialTerms, for user: UserID, on device: Device, keepsDevice: Bool = true, tokens: Trials.DeviceTokens?,
+    author: String = "the app", _ context: ServiceRequestContext
   ) async throws(Problem) -> (record: TrialRecord, isNew: Bool) {
     try await admit(device, of: user, context)
     let outcome: StartTrial.Outcome
     do throws(Trials.StartError) {
       outcome = try await trials.start(
-        terms, for: user, on: device, tokens: tokens, author: author, requestID: context.requestID,
-        logger: context.logger)
+        terms, for: user, on: device, keepsDevice: keepsDevice, tokens: tokens, author: author,
+        requestID: context.requestID, logger: context.logger)
     } catch {
       switch error {
       case .ledgerUnavailable(let cause): throw context.unavailable(cause)

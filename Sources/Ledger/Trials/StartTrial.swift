@@ -19,6 +19,8 @@ package struct StartTrial: LedgerOperation {
   package var terms: TrialTerms
   package var user: UserID
   package var device: Device
+  /// Whether the device is kept among the user's: one that the app did not name is not.
+  package var keepsDevice = true
   /// Where the trial has run so far, at a former system; `nil`: it begins now.
   package var former: FormerTrial?
   /// Whether what the user has gives as much as the trial would.
@@ -51,7 +53,7 @@ package struct StartTrial: LedgerOperation {
   package func run(_ tables: LedgerTables) throws -> Outcome {
     var arrival = KeepDevice(device, of: user, requestID: requestID, evaluationContext)
     arrival.takesSeveral = !terms.oncePer.contains(.user)
-    let (user, hasTaken) = try arrival.arrive(tables)
+    let (user, hasTaken) = try keepsDevice ? arrival.arrive(tables) : (user: tables.name(of: user), hasTaken: false)
     var start = self
     start.user = user
     let outcome = try start.begin(hasTaken: hasTaken, tables)

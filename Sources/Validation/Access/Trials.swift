@@ -77,12 +77,13 @@ package struct Trials: Sendable {
   /// afterwards. While Apple is away a trial begins all the same, unless it is required: an outage must cost nobody a
   /// trial, and Apple is told later.
   package func start(
-    _ terms: TrialTerms, for user: UserID, on device: Device, tokens: DeviceTokens?, author: String, requestID: String,
-    logger: Logger
+    _ terms: TrialTerms, for user: UserID, on device: Device, keepsDevice: Bool, tokens: DeviceTokens?, author: String,
+    requestID: String, logger: Logger
   ) async throws(StartError) -> StartTrial.Outcome {
     var start = StartTrial(
       terms, user: user, device: device, author: author, requestID: requestID,
       evaluationContext: verdicts.evaluationContext, rowsClaimedUntil: verdicts.rowsClaim)
+    start.keepsDevice = keepsDevice
     start.isCovered = try await consult(await isCovered(user, by: terms.tier), or: StartError.ledgerUnavailable)
     var other: Bool?
     if let deviceCheck, terms.oncePer.contains(.device), !start.isCovered, try await !isKnown(terms, user, device) {

@@ -1,4 +1,5 @@
 import CountersignAPI
+import Entitlements
 import Foundation
 import HTTPTransport
 import Ledger
@@ -286,6 +287,7 @@ import Testing
       let id = try #require((told["subscription"] as? [String: Any])?["id"] as? String)
       #expect(Int(id) ?? 0 > 0)
       try expect(first, body("The trial has begun.", days: 7, id: id))
+      #expect(try await service.ledger.record(of: UserID(AppAPIBench.anna)).devices.isEmpty)
       clock.advance(by: 86_400 + 1)
       let token = try AppAPIBench.token(AppAPIBench.anna, clock)
       for sent in [nil, "{}", #"{"deviceId":"11111111-1111-4111-8111-111111111111"}"#] {
@@ -323,7 +325,12 @@ import Testing
       #expect(
         try await post(service, "verify", #"{"receipt_data":"\#(receipt)"}"#, AppAPIBench.ben).status == 200)
       let other = #"{"deviceId":"22222222-2222-4222-8222-222222222222"}"#
-      try AppAPIBench.expect(try await post(service, "start-trial", other, AppAPIBench.ben), 409, "TRIAL_NOT_NEEDED")
+      // No device is kept but those that were named.
+      for body in [other, "{}", "{}"] {
+        try AppAPIBench.expect(try await post(service, "start-trial", body, AppAPIBench.ben), 409, "TRIAL_NOT_NEEDED")
+      }
+      let devices = try await service.ledger.record(of: UserID(AppAPIBench.ben)).devices
+      #expect(devices.map(\.device.id.rawValue.first) == ["1", "2"])
       for body in [#"{"deviceId":"phone"}"#, #"{"trial":"year"}"#, "[]", "{"] {
         try AppAPIBench.expect(try await post(service, "start-trial", body), 400, "MALFORMED_REQUEST")
       }

@@ -196,7 +196,8 @@ struct SubscriptionsAPIController: DialectController {
     let device = try await device(posted.deviceId, of: user, for: terms, context)
     let tokens = try TrialsController.tokens(posted.deviceToken, posted.secondDeviceToken, posted.development)
     let (_, isNew) = try await common.trials.begin(
-      terms, for: user, on: Device(id: device, app: common.trials.trials.settings.soleApp), tokens: tokens, context)
+      terms, for: user, on: Device(id: device, app: common.trials.trials.settings.soleApp),
+      keepsDevice: posted.deviceId != nil, tokens: tokens, context)
     return JSONBody.uncached(
       try await answer(
         about: user, try await standing(of: user, context), context,
