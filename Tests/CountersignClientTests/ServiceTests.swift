@@ -276,7 +276,8 @@ import Testing
   ])
   func `consume names a zone that the service knows, and no other`(zone: String, isNamed: Bool) async throws {
     let bench = Bench(isAutomatic: true)
-    try await bench.client().consume("questions", timeZone: #require(TimeZone(identifier: zone)))
+    let known = try #require(TimeZone(identifier: zone))
+    try await bench.client().consume("questions", timeZone: known)
     let body = try #require(bench.service.requests("POST /v1/profiles/me/usage/questions").last?.body)
     let posted = try JSONDecoder.countersign.decode(UsageRequest.self, from: Data(body.utf8))
     #expect(posted.timeZone == (isNamed ? zone : nil))
