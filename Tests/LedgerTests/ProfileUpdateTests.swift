@@ -248,6 +248,28 @@ import Testing
     }
   }
 
+  @Test func `an update that cannot be read holds up no other, and is looked at again a day later`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      for (user, due) in [("anna", 1), ("ben", 2)] as [(UserID, Double)] {
+        _ = try await ledger.record(entry(user, [evidence(user.rawValue)]).with { $0.rowsClaimedUntil = at(due) })
+      }
+      try await scratch.change("UPDATE outbox SET reset = '[]' WHERE key = 'anna'")
+      func claim(at seconds: Double) async throws -> (due: [UserID], unreadable: [UserID]) {
+        var unreadable: [UserID] = []
+        let due = try await ledger.claimUpdates(dueAt: at(seconds), until: at(seconds + 30), limit: 10) {
+          unreadable += $0
+        }
+        return (due.map(\.user), unreadable)
+      }
+      let first = try await claim(at: 5_000)
+      #expect(first.due == ["ben"] && first.unreadable == ["anna"])
+      #expect(try await ledger.backlog(at: at(5_000)).lastProblem == "unreadable")
+      let second = try await claim(at: 5_030)
+      #expect(second.due == ["ben"] && second.unreadable.isEmpty)
+      #expect(try await claim(at: 91_400).unreadable == ["anna"])
+    }
+  }
+
   @Test func `updates that were claimed and not tried are due at once, and no others`() async throws {
     try await Scratch.withLedger { ledger, _ in
       for user in ["a", "b", "c", "d"] as [UserID] {

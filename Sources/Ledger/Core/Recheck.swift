@@ -27,7 +27,7 @@ enum RecheckSchedule {
   /// Claims, over two months, after which checks become rare.
   static let patience = 70
   static let seldom: Int64 = 30 * 86_400_000
-  /// Milliseconds until a purchase that cannot be read is looked at again.
+  /// Milliseconds until a row that cannot be read is looked at again.
   static let unreadable: Int64 = 86_400_000
   /// Milliseconds over which checks scheduled for the same moment are spread.
   static let spread: UInt64 = 60_000

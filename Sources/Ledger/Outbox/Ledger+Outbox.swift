@@ -15,11 +15,16 @@ extension Ledger {
   }
 
   /// Claims the due updates of the outbox, the longest waiting first. An unsettled one becomes due again at `lease`.
+  /// - Parameter onUnreadable: gets the users whose updates cannot be read, and are put off for a day.
   package func claimUpdates(
-    dueAt now: Date, until lease: Date, limit: Int
+    dueAt now: Date, until lease: Date, limit: Int, onUnreadable: ([UserID]) -> Void = { _ in }
   ) async throws(LedgerError) -> [WaitingUpdate] {
     guard try await read({ tables in try tables.hasUpdates(dueAt: now) }) else { return [] }
-    return try await engine.submit { tables in try tables.claimUpdates(dueAt: now, until: lease, limit: limit) }
+    let claim = try await engine.submit { tables in
+      try tables.claimUpdates(dueAt: now, until: lease, limit: limit)
+    }
+    if !claim.unreadable.isEmpty { onUnreadable(claim.unreadable) }
+    return claim.due
   }
 
   /// Marks an update as written. An update of a newer version stays queued.

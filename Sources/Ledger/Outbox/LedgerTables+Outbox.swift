@@ -84,10 +84,23 @@ extension LedgerTables {
     try exists("SELECT 1 FROM outbox WHERE due_at <= ? LIMIT 1", now)
   }
 
-  func claimUpdates(dueAt now: Date, until lease: Date, limit: Int) throws -> [WaitingUpdate] {
-    let due = try all(Self.updatesDue, now, max(0, limit), read: Self.update)
+  /// - Returns: `unreadable`: users whose updates are due and cannot be read. They are due again later, so that they hold
+  ///   up no other.
+  func claimUpdates(
+    dueAt now: Date, until lease: Date, limit: Int
+  ) throws -> (due: [WaitingUpdate], unreadable: [UserID]) {
+    let rows = try all(Self.updatesDue, now, max(0, limit)) { row in
+      (user: try row.get(0, as: UserID.self), update: Result { try Self.update(row) })
+    }
+    var due: [WaitingUpdate] = []
+    let unreadable = try skippingUnreadable(rows) { row in due.append(try row.update.get()) }.map(\.user)
     for update in due { try execute("UPDATE outbox SET due_at = ? WHERE key = ?", lease, update.user.key) }
-    return due
+    let later = try StoredForm.milliseconds(now) + RecheckSchedule.unreadable
+    for user in unreadable {
+      try execute(
+        "UPDATE outbox SET due_at = ?, problem = 'unreadable', problem_at = ? WHERE key = ?", later, now, user.key)
+    }
+    return (due, unreadable)
   }
 
   func settleUpdate(of user: UserID, version: Int64, isDoubtful: Bool, confirmingAt again: Date?) throws {

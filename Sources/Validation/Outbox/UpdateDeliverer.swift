@@ -80,7 +80,11 @@ struct UpdateDeliverer: Service {
     let due: [WaitingUpdate]
     let lease = now().advanced(by: Self.lease)
     do throws(LedgerError) {
-      due = try await ledger.claimUpdates(dueAt: now(), until: lease, limit: limit)
+      due = try await ledger.claimUpdates(dueAt: now(), until: lease, limit: limit) { users in
+        logger.error(
+          "profile updates in the ledger cannot be read, and wait",
+          metadata: ["users": "\(users.map(\.rawValue).joined(separator: " "))"])
+      }
     } catch {
       logger.warning("profile updates cannot be read", metadata: ["error": "\(error)"])
       return nil
