@@ -118,6 +118,31 @@ import Testing
     }
   }
 
+  @Test func `an event that cannot be read is among the others, and can be given up and discarded`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      try await ledger.keepWebhooks(["shop": "https://shop.example/"])
+      try await events(ledger, of: "anna", "ben", "carl")
+      for (column, sequence) in [("data", 1), ("sale", 2)] {
+        let text = column == "data" ? #"{"given":1}"# : "[{}]"
+        try await scratch.change("UPDATE change_event SET \(column) = '\(text)' WHERE sequence = \(sequence)")
+      }
+      let fresh = try await work(ledger).fresh
+      #expect(fresh.map(\.type) == ["e1", "e2", "e3"] && fresh.map(\.isUnreadable) == [true, true, false])
+      try await settle(
+        ledger, fresh.prefix(2).map { WebhookResult(of: $0, .failed(attempts: 1, due: at(50), problem: "x")) },
+        through: 3)
+      #expect(try await work(ledger).due.map(\.event.isUnreadable) == [true, true])
+      try await settle(
+        ledger, fresh.prefix(2).map { WebhookResult(of: $0, .dead(attempts: 1, problem: "unreadable")) })
+      #expect(try await work(ledger).due.isEmpty)
+      #expect(try await ledger.deadLetters(of: "shop", after: 0, limit: 10).map(\.event.user) == ["anna", "ben"])
+      #expect(try await ledger.redeliver(.discard(fresh[0].place), to: "shop") == .begun(0))
+      // An export is whole, or none.
+      await #expect(throws: LedgerError.self) { try await ledger.changeEvents(ofKey: "anna", after: 0) }
+      #expect(try await ledger.changeEvents(ofKey: "carl", after: 0).events.count == 1)
+    }
+  }
+
   @Test func `an event that was given up is discarded for one receiver, which that does not enable`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await ledger.keepWebhooks(["shop": "https://shop.example/"])

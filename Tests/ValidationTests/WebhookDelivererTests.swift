@@ -1,12 +1,12 @@
 import Access
 import Entitlements
 import Foundation
-import Ledger
 import Resilience
 import Synchronization
 import Testing
 import Webhooks
 
+@testable import Ledger
 @testable import Validation
 
 /// The order in which the job delivers events, on a real ledger.
@@ -58,6 +58,39 @@ import Webhooks
         while await deliverer.turn(endpoint, &pace) {}
       }
       #expect(receiver.bodies.count == 1 && receiver.bodies.first?.contains("zoe") == true)
+    }
+  }
+
+  @Test func `an event that cannot be read is given up untried, and holds up nothing`() async throws {
+    try await UseCase.run { useCase in
+      let ledger = useCase.ledger
+      let endpoint = WebhookEndpoint(name: "shop", url: "https://shop.example", secrets: [], events: ["viewed"])
+      try await ledger.keepWebhooks([endpoint.name: endpoint.url])
+      for (type, user) in [("viewed", "anna"), ("other", "ben"), ("viewed", "anna"), ("viewed", "carl")] {
+        try await ledger.record([Self.event(type, of: user)], at: UseCase.start)
+      }
+      try await ledger.engine.submit { tables in
+        try tables.execute(#"UPDATE change_event SET data = '{"given":1}' WHERE sequence IN (1, 2, 4)"#)
+      }
+      // One was tried before it was damaged, and the receiver may have been away.
+      let fresh = try await ledger.webhookWork(of: "shop", dueAt: UseCase.start, due: 1, fresh: 1).fresh
+      try await ledger.settleWebhook(
+        "shop",
+        fresh.map { WebhookResult(of: $0, .failed(attempts: 3, due: UseCase.start, problem: "http_500")) },
+        through: fresh.last?.sequence, isGone: false, at: UseCase.start)
+      let receiver = Receiver()
+      let deliverer = WebhookDeliverer(
+        endpoints: [endpoint], sender: receiver, ledger: ledger, logger: UseCase.logger,
+        now: { UseCase.start }, jitter: { _ in .zero }, pause: .seconds(1),
+        catalog: try Catalog(tiers: ["free"], products: [:]), entitlements: .exact, onAttempt: { _, _, _ in })
+      var pace = WebhookDeliverer.Pace(failures: 1)
+      for _ in 0..<3 { _ = await deliverer.turn(endpoint, &pace) }
+      #expect(receiver.bodies.count == 1 && receiver.bodies.first?.contains("anna") == true)
+      let dead = try await ledger.deadLetters(of: "shop", after: 0, limit: 10)
+      #expect(dead.map(\.event.user) == ["anna", "carl"] && dead.map(\.attempts) == [3, 0])
+      #expect(Set(dead.map(\.problem)) == ["unreadable"])
+      let status = try #require(try await ledger.webhookStatus("shop"))
+      #expect(status.waiting == 0)
     }
   }
 

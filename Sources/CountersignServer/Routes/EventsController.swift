@@ -5,6 +5,7 @@ import FoundationEssentials
 import HTTPTypes
 import Hummingbird
 import Ledger
+import Logging
 import NIOCore
 import Validation
 
@@ -53,7 +54,7 @@ struct EventsController: Controller {
         await bell.wait(after: rings, atMost: min(left, Self.look))
       }
     }
-    return Self.response(events, "\"next\":\"\(events.last?.id ?? after?.id ?? Request.eventsBegin)\"")
+    return Self.response(events, "\"next\":\"\(events.last?.id ?? after?.id ?? Request.eventsBegin)\"", context)
   }
 
   private func page(
@@ -69,10 +70,20 @@ struct EventsController: Controller {
     return events
   }
 
+  /// Answers a page without the events that cannot be read: a follower goes on after them.
+  ///
   /// - Parameter place: the member that says where the next page begins.
-  private static func response(_ events: [ChangeEvent], _ place: String) -> Response {
+  private static func response(
+    _ events: [ChangeEvent], _ place: String, _ context: ServiceRequestContext
+  ) -> Response {
+    let unreadable = events.filter(\.isUnreadable)
+    if !unreadable.isEmpty {
+      context.logger.error(
+        "events in the ledger cannot be read, and are passed over",
+        metadata: ["events": "\(unreadable.map(\.id).joined(separator: " "))"])
+    }
     var body = ByteBuffer(string: #"{"events":["#)
-    for (index, event) in events.enumerated() {
+    for (index, event) in events.filter({ !$0.isUnreadable }).enumerated() {
       if index > 0 { body.writeString(",") }
       body.writeBytes(EventDocument.json(of: event))
     }
@@ -92,7 +103,7 @@ struct EventsController: Controller {
     let types = try types(of: request)
     let place = try request.pagePosition("before", from: "before")
     let found = try await context.reading(await ledger.newestChangeEvents(of: types, before: place, limit: limit))
-    return Self.response(found.events, "\"before\":\(found.before.map { "\"\($0)\"" } ?? "null")")
+    return Self.response(found.events, "\"before\":\(found.before.map { "\"\($0)\"" } ?? "null")", context)
   }
 
   private func types(of request: Request) throws(Problem) -> [EventType] {

@@ -21,6 +21,8 @@ package struct ChangeEvent: Hashable, Sendable {
   /// The begin of the period that the verdict is about, and its price and offer, as they were known then.
   package var purchasedAt: Date?
   package var sale: Purchase.Sale?
+  /// Whether its verdicts or its detail cannot be read: what is missing then is not `nil` in the ledger.
+  package var isUnreadable = false
 
   /// The verdict that the event is about: on the purchases alone, where a grant decides.
   package var verdict: Entitlement? { detail.covered ?? entitlement }

@@ -64,21 +64,33 @@ extension LedgerTables {
   }
 
   /// The events of an account between two places.
+  /// - Throws: `StoredForm.Unstorable` where one cannot be read.
   func changeEvents(after sequence: Int64, through last: Int64, of key: String) throws -> [ChangeEvent] {
-    try all(Self.eventsOfUser, sequence, last, key, read: Self.changeEvent)
+    let events = try all(Self.eventsOfUser, sequence, last, key, read: Self.changeEvent)
+    guard !events.contains(where: \.isUnreadable) else { throw StoredForm.Unstorable() }
+    return events
   }
 
+  /// One that cannot be read has its place, type and user all the same, so that it holds up no other.
   static func changeEvent(_ row: SQLRow) throws -> ChangeEvent {
+    var event = ChangeEvent(
+      sequence: try row.get(0), type: try row.get(1), user: try row.get(3, as: UserID?.self) ?? row.get(2),
+      at: try row.get(4), recordedAt: try row.get(5), detail: .init())
+    do { try readFacts(of: &event, row) } catch { event.isUnreadable = true }
+    return event
+  }
+
+  private static func readFacts(of event: inout ChangeEvent, _ row: SQLRow) throws {
     func entitlement(_ column: Int) throws -> Entitlement? {
       try row.get(column, as: String?.self).map { try StoredForm.value(Entitlement.self, $0) }
     }
-    var event = ChangeEvent(
-      sequence: try row.get(0), type: try row.get(1), user: try row.get(3, as: UserID?.self) ?? row.get(2),
-      at: try row.get(4), recordedAt: try row.get(5), entitlement: try entitlement(7), former: try entitlement(8),
-      detail: try row.get(6, as: String?.self).map { try StoredForm.decoded(ChangeEvent.Detail.self, $0) } ?? .init())
+    event.entitlement = try entitlement(7)
+    event.former = try entitlement(8)
+    if let detail = try row.get(6, as: String?.self) {
+      event.detail = try StoredForm.decoded(ChangeEvent.Detail.self, detail)
+    }
     event.purchasedAt = try row.get(9)
     event.sale = try row.get(10, as: String?.self).flatMap { try StoredForm.sale($0) }
-    return event
   }
 
   /// The number of the newest event; zero without one.

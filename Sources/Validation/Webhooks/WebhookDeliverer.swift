@@ -15,7 +15,7 @@ package import struct FoundationEssentials.Date
 ///                                     └────► waits, by `WebhookSchedule` ─► … ─► given up
 ///
 /// An event that was not taken waits, and so does everything of its user behind it; events of other users go on. An event
-/// that was given up holds up nothing. What was sent and not recorded, as the process ended, is sent again with the same ID.
+/// that was given up, or cannot be read, holds up nothing. What was sent and not recorded, as the process ended, is sent again with the same ID.
 ///
 /// While nothing gets through, one event at a time is tried, ever more rarely, in turn one that is due and one that was never
 /// tried. So events that are never taken hold up nobody but their users:
@@ -126,11 +126,13 @@ package struct WebhookDeliverer: Service {
         withPayloads: endpoint.format == .appStore, withAttributes: endpoint.format == .revenuecat)
       guard work.isEnabled, !work.due.isEmpty || !work.fresh.isEmpty else { return false }
       if isProbing { choose(from: &work, for: endpoint, after: pace.failures) }
+      let unreadable = giveUpUnreadable(in: work, for: endpoint)
       let (results, isGone) = await send(work, to: endpoint)
       // The rest counts from the moment that is recorded.
       let end = now()
       try await ledger.settleWebhook(
-        endpoint.name, by: claims.holder, results, through: work.fresh.last?.sequence, isGone: isGone, at: end)
+        endpoint.name, by: claims.holder, unreadable + results, through: work.fresh.last?.sequence, isGone: isGone,
+        at: end)
       return note(results, isGone: isGone, isFull: work.fresh.count == Self.freshBatch, endpoint, at: end, &pace)
     } catch {
       logger.warning(
@@ -153,6 +155,17 @@ package struct WebhookDeliverer: Service {
     } else if work.fresh.count == Self.freshBatch {
       // It may be on the next page.
       work.due = []
+    }
+  }
+
+  private func giveUpUnreadable(in work: WebhookWork, for endpoint: WebhookEndpoint) -> [WebhookResult] {
+    let fresh = work.fresh.filter { endpoint.takes($0.type) }.map { (event: $0, attempts: 0) }
+    let unreadable = (work.due.map { (event: $0.event, attempts: $0.attempts) } + fresh).filter(\.event.isUnreadable)
+    return unreadable.map { event, attempts in
+      logger.error(
+        "an event in the ledger cannot be read, and was given up",
+        metadata: ["webhook": "\(endpoint.name)", "event_id": "\(event.id)", "type": "\(event.type)"])
+      return WebhookResult(of: event, .dead(attempts: attempts, problem: "unreadable"))
     }
   }
 
@@ -192,7 +205,7 @@ package struct WebhookDeliverer: Service {
       if ofUser[event.user] == nil { users.append(event.user) }
       ofUser[event.user, default: []].append(Sending(event: event, attempts: attempts, messages: messages))
     }
-    for one in work.due {
+    for one in work.due where !one.event.isUnreadable {
       let messages = messages(of: one.event, for: endpoint, work)
       guard !messages.isEmpty else {
         // The receiver has another format now, in which there is no such event.
@@ -292,11 +305,12 @@ package struct WebhookDeliverer: Service {
     }
   }
 
-  /// None for an event that the format does not have.
+  /// None for an event that the format does not have, or that cannot be read.
   private func messages(
     of event: ChangeEvent, for endpoint: WebhookEndpoint, _ work: WebhookWork
   ) -> [WebhookMessage] {
-    switch endpoint.format {
+    guard !event.isUnreadable else { return [] }
+    return switch endpoint.format {
     case .countersign:
       event.type == EventType.forwarded ? [] : [WebhookMessage(id: event.id, body: EventDocument.json(of: event))]
     case .revenuecat:

@@ -1,11 +1,11 @@
 import Foundation
 import HTTPTransport
-import Ledger
 import Testing
 import TestSupport
 
 @testable import AppStoreSimulator
 @testable import Countersign
+@testable import Ledger
 
 /// `/v1/events`: what the service tells, and what apps report.
 @Suite struct EventsTests {
@@ -88,6 +88,20 @@ import TestSupport
         let lost = try await service.send(.get, "/v1/events?wait=30&after=\(id)")
         #expect(lost.status == 410 && lost["code"] == "unknown_cursor", "\(lost.text)")
       }
+    }
+  }
+
+  @Test func `an event that cannot be read is passed over, and a follower goes on after it`() async throws {
+    try await run { service, _, _ in
+      let posted = #"{"events":[{"type":"a","user_id":"anna"},{"type":"b","user_id":"anna"}]}"#
+      #expect(try await service.send(.post, "/v1/events", body: posted).status == 200)
+      try await service.ledger.engine.submit { tables in
+        try tables.execute(#"UPDATE change_event SET data = '{"given":1}' WHERE type = 'a'"#)
+      }
+      #expect(try await events(service).events.map(\.type) == ["b"])
+      let first = try await events(service, "?limit=1")
+      #expect(first.events.isEmpty && first.next != "0")
+      #expect(try await events(service, "?limit=1&after=\(first.next)").events.map(\.type) == ["b"])
     }
   }
 
