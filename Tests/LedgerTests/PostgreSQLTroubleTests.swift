@@ -96,6 +96,57 @@ import Testing
     await ledger.close()
   }
 
+  /// What a server says to a client that it lets in, so far as libpq needs it: `AuthenticationOk`, `ParameterStatus`,
+  /// `BackendKeyData`, `ReadyForQuery` (PostgreSQL's manual, "Message Formats").
+  private static let login: [UInt8] = {
+    let settings = ["server_version": "15.0", "in_hot_standby": "off", "default_transaction_read_only": "off"]
+    return message("R", [0, 0, 0, 0]) + settings.flatMap { message("S", Array("\($0)\0\($1)\0".utf8)) }
+      + message("K", [0, 0, 0, 1, 0, 0, 0, 1]) + ready
+  }()
+  private static let ready = message("Z", Array("I".utf8))
+
+  private static func message(_ type: String, _ body: [UInt8]) -> [UInt8] {
+    Array(type.utf8) + [0, 0, 0, UInt8(4 + body.count)] + body
+  }
+
+  /// A proxy that lets clients in and hands nothing on, or a server that freezes after the first words.
+  @Test(arguments: [0, 1]) func `a server that falls silent after the login is given up`(answers: Int) async throws {
+    try await RawTLSServer.running(identity: nil) { connection in
+      _ = await connection.read()
+      try await connection.write(Self.login)
+      for _ in 0..<answers {
+        _ = await connection.read()
+        try await connection.write(Self.message("C", Array("SET\0".utf8)) + Self.ready)
+      }
+      await connection.waitForClose()
+    } during: { server in
+      let url = "postgresql://u@127.0.0.1:\(server.port)/d?sslmode=disable&gssencmode=disable"
+      var address = try PostgreSQLAddress(url)
+      address.patience = .milliseconds(200)
+      let silent = address
+      // Of an operation, and of a start.
+      let error = await #expect(throws: PostgreSQLError.self) {
+        try await blocking { _ = try silent.connectForOperations() }
+      }
+      #expect(error == PostgreSQLError(state: PostgreSQLError.lost, message: "The server does not answer"))
+      await #expect(throws: LedgerOpenError.self) {
+        try await blocking { () throws(LedgerOpenError) in try silent.checked { _ in } }
+      }
+      #expect(server.connectionsAccepted == 2)
+    }
+  }
+
+  @Test func `statements that have an end answer as others do`() async throws {
+    let server = try await TestEngine.running()
+    let connection = try PostgreSQLAddress(await server.url(of: server.makeDatabase())).connect()
+    #expect(try connection.run("SET jit = off; SELECT 1; SELECT 'last'", within: .seconds(60)) == "last")
+    let error = #expect(throws: PostgreSQLError.self) {
+      try connection.run("SELECT 1; SELECT nothing; SELECT 2", within: .seconds(60))
+    }
+    #expect(error?.state == "42703")
+    #expect(try connection.run("SELECT NULL; SELECT pg_sleep(0.01)::text || 'x'", within: .seconds(60)) == "x")
+  }
+
   @Test func `a connection is as durable as the first one was`() async throws {
     let server = try await TestEngine.running()
     let database = try await server.makeDatabase()

@@ -5,6 +5,8 @@ internal import Glibc
 struct PostgreSQLAddress: Sendable {
   /// Without the password.
   let description: String
+  /// How long a server that has let a client in has for each of its first answers: a proxy may hand nothing on.
+  var patience = Duration.seconds(10)
   private let options: [(name: String, value: String)]
   /// Whether all hosts are this machine.
   private let isLocal: Bool
@@ -75,7 +77,7 @@ struct PostgreSQLAddress: Sendable {
       SET statement_timeout = 30000; SET lock_timeout = 5000; SET idle_in_transaction_session_timeout = 30000;
       SET TimeZone = 'UTC'; SET bytea_output = 'hex'; SET enable_seqscan = off; SET jit = off;
       SET plan_cache_mode = force_generic_plan
-      """)
+      """, within: patience)
     return connection
   }
 
@@ -90,7 +92,7 @@ struct PostgreSQLAddress: Sendable {
       SELECT set_config('client_connection_check_interval', '5000', false) WHERE version() LIKE '%linux%';
       SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('off', 'local');
       SELECT current_setting('fsync') || current_setting('full_page_writes')
-      """)
+      """, within: patience)
     guard settings == "onon" else {
       throw LedgerFailure(
         reach: .transaction, sentence: "The database loses what it acknowledges: its fsync or full_page_writes is off")
@@ -111,13 +113,14 @@ struct PostgreSQLAddress: Sendable {
     do {
       let connection = try connect()
       for (setting, bad) in [("synchronous_commit", "off"), ("fsync", "off"), ("full_page_writes", "off")]
-      where try connection.run("SHOW \(setting)") == bad {
+      where try connection.run("SHOW \(setting)", within: patience) == bad {
         throw LedgerOpenError.notDurable(path: path, problem: "PostgreSQL says \(setting) = \(bad)")
       }
-      guard try connection.run("SHOW server_encoding") == "UTF8" else {
+      guard try connection.run("SHOW server_encoding", within: patience) == "UTF8" else {
         throw LedgerOpenError.inaccessible(path: path, problem: "the database's encoding is not UTF8")
       }
-      guard let version = Int(try connection.run("SHOW server_version_num") ?? ""), version >= 140_000 else {
+      let version = try connection.run("SHOW server_version_num", within: patience)
+      guard let version, let number = Int(version), number >= 140_000 else {
         throw LedgerOpenError.inaccessible(path: path, problem: "PostgreSQL 14 or later is needed")
       }
       return try body(connection)

@@ -1,4 +1,5 @@
 internal import CPostgreSQL
+private import Glibc
 
 /// A connection to PostgreSQL by libpq, with its prepared statements. Its calls block; one thread uses it at a time.
 ///
@@ -69,14 +70,50 @@ final class PostgreSQLConnection: SQLConnection {
   var isInTransaction: Bool { PQtransactionStatus(connection) != PQTRANS_IDLE }
 
   /// Runs statements without values.
+  ///
+  /// - Parameter longest: how long the server has for its answer, where no `statement_timeout` stands yet. The connection is of
+  ///   no use after that.
   /// - Returns: the first value of the last one's first row.
   @discardableResult
-  func run(_ sql: String) throws -> String? {
+  func run(_ sql: String, within longest: Duration? = nil) throws -> String? {
     try settleWell()
     roundTrips += 1
-    let result = try Answer(PQexec(connection, sql), connection)
+    let result =
+      if let longest {
+        try answer(to: sql, until: .now + longest)
+      } else {
+        try Answer(PQexec(connection, sql), connection)
+      }
     guard result.rows > 0, !result.isNull(0, 0) else { return nil }
     return result.text(0, 0)
+  }
+
+  /// As PQexec, which has no end where the server does not answer.
+  private func answer(to sql: String, until end: ContinuousClock.Instant) throws -> Answer {
+    var last: Result<Answer, any Error>?
+    if PQsendQuery(connection, sql) == 1 {
+      try waitForResult(until: end)
+      while let result = PQgetResult(connection) {
+        last = Result { try Answer(result, connection) }
+        try waitForResult(until: end)
+      }
+    }
+    return try last?.get() ?? Answer(nil, connection)
+  }
+
+  /// Waits until PQgetResult does not.
+  private func waitForResult(until end: ContinuousClock.Instant) throws {
+    while PQisBusy(connection) == 1 {
+      let left = ContinuousClock.now.duration(to: end)
+      guard left > .zero else {
+        throw PostgreSQLError(state: PostgreSQLError.lost, message: "The server does not answer")
+      }
+      var descriptor = pollfd(fd: socket, events: Int16(POLLIN), revents: 0)
+      _ = poll(&descriptor, 1, Int32(left / .milliseconds(1)))
+      guard PQconsumeInput(connection) == 1 else {
+        throw PostgreSQLError(state: PostgreSQLError.lost, message: String(cString: PQerrorMessage(connection)))
+      }
+    }
   }
 
   // MARK: Transactions
