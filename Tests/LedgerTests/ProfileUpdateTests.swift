@@ -270,6 +270,23 @@ import Testing
     }
   }
 
+  @Test func `a start makes due what was put off, and nothing that another replica may have claimed`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      for user in ["anna", "ben", "carl", "dora"] as [UserID] {
+        _ = try await ledger.record(entry(user, [evidence(user.rawValue)]))
+      }
+      let version = milliseconds(0)
+      for (user, due) in [("anna", 86_400), ("dora", 0)] as [(UserID, Double)] {
+        try await ledger.missUpdate(of: user, version: version, retryAt: at(due))
+      }
+      try await ledger.retryUpdate(of: "ben", version: version, at: at(120), problem: "23514", isDoubtful: false)
+      #expect(Set(try await claim(ledger, at: 0).map(\.user)) == ["carl", "dora"])
+      try await ledger.releaseUpdates(putOffBeyond: at(30))
+      #expect(Set(try await claim(ledger, at: 1).map(\.user)) == ["anna", "ben"])
+      #expect(Set(try await claim(ledger, at: 30).map(\.user)) == ["carl", "dora"])
+    }
+  }
+
   @Test func `updates that were claimed and not tried are due at once, and no others`() async throws {
     try await Scratch.withLedger { ledger, _ in
       for user in ["a", "b", "c", "d"] as [UserID] {

@@ -41,6 +41,7 @@ import Testing
     let operations: [(String, @Sendable (LedgerTables) throws -> Void)] = [
       ("hasUpdates", { _ = try $0.hasUpdates(dueAt: now) }),
       ("claimUpdates", { _ = try $0.claimUpdates(dueAt: now, until: at(40), limit: 200) }),
+      ("releaseUpdates", { _ = try $0.releaseUpdates(putOffBeyond: now, limit: 10) }),
       ("settleUpdate", { try $0.settleUpdate(of: "u7", version: 1, isDoubtful: false, confirmingAt: nil) }),
       ("retryUpdate", { try $0.retryUpdate(of: "u8", version: 1, at: at(60), problem: "timeout", isDoubtful: false) }),
       ("raiseUpdate", { try $0.raiseUpdate(of: "u8", version: 1, above: 9) }),

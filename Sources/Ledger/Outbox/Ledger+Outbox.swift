@@ -27,6 +27,16 @@ extension Ledger {
     return claim.due
   }
 
+  /// Makes due what failed before, or waits for a row: another start may find another store.
+  /// - Parameter moment: the end of the longest claim. What is due before it may be another replica's.
+  package func releaseUpdates(putOffBeyond moment: Date) async throws(LedgerError) {
+    let limit = 1_000
+    var count = limit
+    while count == limit {
+      count = try await engine.submit { tables in try tables.releaseUpdates(putOffBeyond: moment, limit: limit) }
+    }
+  }
+
   /// Marks an update as written. An update of a newer version stays queued.
   /// - Parameters:
   ///   - isDoubtful: an older write may still be executed after this one, though none is known to have failed that way.

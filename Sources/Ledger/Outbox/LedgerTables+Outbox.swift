@@ -103,6 +103,17 @@ extension LedgerTables {
     return (due, unreadable)
   }
 
+  /// - Returns: how many were made due.
+  func releaseUpdates(putOffBeyond moment: Date, limit: Int) throws -> Int {
+    try execute(
+      """
+      UPDATE outbox SET due_at = 0 WHERE key IN (
+        SELECT key FROM outbox WHERE due_at > ? AND (state = 'missing' OR problem_at IS NOT NULL)
+        ORDER BY due_at LIMIT ? /*pg: FOR UPDATE SKIP LOCKED */)
+      """, moment, limit)
+    return changesCount
+  }
+
   func settleUpdate(of user: UserID, version: Int64, isDoubtful: Bool, confirmingAt again: Date?) throws {
     changes.invalidate(user)
     if let again {

@@ -33,7 +33,9 @@ struct UpdateDeliverer: Service {
     await cancelWhenGracefulShutdown {
       var hasAnswered = await probe()
       var failedSweeps = 0
+      var isReleased = false
       await repeatUntilCancelled {
+        if !isReleased { isReleased = await release() }
         let claimed = await sweep(limit: failedSweeps > 0 ? 1 : Self.batch)
         // The store was away at the start. It is asked until it answers, so that its state is right with nothing to write.
         if !hasAnswered, claimed != nil { hasAnswered = await probe(again: true) }
@@ -69,6 +71,20 @@ struct UpdateDeliverer: Service {
       logger.log(
         level: again ? .debug : .warning, "the profile store is away",
         metadata: ["code": "\(trouble.code)", "cause": "\(trouble)"])
+      return false
+    }
+  }
+
+  /// Makes due what an earlier process has put off.
+  ///
+  /// - Returns: whether the ledger did so.
+  func release() async -> Bool {
+    let claims = Self.lease + writeBack.deadline * 2
+    do throws(LedgerError) {
+      try await ledger.releaseUpdates(putOffBeyond: now().advanced(by: claims))
+      return true
+    } catch {
+      logger.warning("profile updates cannot be read", metadata: ["error": "\(error)"])
       return false
     }
   }

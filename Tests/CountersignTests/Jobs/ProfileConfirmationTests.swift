@@ -111,6 +111,19 @@ import Testing
     }
   }
 
+  @Test func `a row that was missing is looked for at once after a start`() async throws {
+    let store = Store(.noSuchProfile, .noSuchProfile, .applied)
+    try await run(store) { bench, _, deliverer, clock async throws in
+      clock.advance(by: 60)
+      #expect(await deliverer.sweep(limit: 10) == 1)
+      #expect(await deliverer.sweep(limit: 10) == 0)
+      #expect(await deliverer.release())
+      #expect(await deliverer.sweep(limit: 10) == 1)
+      #expect(store.versions.count == 3)
+      #expect(try await bench.ledger.profile(of: Self.user)?.write == .written)
+    }
+  }
+
   private static let trouble = ProfileStoreTrouble(code: "23514", sentence: "No")
 
   @Test(arguments: [(ProfileWriteOutcome.refused(trouble), "error"), (.misconfigured(trouble), "critical")])
