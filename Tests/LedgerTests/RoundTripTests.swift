@@ -6,7 +6,7 @@ import Testing
 
 @testable import Ledger
 
-/// The round trips of a record, the largest cost of a ledger on another machine; and queries that are sent ahead.
+/// The round trips of a record, the largest cost of a ledger on another machine; queries that are sent ahead; and plans.
 @Suite struct RoundTripTests {
   private static func connected(_ body: (PostgreSQLConnection) throws -> Void) async throws {
     let server = try await TestEngine.running()
@@ -49,6 +49,37 @@ import Testing
         try Self.roundTrips(connection) { try Self.record(ben, "2", time: 2_000, receipt: "second", in: $0) } == 4)
       #expect(connection.unusedReads == 0)
     }
+  }
+
+  @Test func `what goes through rows in portions uses an index for each`() async throws {
+    try await Self.connected { connection in
+      let tables = LedgerTables(connection)
+      try connection.begin(["BEGIN ISOLATION LEVEL SERIALIZABLE"])
+      _ = try tables.pruneNotifications(before: at(0), limit: 500)
+      for table in LedgerTables.EvidenceTable.allCases {
+        _ = try tables.purchases(with: "1", in: table, below: .max, limit: 500)
+      }
+      _ = try tables.releaseUpdates(putOffBeyond: at(0), limit: 500)
+      try connection.commit()
+      // The plans are generic, so that NULL stands for any value.
+      let statements = try Self.column(
+        """
+        SELECT name || '(' || array_to_string(array_fill('NULL'::text, ARRAY[cardinality(parameter_types)]), ', ') || ')'
+        FROM pg_prepared_statements ORDER BY name
+        """, connection)
+      #expect(statements.count == 8)
+      for statement in statements {
+        let plan = try Self.column("EXPLAIN EXECUTE \(statement)", connection)
+        #expect(!plan.contains { $0.contains("Seq Scan") }, "\(plan.joined(separator: "\n"))")
+      }
+    }
+  }
+
+  private static func column(_ sql: String, _ connection: PostgreSQLConnection) throws -> [String] {
+    let rows = try connection.rows(of: sql)
+    var texts: [String] = []
+    while try rows.step() { texts.append(try rows.text(0)) }
+    return texts
   }
 
   @Test func `a record of a further purchase reads ahead the others, and nothing else`() async throws {

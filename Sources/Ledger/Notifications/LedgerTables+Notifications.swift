@@ -73,8 +73,8 @@ extension LedgerTables {
       """, before, max(0, limit))
     try execute(
       """
-      DELETE FROM notification WHERE rowid IN
-        (SELECT rowid FROM notification WHERE received_at < ? ORDER BY received_at LIMIT ?)
+      DELETE FROM notification WHERE uuid IN
+        (SELECT uuid FROM notification WHERE received_at < ? ORDER BY received_at LIMIT ?)
       """, before, max(0, limit))
     return changesCount
   }

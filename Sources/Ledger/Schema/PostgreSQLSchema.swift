@@ -102,8 +102,8 @@ enum PostgreSQLSchema {
 
   private static let views: Set<String> = ["access_count", "pending_total", "ledger_migration"]
 
-  /// Migration 0001's views, the tables of replicas, and SQLite's triggers event_no_update, event_no_delete,
-  /// thinned_only_grows and thinned_no_delete in PostgreSQL's words.
+  /// Migration 0001's views, the tables of replicas, an index of rows by `rowid` for searches, and SQLite's triggers
+  /// event_no_update, event_no_delete, thinned_only_grows and thinned_no_delete in PostgreSQL's words.
   static let firstAdditions = """
     CREATE VIEW access_count AS
       SELECT tier, product_id, is_for_life, count(*) AS users FROM account
@@ -143,6 +143,7 @@ enum PostgreSQLSchema {
       END $$;
     CREATE TRIGGER thinned_only_grows BEFORE UPDATE OR DELETE ON thinned
       FOR EACH ROW EXECUTE FUNCTION thinned_only_grows();
+    CREATE UNIQUE INDEX unclaimed_evidence_rowid ON unclaimed_evidence (rowid);
     INSERT INTO heartbeat (id, beats) VALUES (1, 0);
     """
 
