@@ -114,12 +114,12 @@ struct RevalidationRunner: Service {
         group.addTask { if await !ask(about: item) { reachability.markUnreachable() } }
       }
     }
-    // The next start gives back what was claimed.
+    // Where the process ends, another replica goes on.
+    try await ledger.giveBack(Array(claimed))
     guard !Task.isCancelled else { return .later }
     await brake.keep(logger)
     if let failure { throw failure }
     guard !brake.isEngaged else { return try await stop(run) }
-    try await ledger.giveBack(Array(claimed))
     guard canGoOn(reachability) else { return .obstacle }
     return isProbe ? nil : try await finish(run)
   }
@@ -168,8 +168,9 @@ struct RevalidationRunner: Service {
       case .away:
         try await ledger.giveBack([item])
         return false
-      // The next start gives it back.
-      case .cancelled: return true
+      case .cancelled:
+        try await ledger.giveBack([item])
+        return true
       }
     } catch {
       logger.warning("a re-validation run cannot be read or written", metadata: ["error": "\(error)"])

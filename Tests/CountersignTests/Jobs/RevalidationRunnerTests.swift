@@ -236,7 +236,7 @@ import Testing
     let clock = MovingClock()
     try await run(directory: directory, at: clock) { bench, store, _ in
       try await subscribe(bench, store, users: 1...20)
-      _ = try await begin(bench)
+      let started = try await begin(bench)
       // The work is cancelled in the middle, as by SIGTERM.
       let ledger = bench.ledger
       store.simulator.setDelay(.milliseconds(20))
@@ -244,6 +244,10 @@ import Testing
       try await eventually { (try await ledger.activeRun()?.counts.done ?? 0) >= 5 }
       work.cancel()
       #expect(await work.value == .later)
+      // What it had claimed is another replica's, without the wait for the end of its lease.
+      let soon = clock.date.addingTimeInterval(120)
+      let claim = try await ledger.claimRunItems(of: started.id, dueAt: soon, until: soon, limit: 100)
+      #expect(try await ledger.run(started.id)?.counts.remaining == claim.items.count && !claim.items.isEmpty)
     }
     clock.advance(by: 60)
     try await run(directory: directory, at: clock) { bench, store, _ in
