@@ -7,8 +7,9 @@ import Synchronization
 ///
 ///     PATCH /profiles?id=eq.U&subscription_version=lt.N&select=…   {tier, status, …, version: N}
 ///       200 [row]   applied
-///       200 []      GET the row:  no row → no such profile;  version = N → applied, the response was lost;
-///                                 version > N → superseded;  version < N → once more
+///       200 []      GET the row:  no row → no such profile;  version < N → once more;
+///                                 version = N and our values → applied, the response was lost;
+///                                 version ≥ N otherwise → superseded
 ///       404 []      the same as 200 [], of PostgREST 6 to 10
 ///       400 22P02 … GET the row:  the same → no row can have this ID;  otherwise another value is refused
 ///
@@ -102,9 +103,7 @@ package final class PostgRESTProfileStore: ProfileStore {
       return .impossibleUserID(trouble)
     }
     if let row = try single(written) {
-      guard row.tier == update.tier.rawValue, row.status == update.status.rawValue,
-        !hasVersion || row.version == .number(update.version)
-      else {
+      guard row.shows(update), !hasVersion || row.version == .number(update.version) else {
         throw PostgRESTFailure(
           .misconfigured, "changed_by_store",
           "The profile store took the update and changed it; a trigger or generated column keeps our values out")
@@ -123,8 +122,8 @@ package final class PostgRESTProfileStore: ProfileStore {
       )
     case .unreadable:
       throw .versionType
-    case .number(update.version): return .applied
-    case .number(let version): return version > update.version ? .superseded(by: version) : nil
+    case .number(update.version) where row.shows(update): return .applied
+    case .number(let version): return version >= update.version ? .superseded(by: version) : nil
     }
   }
 
@@ -207,6 +206,8 @@ struct ProfileRow: Hashable, Sendable {
   let tier: String?
   let status: String?
   let version: Version
+
+  func shows(_ update: ProfileUpdate) -> Bool { tier == update.tier.rawValue && status == update.status.rawValue }
 
   static func read(
     _ body: [UInt8], columns: PostgRESTProfileStore.Columns

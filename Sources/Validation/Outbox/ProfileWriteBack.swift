@@ -75,22 +75,17 @@ package struct ProfileWriteBack: Sendable {
     _ update: WaitingUpdate, isRaised: Bool = false, deadline: ContinuousClock.Instant, logger: Logger
   ) async throws(LedgerError) -> Outcome {
     let outcome = await store.apply(ProfileUpdate(update), deadline: deadline)
-    health.note(outcome, of: update.user)
     var logger = logger
     logger[metadataKey: "user_id"] = "\(update.user)"
-    switch outcome {
-    case .applied:
-      return try await settle(update)
-    // Nothing newer can be proven of an erased user, and no evidence is of the future.
-    case .superseded(let version)
-    where !isRaised && version <= WaitingUpdate.highestFloor && (update.isReset || isInTheFuture(version)):
-      if !update.isReset {
-        logger.warning(
-          "the profile's version is in the future: the ledger continues from it", metadata: ["version": "\(version)"])
-      }
+    if !isRaised, case .superseded(let version) = outcome, isOverwritten(version, by: update, logger: logger) {
       try await ledger.raiseUpdate(of: update.user, version: update.version, above: version)
       guard let raised = try await ledger.waitingUpdate(of: update.user) else { return .settled(.written) }
       return try await send(raised, isRaised: true, deadline: deadline, logger: logger)
+    }
+    health.note(outcome, of: update.user)
+    switch outcome {
+    case .applied:
+      return try await settle(update)
     case .superseded(let version):
       // The row was proven by something that this ledger never saw, or has lost. An older verdict does not replace it,
       // as it may lower somebody. Apple's next answer is newer than both.
@@ -126,9 +121,22 @@ package struct ProfileWriteBack: Sendable {
     return .failed
   }
 
-  /// Whether a version lies in the future, so that no evidence can have given it.
-  private func isInTheFuture(_ version: Int64) -> Bool {
-    version > now().advanced(by: UpdateSchedule.clockTolerance).millisecondsSince1970
+  /// Whether an update is written above the version of its row, since that shows no newer verdict: nothing newer can be
+  /// proven of an erased user, no evidence is of the future, and other values under the update's own version are those
+  /// of another ledger or of a trigger.
+  private func isOverwritten(_ version: Int64, by update: WaitingUpdate, logger: Logger) -> Bool {
+    guard version <= WaitingUpdate.highestFloor else { return false }
+    if update.isReset { return true }
+    if version == update.version {
+      logger.warning(
+        "the profile has other values under the ledger's version: the ledger continues from it",
+        metadata: ["version": "\(version)"])
+      return true
+    }
+    guard version > now().advanced(by: UpdateSchedule.clockTolerance).millisecondsSince1970 else { return false }
+    logger.warning(
+      "the profile's version is in the future: the ledger continues from it", metadata: ["version": "\(version)"])
+    return true
   }
 
   private func miss(

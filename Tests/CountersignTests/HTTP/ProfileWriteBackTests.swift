@@ -237,6 +237,25 @@ import Testing
     }
   }
 
+  /// As after an old backup was restored, and the next verdict is counted as a lost one was.
+  @Test func `a row with our version and other values is written, and so it goes on`() async throws {
+    try await run { service, store, profiles, _ in
+      let version = Self.milliseconds(after: 0)
+      profiles.overwrite(
+        "user-1",
+        with: [
+          "subscription_tier": .text("premium"), "subscription_status": .text("active"),
+          "subscription_version": .integer(version),
+        ])
+      let receipt = try store.simulator.issueReceipt(.expiredVoluntary).receiptData
+      #expect(try await service.validate(receipt)["profile_write"] == "committed")
+      let row = try #require(profiles.row("user-1"))
+      #expect(row["subscription_tier"] == .text("free"))
+      #expect(row["subscription_version"] == .integer(version + 1))
+      #expect(service.log.lines.count { $0.contains("the profile has other values under the ledger's version") } == 1)
+    }
+  }
+
   private static func milliseconds(after seconds: Double) -> Int64 {
     Int64((noon.timeIntervalSince1970 + seconds) * 1000)
   }
