@@ -59,7 +59,8 @@ package struct Give: LedgerOperation {
     let record = try tables.add(self, to: account.user)
     account.given.append(record.period)
     try account.reevaluate(
-      by: evaluationContext, tables, requestID: requestID, note: noteID, rowsClaimedUntil: rowsClaimedUntil)
+      by: evaluationContext, tables, requestID: requestID, note: noteID, rowsClaimedUntil: rowsClaimedUntil,
+      isDecided: true)
     // `StartTrial` appends the event of a trial, which has its name.
     if kind != .trial {
       try tables.appendChangeEvent(.grantStarted, of: account.user, at: now, ChangeEvent.Detail(record))
@@ -80,14 +81,16 @@ package struct Give: LedgerOperation {
 
 extension Account {
   /// Records the verdict, where it is another one or has a note, and the account in any case.
+  /// - Parameter isDecided: whether somebody decided it just now; `false` where time has passed.
   mutating func reevaluate(
     by context: EvaluationContext, _ tables: LedgerTables, requestID: String, note: NoteID? = nil,
-    rowsClaimedUntil: Date? = nil
+    rowsClaimedUntil: Date? = nil, isDecided: Bool = false
   ) throws {
     let version = version
-    let writer = try tables.writer(
+    var writer = try tables.writer(
       context, requestID: requestID, note: note, digest: tables.newestDigest(of: self),
       rowsClaimedUntil: rowsClaimedUntil)
+    writer.isDecided = isDecided
     if note == nil { try writer.reevaluateIfChanged(&self) } else { try writer.reevaluate(&self) }
     if self.version == version { try tables.save(self, at: writer.head.recordedAt) }
   }
