@@ -18,7 +18,7 @@ package struct SettlePending: LedgerOperation {
   }
 }
 
-/// Ends the grants on the signature of a queued receipt that Apple rejects, and reevaluates the user. The receipt stays
+/// Ends the grants on the signature of a queued receipt that is refused for now, and reevaluates the user. It stays
 /// queued; the failed attempt is counted and the next one scheduled.
 package struct RefusePending: LedgerOperation {
   private let id: Int64

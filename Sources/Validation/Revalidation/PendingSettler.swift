@@ -23,7 +23,8 @@ import struct FoundationEssentials.Date
 ///
 /// A receipt that Apple does not authenticate (21003) counts for nothing from then on, and stays queued for a week: it was
 /// acknowledged, so that the app posts it no more, and Apple has rejected intact receipts before. One whose signature is
-/// refuted here as well is removed.
+/// refuted here as well is removed. One that the configuration refuses, by its bundle IDs for instance, is kept as long: the
+/// configuration may be a mistake.
 struct PendingSettler: Service {
   enum Outcome: Hashable, Sendable {
     case done
@@ -46,7 +47,7 @@ struct PendingSettler: Service {
 
   private enum End: Hashable {
     case settled
-    /// Apple does not authenticate the receipt.
+    /// Apple does not authenticate the receipt, or the configuration refuses it, and it is kept for now.
     case rejected
     /// Apple has trouble, possibly with this receipt only.
     case troubled
@@ -78,7 +79,7 @@ struct PendingSettler: Service {
   static let longestRetryWhileAway: Duration = .seconds(600)
   /// The waits that Apple's return ends: not those of a receipt that has failed often, maybe for its own sake.
   static let recall: Duration = .seconds(60)
-  /// The time for which Apple is asked again about a receipt that it does not authenticate, from its arrival.
+  /// The time for which a receipt is kept that Apple does not authenticate or the configuration refuses, from its arrival.
   static let rejectedHold: Duration = .seconds(7 * 86_400)
   /// Receipts read from the ledger at once.
   static let batch = 50
@@ -225,8 +226,12 @@ struct PendingSettler: Service {
       case .overloaded, .ledgerUnavailable, .cancelled: return .away(wasAsked: false)
       // Another receipt comes first and is on its way, or our clock has to be corrected. No key is shown here.
       case .heldBack, .clockBehind, .keyOfAnotherApp: return .troubled
-      case .notAuthentic(_, appleStatus: .some) where mayBeAuthentic(receipt):
+      case .notAuthentic(_, appleStatus: .some) where isHeld(receipt) && !validator.refutes(receipt.base64):
         logger.notice("a pending receipt was refused, and waits", metadata: ["problem": "\(error.code)"])
+        return .rejected
+      case _ where error.dependsOnConfiguration && isHeld(receipt):
+        logger.warning(
+          "a pending receipt is refused by the configuration, and waits", metadata: ["problem": "\(error.code)"])
         return .rejected
       case .undecodableReceipt, .unsupportedReceipt, .notAuthentic, .wrongApp, .sandboxRefused, .ownedByAnotherUser,
         .ofUnknownOwnership, .unknownTransaction, .notAskable:
@@ -237,9 +242,21 @@ struct PendingSettler: Service {
     }
   }
 
-  /// Whether Apple may still authenticate a receipt that it has rejected.
-  private func mayBeAuthentic(_ receipt: PendingReceipt) -> Bool {
-    let mayWait = !isClockConfirmed() || now() < receipt.receivedAt.advanced(by: Self.rejectedHold)
-    return mayWait && !validator.refutes(receipt.base64)
+  /// Whether a receipt that is refused is kept for now.
+  private func isHeld(_ receipt: PendingReceipt) -> Bool {
+    !isClockConfirmed() || now() < receipt.receivedAt.advanced(by: Self.rejectedHold)
+  }
+}
+
+extension ValidationError {
+  /// Whether another configuration may accept the same receipt: bundle IDs, policies, roots, or keys for asking Apple.
+  fileprivate var dependsOnConfiguration: Bool {
+    switch self {
+    case .wrongApp, .sandboxRefused, .notAuthentic(_, appleStatus: nil), .unsupportedReceipt, .notAskable: true
+    case .notAuthentic(_, appleStatus: .some), .undecodableReceipt, .keyOfAnotherApp, .ownedByAnotherUser,
+      .ofUnknownOwnership, .unknownTransaction, .clockBehind, .appStoreUnavailable, .overloaded, .ledgerUnavailable,
+      .cancelled, .heldBack:
+      false
+    }
   }
 }

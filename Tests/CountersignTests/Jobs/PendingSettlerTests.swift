@@ -183,6 +183,78 @@ import Testing
     }
   }
 
+  struct Mistake: Sendable, CustomTestStringConvertible {
+    var problem: String
+    var environment = AppStoreSimulator.StoreEnvironment.production
+    var format = ReceiptFormat.der
+    var change: @Sendable (inout Settings) -> Void
+
+    var settings: Settings {
+      var settings = Settings(appStore: ["deadline": "4s"])
+      change(&settings)
+      return settings
+    }
+    var testDescription: String { problem }
+  }
+
+  static let wrongApp = Mistake(problem: "wrong_app") { $0.bundleIDs = ["com.example.other"] }
+  static let mistakes = [
+    wrongApp,
+    Mistake(problem: "sandbox_refused", environment: .sandbox) { $0.policy["sandbox"] = "reject" },
+    Mistake(problem: "not_authentic", format: .ios6) { $0.policy["local_verification"] = "require" },
+  ]
+
+  /// The app has finished the transaction after the 202: nobody posts it again.
+  @Test(arguments: mistakes)
+  func `a receipt that a mistaken configuration refuses is settled by the right one`(mistake: Mistake) async throws {
+    let clock = MovingClock(Self.start)
+    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
+    defer { try? FileManager.default.removeItem(at: directory) }
+    try await SimulatedStore.run(at: clock.date) { store in
+      let receipt = try store.simulator.issueReceipt(
+        .renewing, environment: mistake.environment, format: mistake.format)
+      try await JobBench.run(
+        apple: store.apple, settings: mistake.settings, directory: directory, now: { clock.date }
+      ) { bench in
+        var course = PendingSettler.Course()
+        try await postpone(receipt.receiptData, of: "u1", bench)
+        _ = await bench.settler().turn(&course)
+        #expect(try await waiting(bench) == ["u1": 1])
+        #expect(
+          bench.log.lines.contains {
+            $0.contains(#""level":"warning""#) && $0.contains("a pending receipt is refused by the configuration")
+              && $0.contains(mistake.problem)
+          })
+      }
+      clock.advance(by: 60)
+      try await JobBench.run(
+        apple: store.apple, settings: Settings(appStore: ["deadline": "4s"]), directory: directory, now: { clock.date }
+      ) { bench async throws in
+        var course = PendingSettler.Course()
+        _ = await bench.settler().turn(&course)
+        #expect(try await waiting(bench).isEmpty)
+        #expect(try await bench.verdict("u1") == "pro active renewing")
+      }
+    }
+  }
+
+  @Test func `a receipt that the configuration refuses is kept for a week`() async throws {
+    let clock = MovingClock(Self.start)
+    try await JobBench.besideStore(by: clock, settings: Self.wrongApp.settings) { bench, store, clock in
+      let settler = bench.settler()
+      var course = PendingSettler.Course()
+      try await postpone(1...1, store, bench)
+      for (seconds, waits) in [(0.0, true), (7 * 86_400 - 1, true), (1, false)] {
+        clock.advance(by: seconds)
+        store.simulator.setClock(clock.date)
+        try await bench.ledger.releaseClaims()
+        _ = await settler.turn(&course)
+        #expect(try await waiting(bench).isEmpty == !waits)
+      }
+      #expect(bench.log.lines.count { $0.contains(#""a pending receipt was refused""#) } == 1)
+    }
+  }
+
   @Test func `a receipt that always fails holds up no other, and is asked about ever more rarely`() async throws {
     try await run { bench, store, clock in
       let settler = bench.settler()
