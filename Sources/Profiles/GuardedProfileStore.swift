@@ -25,9 +25,9 @@ package struct GuardedProfileStore: ProfileStore {
     case .admitted(let permit):
       let outcome = await store.apply(update, deadline: deadline)
       switch outcome {
-      // A refusal concerns this update only; the store is reachable.
+      // A refusal concerns this update only; the store is reachable. So does a row that was written and changed.
       case .applied, .superseded, .noSuchProfile, .impossibleUserID, .refused: permit.report(.success)
-      case .misconfigured: permit.report(.failure())
+      case .misconfigured(let trouble): permit.report(trouble.mayBeOneRows ? .success : .failure())
       case .unavailable(_, let retryAfter): permit.report(.failure(retryAfter: retryAfter))
       }
       return outcome

@@ -105,7 +105,7 @@ package final class PostgRESTProfileStore: ProfileStore {
     if let row = try single(written) {
       guard row.shows(update), !hasVersion || row.version == .number(update.version) else {
         throw PostgRESTFailure(
-          .misconfigured, "changed_by_store",
+          .misconfigured, ProfileStoreTrouble.changedByStore,
           "The profile store took the update and changed it; a trigger or generated column keeps our values out")
       }
       return .applied

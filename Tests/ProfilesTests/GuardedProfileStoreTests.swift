@@ -42,6 +42,8 @@ import Testing
 
   private static let trouble = ProfileStoreTrouble(code: "http_503", sentence: "away")
   private static let away = ProfileWriteOutcome.unavailable(trouble, retryAfter: nil)
+  private static let changed = ProfileWriteOutcome.misconfigured(
+    ProfileStoreTrouble(code: "changed_by_store", sentence: "a trigger"))
 
   private func guarded() -> (GuardedProfileStore, Scripted, CircuitBreaker, Instants) {
     let store = Scripted()
@@ -98,8 +100,9 @@ import Testing
 
   @Test(arguments: [
     ProfileWriteOutcome.applied, .superseded(by: 9), .noSuchProfile, .impossibleUserID(trouble), .refused(trouble),
+    changed,
   ])
-  func `a store that refuses one update, or has no such row, is there`(outcome: ProfileWriteOutcome) async {
+  func `a store that refuses or changes one update, or has no such row, is there`(outcome: ProfileWriteOutcome) async {
     let (guarded, store, breaker, _) = guarded()
     store.answer(outcome)
     for _ in 0..<50 { #expect(await apply(guarded) == outcome) }

@@ -56,6 +56,22 @@ import Testing
     #expect(health.state == .ok)
   }
 
+  @Test func `one row that a trigger changes is no misconfigured store, and a second one is`() {
+    let changed = ProfileWriteOutcome.misconfigured(Self.trouble("changed_by_store"))
+    let reported = ProfileStoreHealth.State.misconfigured(code: "changed_by_store")
+    for _ in 1...3 { health.note(changed, of: "anna") }
+    #expect(health.state == .ok)
+    // Another problem is another row's.
+    health.note(Self.away("timed_out"), of: "ben")
+    #expect(health.state == .ok)
+    health.note(changed, of: "ben")
+    #expect(health.state == reported)
+    health.note(changed, of: "anna")
+    #expect(health.state == reported)
+    health.note(.applied, of: "carl")
+    #expect(health.state == .ok)
+  }
+
   @Test func `a store that was never seen well is away at the first row`() {
     health.note(Self.away("timed_out"), of: "anna")
     #expect(health.state == .unavailable(code: "timed_out"))

@@ -17,6 +17,8 @@ package final class ProfileStoreHealth: Sendable {
     var seesNoRow = false
     /// The user whose row alone failed recently.
     var suspect: UserID?
+    /// The user whose row alone the store changed recently.
+    var changed: UserID?
   }
 
   private let last = Mutex(Observation())
@@ -48,6 +50,10 @@ package final class ProfileStoreHealth: Sendable {
       case .noSuchProfile, .refused: last.state = .ok
       // The database reports it before it checks our permission.
       case .impossibleUserID: if case .unavailable = last.state { last.state = .ok }
+      // A trigger on one row does not make the store misconfigured; a second user's row does.
+      case .misconfigured(let trouble) where trouble.mayBeOneRows && last.changed ?? user == user:
+        last.changed = user
+        if last.state != .misconfigured(code: trouble.code) { last.state = .ok }
       case .misconfigured(let trouble): last.state = .misconfigured(code: trouble.code)
       case .unavailable(let trouble, _) where trouble.code == GuardedProfileStore.refusal: break
       // A locked row does not make the store unavailable; a second user's failure does.

@@ -98,7 +98,8 @@ package struct ProfileWriteBack: Sendable {
       return try await miss(update, logger: logger)
     case .impossibleUserID(let trouble):
       return try await miss(update, cause: trouble, logger: logger)
-    case .refused(let trouble):
+    case .refused(let trouble),
+      .misconfigured(let trouble) where trouble.mayBeOneRows && health.state != .misconfigured(code: trouble.code):
       logger.error("the profile store refuses an update", metadata: ["code": "\(trouble.code)", "cause": "\(trouble)"])
       try await putBack(update, trouble, least: UpdateSchedule.refusal)
       return .refused

@@ -154,6 +154,27 @@ import Testing
     }
   }
 
+  @Test func `one row that a trigger changes is refused alone, and two are a misconfigured store`() async throws {
+    let store = Store(.misconfigured(ProfileStoreTrouble(code: "changed_by_store", sentence: "No")))
+    try await run(store) { bench, writeBack, _, clock in
+      let logger = bench.log.logger
+      #expect(await writeBack.write(Self.user, logger: logger) == .refused)
+      #expect(writeBack.health.state == .ok)
+      func levels() -> [String] {
+        let told = bench.log.lines.filter { $0.contains("changed_by_store") }
+        return told.map { $0.contains(#""level":"critical""#) ? "critical" : "lower" }
+      }
+      #expect(levels() == ["lower", "lower"])
+      _ = try await bench.ledger.run(
+        Give(
+          user: "user-2", kind: .support, tier: "pro", startsAt: clock.date, endsAt: clock.date.addingTimeInterval(60),
+          author: "desk", requestID: "grant", evaluationContext: bench.validator.verdicts.evaluationContext))
+      #expect(await writeBack.write("user-2", logger: logger) == .failed)
+      #expect(writeBack.health.state == .misconfigured(code: "changed_by_store"))
+      #expect(levels() == ["lower", "lower", "critical"])
+    }
+  }
+
   @Test func `a row that a trigger changes stays told, each time that it is written`() async throws {
     let version = Int64(noon.timeIntervalSince1970) * 1000
     let trouble = ProfileStoreTrouble(code: "changed_by_store", sentence: "No")
