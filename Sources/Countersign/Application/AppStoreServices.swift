@@ -187,12 +187,10 @@ private struct AppStoreObserver: Sendable {
 
 extension CircuitBreaker {
   /// A breaker whose changes are logged.
-  static func logging(_ upstream: String, _ logger: Logger) -> CircuitBreaker {
-    var configuration = Configuration()
-    // Short enough that what waits is settled soon after the outage; still only some calls a minute during it.
-    configuration.pause.cap = .seconds(15)
-    return CircuitBreaker(
-      configuration: configuration,
+  /// - Parameter deadline: the longest time that a call may take, where it can be set.
+  static func logging(_ upstream: String, _ logger: Logger, deadline: Duration = .zero) -> CircuitBreaker {
+    CircuitBreaker(
+      configuration: Configuration(deadline: deadline),
       onChange: { change in
         var metadata: Logger.Metadata = ["upstream": "\(upstream)", "state": "\(change.to.rawValue)"]
         if let pause = change.pause { metadata["pause_milliseconds"] = .stringConvertible(pause / .milliseconds(1)) }
@@ -202,5 +200,15 @@ extension CircuitBreaker {
           logger.notice("a circuit breaker changed", metadata: metadata)
         }
       })
+  }
+}
+
+extension CircuitBreaker.Configuration {
+  /// - Parameter deadline: the longest time that a call may take. A probe is heard after it.
+  init(deadline: Duration) {
+    self.init()
+    // Short enough that what waits is settled soon after the outage; still only some calls a minute during it.
+    pause.cap = .seconds(15)
+    probeTimeout = max(probeTimeout, deadline + .seconds(5))
   }
 }

@@ -20,7 +20,7 @@ extension ServiceConfiguration.ProfileStoreConfiguration {
     configuration.http2 = false
     configuration.threadName = "profile-store"
     let transport = try environment.transport(configuration, for: "the profile store")
-    let breaker = CircuitBreaker.logging("profile_store", environment.logger)
+    let breaker = CircuitBreaker.logging("profile_store", environment.logger, deadline: deadline)
     return ProfileStoreServices(
       store: GuardedProfileStore(PostgRESTProfileStore(postgREST, transport: transport), breaker: breaker),
       breaker: breaker, deadline: deadline, transport: transport)

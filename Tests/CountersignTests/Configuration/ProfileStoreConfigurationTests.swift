@@ -1,5 +1,7 @@
 import HTTPTransport
 import Profiles
+import Resilience
+import Synchronization
 import Testing
 
 @testable import Countersign
@@ -165,6 +167,22 @@ struct ProfileStoreConfigurationTests {
     #expect(problems.count == 1, "\(problems)")
     #expect(problems.first?.contains(says) == true, "\(problems)")
     #expect(!problems.joined().contains(Self.key))
+  }
+
+  @Test func `a probe of the store is heard for as long as a write may take`() throws {
+    let start = ContinuousClock.now
+    let passed = Mutex(Duration.zero)
+    let breaker = CircuitBreaker(
+      configuration: .init(deadline: .seconds(60)), now: { start + passed.withLock { $0 } }, jitter: { $0 })
+    func permit() -> CircuitBreaker.Permit? { if case .admitted(let permit) = breaker.admit() { permit } else { nil } }
+    for _ in 0..<5 { try #require(permit()).report(.failure()) }
+    passed.withLock { $0 += .seconds(1) }
+    let probe = try #require(permit())
+    passed.withLock { $0 += .seconds(60) }
+    #expect(permit() == nil)
+    probe.report(.success)
+    #expect(breaker.state == .closed)
+    #expect(CircuitBreaker.Configuration(deadline: .seconds(2)).probeTimeout == .seconds(15))
   }
 
   @Test(
