@@ -10,6 +10,9 @@ func day(_ days: Double, ms: Int64 = 0) -> Date {
   Date(millisecondsSince1970: noon.millisecondsSince1970 + Int64(days * 86_400_000) + ms)
 }
 
+/// A number of minutes from `noon`, plus some milliseconds.
+func minute(_ minutes: Double, ms: Int64 = 0) -> Date { day(0, ms: Int64((minutes * 60_000).rounded()) + ms) }
+
 let pro: ProductID = "app.pro.monthly"
 let proYearly: ProductID = "app.pro.yearly"
 let premium: ProductID = "app.premium.monthly"

@@ -142,6 +142,44 @@ import struct FoundationEssentials.Date
     #expect(left > SeededRandom.cases(500), "answers and parts met")
   }
 
+  /// Four purchases, twenty minutes apart, and a report of what Apple knows of them: an answer may be behind.
+  private static func lagging(_ random: inout SeededRandom) -> SubscriptionEvidence {
+    func bought(_ number: Int, isRefunded: Bool) -> Purchase {
+      let begin = minute(Double(number * 20))
+      return row(TransactionID("\(number)"), from: begin, until: day(30), cancelled: isRefunded ? begin : nil)
+    }
+    let time = Int.random(in: 0...30, using: &random) * 5
+    // Parts are never of the very moment of an answer that may contradict them.
+    guard random.chance(45) else {
+      let number = Int.random(in: 0...3, using: &random)
+      return part(at: minute(Double(time + 1)), bought(number, isRefunded: random.chance(25)))
+    }
+    let known = (0...3).filter { $0 * 20 <= time - random.pick([0, 20, 40], or: 0) }
+    let rows = (random.chance(50) ? known : Array(known.suffix(1))).map { bought($0, isRefunded: random.chance(20)) }
+    return whole(at: minute(Double(time)), rows)
+  }
+
+  @Test func `a purchase that an answer does not have yet stands beside it, in any order`() throws {
+    var ahead = 0
+    for seed in Self.cases {
+      var reports = Reports(200_000 + seed)
+      reports.all = reports.all.indices.map { _ in Self.lagging(&reports.random) }
+      let last = reports.merged()
+      let first = try #require(last)
+      for _ in 0..<6 {
+        let again = reports.merged()
+        #expect(again == first, "seed \(seed)")
+      }
+      for one in reports.all { #expect(first.merging(one) == first && one.merging(first) == first, "seed \(seed)") }
+      guard let new = first.ahead, case .partial(let since?) = first.coverage else { continue }
+      ahead += 1
+      let row = try #require(first.purchases.first { $0.transactionID == new })
+      #expect(first.purchases.allSatisfy { $0 == row || $0.begun < row.begun || $0.reportedAt ?? since > since })
+      #expect(since <= row.begun.advanced(by: SubscriptionEvidence.answerLag), "seed \(seed)")
+    }
+    #expect(ahead > SeededRandom.cases(10), "answers were behind")
+  }
+
   @Test func `the answer that was asked for later stands, of two with one evidence time`() {
     var (early, late) = (Self.whole(at: day(0), []), Self.whole(at: day(0), [Self.period(1, begin: 0, end: 10)]))
     late.evaluatedAt = day(1)
@@ -250,4 +288,8 @@ import struct FoundationEssentials.Date
       key: key, source: .signature, evidenceTime: time, evaluatedAt: time, purchases: [row],
       coverage: .partial(since: nil))
   }
+}
+
+extension Purchase {
+  fileprivate var begun: Date { purchaseDate ?? .distantPast }
 }

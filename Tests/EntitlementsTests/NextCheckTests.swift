@@ -156,6 +156,25 @@ import struct FoundationEssentials.Date
     #expect(next([refunded[0]], of: 0, at: noon) == nil)
   }
 
+  @Test func `a purchase that the answer does not have yet is asked about within minutes, for an hour`() throws {
+    var bought = row("2", from: noon, until: day(30))
+    bought.reportedAt = noon
+    let signed = PurchaseHistory(
+      environment: .production, source: .signature, evidenceTime: noon, evaluatedAt: noon, purchases: [bought],
+      coverage: .partial(since: nil)
+    ).evidence()
+    let checks: [(answered: Double, next: Double?)] = [
+      (0.5, 1), (1, 2), (3, 5), (9.5, 10), (10, 20), (59, 69), (60, 70), (61, nil),
+    ]
+    for (answered, next) in checks {
+      let moment = minute(answered)
+      let former = answer(at: moment, Self.ended, [renewal(renews: false, intent: 1)])
+      let merged = try #require(former.first).merging(try #require(signed.first))
+      let check = merged.nextCheck(at: moment, catalog: try makeCatalog(), policy: EntitlementPolicy())
+      #expect(check == next.map { minute($0) }, "answered \(answered) minutes after it")
+    }
+  }
+
   @Test func `a renewal that another one followed is not waited for`() throws {
     let catalog = try makeCatalog()
     let evidence = answer(

@@ -332,6 +332,96 @@ import struct FoundationEssentials.Date
   ])
   func `an answer that tells all`(item: Case) throws { try check(item) }
 
+  /// A subscription that was over, bought again five minutes ago, and Apple's last word on the former period.
+  static let lapsed = row("1", from: day(-60), until: day(-30))
+  static let again = row("2", from: minute(-5), until: day(30))
+  static let signed = Part(at: minute(-4), row: again)
+  static let behind = Part(
+    at: minute(-1), renewal: renewal(renews: false, intent: 1, status: .expired), whole: [lapsed])
+
+  @Test(arguments: [
+    Case(
+      name: "a subscription bought again", parts: [signed, behind], expected: "active pro renewing",
+      accessUntil: day(30), decidedBy: "2"),
+    Case(
+      name: "the same, with its renewal info",
+      parts: [Part(at: minute(-4), row: again, renewal: info(end: day(30))), behind],
+      expected: "active pro renewing", accessUntil: day(30), decidedBy: "2"),
+    Case(
+      name: "the same, by an older answer", parts: [Part(at: minute(-4), whole: [lapsed, again]), behind],
+      expected: "active pro renewing", accessUntil: day(30), decidedBy: "2"),
+    Case(
+      name: "bought again after a refund, which Apple's status still tells of",
+      parts: [
+        signed,
+        Part(at: minute(-1), renewal: renewal(status: .revoked), whole: [refunded(running, at: day(-1))]),
+      ], expected: "active pro renewing", accessUntil: day(30), decidedBy: "2"),
+    Case(
+      name: "an upgrade",
+      parts: [
+        Part(at: minute(-4), row: row("2", premium, from: minute(-5), until: day(30))),
+        Part(at: minute(-1), renewal: info(end: day(10)), whole: [running]),
+      ], expected: "active premium renewing", accessUntil: day(30), decidedBy: "2"),
+    Case(
+      name: "an upgrade of a year, which would have ended later",
+      parts: [
+        Part(at: minute(-4), row: row("2", premium, from: minute(-5), until: day(30))),
+        Part(at: minute(-1), renewal: info(proYearly, end: day(265)), whole: [year]),
+      ], expected: "active premium renewing", accessUntil: day(30), decidedBy: "2"),
+    Case(
+      name: "dated after its signature, and after the answer",
+      parts: [Part(at: minute(-1.5), row: row("2", from: minute(-0.75), until: day(30))), behind],
+      expected: "active pro renewing", accessUntil: day(30), decidedBy: "2"),
+    Case(
+      name: "bought an hour before the answer",
+      parts: [Part(at: minute(-60), row: row("2", from: minute(-61), until: day(30))), behind],
+      expected: "active pro renewing", accessUntil: day(30), decidedBy: "2"),
+    Case(
+      name: "an answer of now decides again", parts: [signed, behind, Part(at: noon, whole: [lapsed, again])],
+      expected: "active pro renewing", accessUntil: day(30), decidedBy: "2"),
+  ])
+  func `a purchase that an answer does not have yet counts`(item: Case) throws { try check(item) }
+
+  @Test(arguments: [
+    Case(
+      name: "bought over an hour before the answer",
+      parts: [Part(at: minute(-60), row: row("2", from: minute(-61, ms: -1), until: day(30))), behind],
+      expected: "expired free voluntary", decidedBy: "1"),
+    Case(
+      name: "refunded meanwhile", parts: [signed, Part(at: minute(-3), row: refunded(again, at: minute(-3))), behind],
+      expected: "expired free voluntary", decidedBy: "1"),
+    Case(
+      name: "upgraded meanwhile",
+      parts: [
+        signed, Part(at: minute(-3), row: row("2", from: minute(-5), until: day(30), upgraded: true)), behind,
+      ], expected: "expired free voluntary", decidedBy: "1"),
+    Case(
+      name: "over at the answer",
+      parts: [Part(at: minute(-4), row: row("2", from: minute(-5), until: minute(-2))), behind],
+      expected: "expired free voluntary", decidedBy: "1"),
+    Case(
+      name: "to begin over a minute after its signature",
+      parts: [Part(at: minute(-6, ms: -1), row: again), behind], expected: "expired free voluntary", decidedBy: "1"),
+    Case(
+      name: "the answer has it, refunded",
+      parts: [signed, Part(at: minute(-1), whole: [lapsed, refunded(again, at: minute(-2))])],
+      expected: "expired free refunded", decidedBy: "2"),
+    Case(
+      name: "the answer has a later one",
+      parts: [signed, Part(at: minute(-1), whole: [lapsed, row("3", from: minute(-2), until: day(20))])],
+      expected: "active pro renewing", accessUntil: day(20), decidedBy: "3"),
+    Case(
+      name: "without an end",
+      parts: [
+        Part(at: minute(-4), row: row("2", forever, from: minute(-5), until: nil)),
+        Part(at: minute(-1), whole: [row("1", forever, until: nil, cancelled: day(-1))]),
+      ], expected: "expired free refunded", decidedBy: "1"),
+    Case(
+      name: "the account is gone", parts: [signed, Part(at: minute(-1), whole: [lapsed], gone: true)],
+      expected: "expired free account_gone"),
+  ])
+  func `an answer decides alone about a purchase that it leaves out`(item: Case) throws { try check(item) }
+
   @Test(arguments: [
     Case(
       name: "ended by time alone", parts: [Part(at: day(-20), row: running)], now: day(12),

@@ -65,9 +65,9 @@ import Testing
       (Explanation.PassedOver(transactionID: "1", productID: pro, cause: .upgraded), 3),
       (Explanation.PolicyValue(key: "k", value: "v"), 2),
       (StoredForm.Rows(parts: nil, purchases: [], renewals: []), 5),
-      (StoredForm.Rows.Grace(), 3), (StoredForm.Rows.Parts(), 2),
+      (StoredForm.Rows.Grace(), 3), (StoredForm.Rows.Parts(), 3),
       // The entitlements at RevenueCat are in a column of their own.
-      (evidence("1"), 13),
+      (evidence("1"), 14),
     ]
     for (value, count) in values { #expect(Mirror(reflecting: value).children.count == count, "\(type(of: value))") }
   }
@@ -300,6 +300,7 @@ extension SeededRandom {
     if flag() {
       evidence.coverage = .partial(since: maybe { $0.moment() })
       evidence.answeredAt = maybe { $0.moment() }
+      evidence.ahead = maybe { TransactionID($0.text()) }
     }
     evidence.terms = maybe { $0.renewalTerms() }
     if flag() {

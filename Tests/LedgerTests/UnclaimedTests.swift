@@ -226,6 +226,32 @@ import Testing
     }
   }
 
+  @Test func `a purchase that an answer does not have yet is kept beside it, and its receipt is the answer's`()
+    async throws
+  {
+    let whole = evidence("1", time: 100, expires: 500)
+    let bought = part("1", "t9", reported: 50, begin: 40, expires: 2_000)
+    for order in [[whole, bought], [bought, whole]] {
+      let scratch = try Scratch()
+      var ledger = try await scratch.open()
+      for evidence in order + [bought] {
+        let isAnswer = evidence.coverage == .snapshot
+        _ = try await ledger.record(
+          entry("anna", [evidence], receipt: isAnswer ? "answer" : "signed", evaluate: rules).with {
+            $0.keepsReceipts = !isAnswer
+          })
+        await ledger.close()
+        ledger = try await scratch.open()
+      }
+      let stored = try #require(try await ledger.profile(of: "anna")?.evidence.first)
+      #expect(stored == whole.merging(bought))
+      #expect(stored.ahead == "t9" && stored.coverage == .partial(since: at(100)) && stored.answeredAt == at(100))
+      #expect(stored.purchases.map(\.transactionID) == ["t-1-500.0", "t9"])
+      #expect(try await ledger.receipts(mentioning: "1").map(\.base64) == ["answer"])
+      await ledger.close()
+    }
+  }
+
   @Test(.ofTheFile) func `a receipt is kept in place of a signed transaction, not the reverse`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       _ = try await ledger.record(posted("anna", [part("1", reported: 0)], jws: "jws"))

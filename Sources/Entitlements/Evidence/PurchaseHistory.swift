@@ -133,6 +133,8 @@ package struct SubscriptionEvidence: Hashable, Sendable {
   package var coverage: Coverage
   /// The request time of the snapshot named by `coverage`; `nil` if there is none, or if the evidence is that snapshot.
   package var answeredAt: Date?
+  /// The transaction that the snapshot named by `coverage` does not have yet: see `merging`.
+  package var ahead: TransactionID?
   /// The billing grace periods that earlier reports told of, where the renewal infos at hand do not.
   package var grace: KnownGrace?
   /// The terms of the next renewal that Apple signed last.

@@ -9,6 +9,8 @@ package import struct FoundationEssentials.Date
 ///     two snapshots                                     the newer by evidence time, then by request time; both,
 ///                                                       if equal
 ///     a part, and a snapshot as new or newer            the snapshot; it included the part, or omitted it
+///     a new purchase, and a snapshot as new or newer    both: Apple's answers may be a moment behind its signatures
+///       that does not have it yet
 ///     a part, and an older snapshot                     both
 ///     one transaction in several parts                  the part signed last
 ///     the renewal, in several parts or snapshots        the newest report
@@ -17,15 +19,24 @@ package import struct FoundationEssentials.Date
 ///     the source                                        the newest report's
 ///     the sale of a transaction                         kept while the transaction stands: not every report has it
 ///     the terms of the next renewal                     those that were signed last: not every report has them
+///
+/// A new purchase is a period that had begun, to the minute, when Apple told of it, in a part or in an older snapshot. It
+/// was bought later than every other transaction that is known, and at most `answerLag` before the snapshot. Only one
+/// such transaction is kept. It counts while it is neither cancelled nor upgraded, and runs at the snapshot: see `readings`.
+/// A snapshot that has it or a later one decides alone, and so does one that is taken later, or says that the account
+/// is gone.
 extension SubscriptionEvidence {
   /// The most partial transactions kept per subscription, the latest purchases first: ten years of weekly renewals.
   package static let partLimit = 520
+  /// The longest time for which an answer of Apple's may lack a purchase.
+  package static let answerLag: Duration = .seconds(3600)
 
   /// The combined evidence of two reports.
   ///
   /// The result does not depend on the order or number of reports: the operation is commutative, associative and
-  /// idempotent. (Beyond `partLimit` only nearly: a snapshot in between may make room. And sales apart, on which no
-  /// verdict hangs: omissions of a snapshot in between are not remembered.)
+  /// idempotent. (Beyond `partLimit` only nearly: a snapshot in between may make room. So it is with two purchases of
+  /// the same moment that an answer does not have yet, and with one beside a renewal that a snapshot lists ahead of its
+  /// begin. And sales apart, on which no verdict hangs: omissions of a snapshot in between are not remembered.)
   ///
   /// Both have to be proven evidence of one subscription; provisional evidence, or another key, changes nothing.
   package func merging(_ other: SubscriptionEvidence) -> SubscriptionEvidence {
@@ -132,6 +143,8 @@ private struct Reports {
   var renewals: [RenewalInfo] = []
   var source: EvidenceSource
   var evidenceTime: Date
+  /// The transaction that the answer does not have yet.
+  var ahead: TransactionID?
 
   init(_ evidence: SubscriptionEvidence) {
     source = evidence.source
@@ -153,6 +166,7 @@ private struct Reports {
         evidenceTime: evidenceTime, evaluatedAt: evidence.evaluatedAt.inWholeMilliseconds,
         isAccountGone: evidence.isAccountGone)
     } else if case .partial(let since) = evidence.coverage {
+      ahead = evidence.ahead
       answer = since.map { since in
         Answer(
           evidenceTime: since.inWholeMilliseconds, evaluatedAt: (evidence.answeredAt ?? since).inWholeMilliseconds,
@@ -164,7 +178,8 @@ private struct Reports {
   }
 
   func isOver(with other: Reports) -> Bool {
-    guard let newer = other.answer, evidenceTime <= newer.evidenceTime else { return false }
+    guard let newer = other.answer, evidenceTime <= newer.evidenceTime, other.newPurchase(in: purchases.values) == nil
+    else { return false }
     guard let answer else { return true }
     return (answer.evidenceTime, answer.evaluatedAt) < (newer.evidenceTime, newer.evaluatedAt)
   }
@@ -184,6 +199,8 @@ private struct Reports {
     joined.answer = Self.newer(mine, others)
     joined.purchases = [:]
     joined.renewals = []
+    joined.ahead = nil
+    var left: [Purchase] = []
     for (one, answer) in [(self, mine), (other, others)] {
       // A snapshot's rows stand or fall with it; a partial report's fall when a snapshot is as new.
       let stands = answer.map { $0.isAsOld(as: joined.answer) } ?? true
@@ -192,11 +209,34 @@ private struct Reports {
         if newest.isBefore(time) { return true }
         return stands && answer?.evidenceTime == time
       }
-      for purchase in one.purchases.values where isKept(purchase.reportedAt) { joined.add(purchase) }
+      for purchase in one.purchases.values {
+        if isKept(purchase.reportedAt), purchase.transactionID != one.ahead {
+          joined.add(purchase)
+        } else {
+          left.append(purchase)
+        }
+      }
       joined.renewals += one.renewals.filter { isKept($0.reportedAt) }
     }
     joined.keepNewestRenewals()
+    if let new = joined.newPurchase(in: left) {
+      for purchase in left where purchase.transactionID == new { joined.add(purchase) }
+      joined.ahead = new
+    }
     return joined
+  }
+
+  /// The one of some transactions that the answer does not have yet.
+  func newPurchase(in left: some Sequence<Purchase>) -> TransactionID? {
+    guard let answer, !answer.isAccountGone else { return nil }
+    // Of what was told ahead of its begin, only an answer's counts.
+    let last =
+      purchases.values.lazy.filter { $0.hasBegun || $0.reportedAt == answer.evidenceTime }.map(\.begin).max()
+      ?? .distantPast
+    return left.filter { purchase in
+      purchase.expiresDate != nil && purchase.hasBegun && last < purchase.begin
+        && !purchase.begin.advanced(by: SubscriptionEvidence.answerLag).isBefore(answer.evidenceTime)
+    }.max { $0.precedes($1) }?.transactionID
   }
 
   /// Whether the other side has the source of the newest report.
@@ -224,17 +264,19 @@ private struct Reports {
 
   func evidence(of key: SubscriptionKey) -> SubscriptionEvidence {
     let isSnapshot = isSnapshot
+    let isWhole = isSnapshot && ahead == nil
     var rows = purchases.values.sorted { $0.precedes($1) }
-    if !isSnapshot { rows = rows.limited(toParts: SubscriptionEvidence.partLimit, since: answer?.evidenceTime) }
+    if !isWhole { rows = rows.limited(toParts: SubscriptionEvidence.partLimit, since: answer?.evidenceTime) }
     var evidence = SubscriptionEvidence(
       key: key, source: source, evidenceTime: evidenceTime,
       // The request time of a partial report is its signing time.
       evaluatedAt: isSnapshot
         ? answer?.evaluatedAt ?? evidenceTime : max(answer?.evaluatedAt ?? evidenceTime, evidenceTime),
       purchases: rows, renewals: renewals, isAccountGone: isSnapshot && answer?.isAccountGone == true,
-      coverage: isSnapshot ? .snapshot : .partial(since: answer?.evidenceTime),
-      answeredAt: isSnapshot ? nil : answer?.evaluatedAt)
-    guard isSnapshot else { return evidence }
+      coverage: isWhole ? .snapshot : .partial(since: answer?.evidenceTime),
+      answeredAt: isWhole ? nil : answer?.evaluatedAt)
+    evidence.ahead = ahead
+    guard isWhole else { return evidence }
     for index in evidence.purchases.indices { evidence.purchases[index].reportedAt = nil }
     for index in evidence.renewals.indices { evidence.renewals[index].reportedAt = nil }
     return evidence
@@ -282,6 +324,15 @@ extension Purchase {
     if isUpgraded != other.isUpgraded { return isUpgraded }
     if paidEnd != other.paidEnd { return paidEnd > other.paidEnd }
     return begin == other.begin ? nil : begin > other.begin
+  }
+
+  /// Whether the period had begun when Apple told of it; only in reports for merging, each with its time. A new purchase
+  /// has been dated half a minute after its signature.
+  fileprivate var hasBegun: Bool { reportedAt.map { !$0.advanced(by: .seconds(60)).isBefore(begin) } ?? false }
+
+  /// Whether this is a period that was bought after all of some others.
+  package func isPeriod(boughtAfter others: [Purchase]) -> Bool {
+    expiresDate != nil && others.allSatisfy { $0.begin.isBefore(begin) }
   }
 
   /// The order of rows in merged evidence: by purchase date, then by report time.

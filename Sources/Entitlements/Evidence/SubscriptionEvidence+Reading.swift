@@ -13,6 +13,8 @@ import struct FoundationEssentials.Date
 ///     a refund of a period that had ended, and a         the refund has no effect on the present: the row ended
 ///       renewal info after that end without an end         by time, and the outage hold applies as to any other
 ///     a renewal info from before a row's purchase        it does not apply to that row
+///     a purchase that the answer does not have yet       the answer's renewal info does not apply to it. It does not
+///                                                          count once it was taken back, or was over at the answer
 extension SubscriptionEvidence {
   package struct Reading {
     package var purchase: Purchase
@@ -26,6 +28,9 @@ extension SubscriptionEvidence {
   /// The rows of the purchase as the rules read them.
   package func readings() -> [Reading] {
     var rows = purchases.map { Reading(purchase: $0, reportedAt: reportedAt($0)) }
+    if ahead != nil, case .partial(let since?) = coverage {
+      rows.removeAll { isAhead($0) && !$0.purchase.runs(at: since) }
+    }
     markUpgraded(&rows)
     guard coverage != .snapshot else { return rows }
     guard let last = indexOfLastBought(rows), let renewal = newestRenewal else { return rows }
@@ -46,6 +51,9 @@ extension SubscriptionEvidence {
     Set(readings().map(\.purchase).filter(\.isUpgraded).map(\.transactionID))
   }
 
+  /// Whether the last answer does not have the row yet.
+  func isAhead(_ row: Reading) -> Bool { row.purchase.transactionID == ahead && !row.isByRenewalInfo }
+
   /// Marks purchases that a later one replaced, in the order of purchase: an upgrade takes the place of all that runs.
   /// In a snapshot one is inferred only where it was taken back: of one that runs, Apple says so.
   private func markUpgraded(_ rows: inout [Reading]) {
@@ -56,6 +64,7 @@ extension SubscriptionEvidence {
       let later = rows[other].purchase
       func isPartial(_ index: Int) -> Bool {
         self.isPartial(reportedAt: rows[index].reportedAt) || self.isPartial(reportedAt: rows[other].reportedAt)
+          || isAhead(rows[index]) || isAhead(rows[other])
       }
       let running = order[..<place].filter { index in
         let row = rows[index].purchase
@@ -138,7 +147,7 @@ extension SubscriptionEvidence {
       .min { isPreferred($0, over: $1) }
   }
 
-  /// Whether a renewal info applies to a row:
+  /// Whether a renewal info applies to a row, other than the answer's to a purchase that it does not have yet:
   ///
   ///     the row had been bought by then, or was reported with it (signatures of one report may differ by a moment)
   ///     both have the same end: a renewal is reported up to a day before the date of its purchase, and its row may
@@ -147,6 +156,9 @@ extension SubscriptionEvidence {
   func speaks(_ renewal: RenewalInfo, of row: Reading) -> Bool {
     let reported = reportedAt(renewal)
     guard coverage != .snapshot, let bought = row.purchase.purchaseDate else { return true }
+    if isAhead(row), !isPartial(reportedAt: reported) {
+      return renewal.periodEnd.map { $0 == row.purchase.expiresDate } ?? false
+    }
     if !reported.isBefore(bought) || !reported.advanced(by: .seconds(60)).isBefore(row.reportedAt) { return true }
     if let end = row.purchase.expiresDate, renewal.periodEnd == end { return true }
     return renewal.autoRenews == true && goesOn(renewal) && renewal.productID == row.purchase.productID
@@ -194,6 +206,11 @@ extension Purchase {
   var begin: Date { purchaseDate ?? .distantPast }
 
   var paidEnd: Date { expiresDate ?? .distantPast }
+
+  /// Whether nothing has ended the period by a moment.
+  fileprivate func runs(at moment: Date) -> Bool {
+    cancellationDate == nil && !isUpgraded && moment.isBefore(paidEnd)
+  }
 
   /// The end of a period, or its earlier cancellation; a renewal refunded in advance ended when it would have begun.
   fileprivate var cutEnd: Date { min(paidEnd, max(cancellationDate ?? .distantFuture, begin)) }

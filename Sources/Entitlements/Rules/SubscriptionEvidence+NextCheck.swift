@@ -22,6 +22,8 @@ extension SubscriptionEvidence {
   ///     non-renewing subscription, refunded                       at the end of the next one: it begins earlier now
   ///     over, Apple says nothing of a renewal, and no later       as if it was to renew
   ///       purchase of the group is known
+  ///     the answer does not have the last purchase yet            1, 2, 5 and 10 minutes after the purchase, then 10
+  ///                                                               minutes after each answer; beside the others
   ///     ended since the answer by time (held, unproven, or        now
   ///       before a renewal that was refunded ahead)
   ///     Apple said that it is over: otherwise refunded, revoked,  never
@@ -40,10 +42,16 @@ extension SubscriptionEvidence {
     at now: Date, among surroundings: PurchaseSurroundings? = nil, catalog: Catalog, policy: EntitlementPolicy
   ) -> Date? {
     guard provisionalUntil == nil else { return nil }
-    return SubscriptionGroup.groups(of: [self], among: surroundings, catalog: catalog, policy: policy)
-      .compactMap { $0.nextCheck(at: now, among: surroundings, policy: policy) }
-      .min()
-      .map { max($0, now) }
+    let checks = SubscriptionGroup.groups(of: [self], among: surroundings, catalog: catalog, policy: policy)
+      .map { $0.nextCheck(at: now, among: surroundings, policy: policy) }
+    return (checks + [nextCheckOfPurchase]).compactMap(\.self).min().map { max($0, now) }
+  }
+
+  /// The next check of a purchase that the answer does not have yet. An answer that is an hour younger decides.
+  private var nextCheckOfPurchase: Date? {
+    guard let answeredAt, let begin = readings().first(where: isAhead)?.purchase.begin else { return nil }
+    return Self.lateChecks.map { begin.advanced(by: $0) }.first { answeredAt.isBefore($0) }
+      ?? answeredAt.advanced(by: .seconds(600))
   }
 }
 

@@ -29,8 +29,10 @@ extension StoredForm {
       var until: Date?
     }
 
-    /// Present for partial evidence: the times of the newest snapshot, if there is one.
+    /// Present for partial evidence: the times of the newest snapshot, if there is one, and the transaction that it does
+    /// not have yet.
     struct Parts: Codable {
+      var ahead: String?
       var since: Date?
       var answeredAt: Date?
     }
@@ -57,6 +59,7 @@ extension StoredForm {
       writer.array("names") { writer in names.forEach { writer.value($0) } }
       if case .partial(let since) = evidence.coverage {
         try writer.object("parts") { writer in
+          try writer.member("ahead", ifPresent: evidence.ahead?.rawValue)
           try writer.member("answeredAt", ifPresent: evidence.answeredAt)
           try writer.member("since", ifPresent: since)
         }
@@ -81,6 +84,7 @@ extension StoredForm {
         KnownGrace(until: $0.until, after: $0.after, runningAt: $0.runningAt, overAt: $0.overAt)
       })
     evidence.terms = rows.terms
+    evidence.ahead = rows.parts?.ahead.map { TransactionID($0) }
     return evidence
   }
 
@@ -97,8 +101,9 @@ extension StoredForm {
           }
           let names = try reader.array("names") { reader throws(StoredTextReader.Unfamiliar) in try reader.value() }
           let parts = try reader.object("parts") { reader throws(StoredTextReader.Unfamiliar) in
+            let ahead = try reader.string("ahead")
             let answeredAt = try reader.date("answeredAt")
-            return Rows.Parts(since: try reader.date("since"), answeredAt: answeredAt)
+            return Rows.Parts(ahead: ahead, since: try reader.date("since"), answeredAt: answeredAt)
           }
           return Rows(
             grace: grace, parts: parts,

@@ -269,14 +269,19 @@ package final class ReceiptValidator: Sendable {
     return Array(evidence.values)
   }
 
-  /// The signed purchases that the Server API's answer leaves out, as it does with consumables.
+  /// The signed purchases that the Server API's answer leaves out, as it does with consumables, and the periods of a
+  /// subscription that it does not have yet.
   private func unmentioned(by history: PurchaseHistory, _ reference: PurchaseReference) -> [SubscriptionEvidence] {
     guard history.source == .serverAPI, var proven = reference.proof.history(evaluatedAt: verdicts.now()) else {
       return []
     }
     proven.coverage = .partial(since: nil)
-    let reported = Set(history.purchases.map(\.originalTransactionID))
-    return proven.evidence().filter { !reported.contains($0.key.originalTransactionID) }
+    let reported = Dictionary(grouping: history.purchases, by: \.originalTransactionID)
+    return proven.evidence().compactMap { evidence in
+      guard let rows = reported[evidence.key.originalTransactionID] else { return evidence }
+      let later = evidence.parts { $0.isPeriod(boughtAfter: rows) }
+      return later.purchases.isEmpty ? nil : later
+    }
   }
 
   /// The purchase of the app itself, by an answer or by the signature.
