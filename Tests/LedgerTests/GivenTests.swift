@@ -40,26 +40,6 @@ import Testing
     }
   }
 
-  /// The row may have the version of an earlier ledger.
-  @Test func `without purchases, what a person decides is newer than any row, and the mere passage of time is not`()
-    async throws
-  {
-    try await Scratch.withLedger { ledger, _ in
-      func version() async throws -> Int64? { try await ledger.waitingUpdate(of: "anna")?.version }
-      _ = try await give(ledger, giving(from: 7))
-      #expect(try await version() == milliseconds(7))
-      #expect(try await ledger.endOverdueGiven(reevaluated(at: 107)) == 1)
-      #expect(try await version() == milliseconds(7) + 1)
-      let record = try await give(ledger, giving(from: 200))
-      _ = try await ledger.run(EndGiven(record.period.id, of: "anna", note: note(at: 250), reevaluated(at: 250)))
-      #expect(try await version() == milliseconds(250))
-      // With purchases, a newer row stays until Apple's next answer.
-      _ = try await ledger.record(entry("anna", [evidence("1", time: 300, expires: 1_000)], evaluate: rules))
-      _ = try await give(ledger, giving(tier: "premium", from: 400))
-      #expect(try await version() == milliseconds(300) + 1)
-    }
-  }
-
   @Test func `each note is in the history once, with the verdict at that time, changed or not`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("anna", [evidence("1", expires: 1_000)], evaluate: rules))

@@ -18,8 +18,6 @@ struct VerdictWriter {
   let evidenceAt: Int64?
   /// When the updates of the app's rows become due.
   var rowsDueAt: Int64 = 0
-  /// Whether a decision of a person's or of the app's led to the verdict. Without purchases it is newer than any row.
-  var isDecided = false
 
   /// Reevaluates a user over all evidence, and stores the verdict.
   func reevaluate(_ account: inout Account) throws {
@@ -87,8 +85,7 @@ struct VerdictWriter {
         version: account.version + 1, changed: changed, digest: digest, evidenceAt: evidenceAt,
         text: try StoredForm.text(verdict)), to: &account, head)
     let waitingSince = try tables.enqueueUpdate(
-      of: &account, evidenceAt: evidenceAt ?? (isDecided && account.purchases.isEmpty ? head.recordedAt : nil),
-      recordedAt: head.recordedAt, dueAt: rowsDueAt)
+      of: &account, evidenceAt: evidenceAt, recordedAt: head.recordedAt, dueAt: rowsDueAt)
     try appendEvents(of: verdict, for: &account, after: before, former: former, on: evidence, bought: bought)
     let access = Account.Access(verdict)
     try tables.count(account.access, replacedBy: access)

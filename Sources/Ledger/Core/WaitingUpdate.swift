@@ -15,9 +15,8 @@ package enum ProfileWriteState: String, Hashable, Sendable {
 package struct WaitingUpdate: Hashable, Sendable {
   package var user: UserID
   /// Grows with every verdict on the user and never falls behind Apple's clock: milliseconds since 1970 of the
-  /// evidence, or one more than the previous version. For a user without purchases a grant, a trial, and what a person
-  /// changes of them are the evidence, by our clock. A ledger restored from a backup thereby passes the versions it
-  /// wrote before, but not by the mere passage of time.
+  /// evidence, or one more than the previous version. A ledger restored from a backup thereby passes the versions it
+  /// wrote before.
   package var version: Int64
   /// The highest version that `raiseUpdate` continues from, so that later versions have room.
   package static let highestFloor = Int64.max / 2

@@ -29,7 +29,7 @@ package struct EndGiven: LedgerOperation {
     let noteID = try tables.append(note)
     try tables.endGiven(id, endedAt: evaluationContext.recordedAt)
     account.given.removeAll { $0.id == id }
-    try account.reevaluate(by: evaluationContext, tables, requestID: note.requestID, note: noteID, isDecided: true)
+    try account.reevaluate(by: evaluationContext, tables, requestID: note.requestID, note: noteID)
     guard let ended = try tables.given(id) else { return .unknown }
     try tables.appendEnd(of: ended, over: account, evaluationContext)
     return .ended(ended)

@@ -59,8 +59,7 @@ package struct Give: LedgerOperation {
     let record = try tables.add(self, to: account.user)
     account.given.append(record.period)
     try account.reevaluate(
-      by: evaluationContext, tables, requestID: requestID, note: noteID, rowsClaimedUntil: rowsClaimedUntil,
-      isDecided: true)
+      by: evaluationContext, tables, requestID: requestID, note: noteID, rowsClaimedUntil: rowsClaimedUntil)
     // `StartTrial` appends the event of a trial, which has its name.
     if kind != .trial {
       try tables.appendChangeEvent(.grantStarted, of: account.user, at: now, ChangeEvent.Detail(record))
@@ -81,16 +80,14 @@ package struct Give: LedgerOperation {
 
 extension Account {
   /// Records the verdict, where it is another one or has a note, and the account in any case.
-  /// - Parameter isDecided: whether somebody decided it just now; `false` where time has passed.
   mutating func reevaluate(
     by context: EvaluationContext, _ tables: LedgerTables, requestID: String, note: NoteID? = nil,
-    rowsClaimedUntil: Date? = nil, isDecided: Bool = false
+    rowsClaimedUntil: Date? = nil
   ) throws {
     let version = version
-    var writer = try tables.writer(
+    let writer = try tables.writer(
       context, requestID: requestID, note: note, digest: tables.newestDigest(of: self),
       rowsClaimedUntil: rowsClaimedUntil)
-    writer.isDecided = isDecided
     if note == nil { try writer.reevaluateIfChanged(&self) } else { try writer.reevaluate(&self) }
     if self.version == version { try tables.save(self, at: writer.head.recordedAt) }
   }

@@ -6,7 +6,7 @@ extension LedgerTables {
 
   /// Queues a user's new verdict for the app's row. An update that is already queued takes over the new verdict.
   ///
-  /// - Parameter evidenceAt: the time behind the verdict, of the evidence (Apple's clock) or of a decision; `nil`: none.
+  /// - Parameter evidenceAt: the evidence time (Apple's clock) behind the verdict, if known.
   /// - Returns: since when the row is outdated.
   func enqueueUpdate(of account: inout Account, evidenceAt: Int64?, recordedAt: Int64, dueAt: Int64) throws -> Date {
     if account.rowVersion == 0, let former = try formerSelves(of: account.user).last {

@@ -52,7 +52,7 @@ package struct AmendTrial: LedgerOperation {
     let noteID = try tables.append(note)
     try account.reevaluate(
       by: evaluationContext, tables, requestID: note.requestID, note: noteID,
-      rowsClaimedUntil: rowsClaimedUntil, isDecided: true)
+      rowsClaimedUntil: rowsClaimedUntil)
     if wasRunning, !isRunning {
       try tables.appendEnd(of: amended, over: account, evaluationContext)
     } else if isRunning, !wasRunning {
