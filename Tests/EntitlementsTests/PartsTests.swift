@@ -389,7 +389,14 @@ import struct FoundationEssentials.Date
       expected: "expired free voluntary", decidedBy: "1"),
     Case(
       name: "refunded meanwhile", parts: [signed, Part(at: minute(-3), row: refunded(again, at: minute(-3))), behind],
-      expected: "expired free voluntary", decidedBy: "1"),
+      expected: "expired free refunded", decidedBy: "2"),
+    Case(
+      name: "an upgrade that was refunded meanwhile: the former plan does not come back",
+      parts: [
+        Part(at: minute(-4), row: row("2", premium, from: minute(-5), until: day(30))),
+        Part(at: minute(-3), row: refunded(row("2", premium, from: minute(-5), until: day(30)), at: minute(-3))),
+        Part(at: minute(-1), renewal: info(end: day(10)), whole: [running]),
+      ], expected: "expired free refunded", decidedBy: "2"),
     Case(
       name: "upgraded meanwhile",
       parts: [

@@ -57,7 +57,7 @@ import struct FoundationEssentials.Date
       ("an upgrade to what is not told", answer([row("1", until: day(265), upgraded: true)])),
       (
         "an upgrade to a product that the catalog lacks",
-        answer([row("1", until: day(265), upgraded: true), row("2", unheardOf, from: day(-10), until: day(20))])
+        answer([row("1", until: day(265), upgraded: true), row("2", unheardOf, from: day(0), until: day(20))])
       ),
       ("an account that is gone", answer([row("1", until: day(265))], [renewal(renews: true)], gone: true)),
       ("an account that is gone, and a purchase for life", answer([row("1", forever, until: nil)], gone: true)),

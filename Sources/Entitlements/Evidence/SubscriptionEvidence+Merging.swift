@@ -22,7 +22,7 @@ package import struct FoundationEssentials.Date
 ///
 /// A new purchase is a period that had begun, to the minute, when Apple told of it, in a part or in an older snapshot. It
 /// was bought later than every other transaction that is known, and at most `answerLag` before the snapshot. Only one
-/// such transaction is kept. It counts while it is neither cancelled nor upgraded, and runs at the snapshot: see `readings`.
+/// such transaction is kept. It counts unless it was upgraded, or over at the snapshot: see `readings`.
 /// A snapshot that has it or a later one decides alone, and so does one that is taken later, or says that the account
 /// is gone.
 extension SubscriptionEvidence {
@@ -35,8 +35,8 @@ extension SubscriptionEvidence {
   ///
   /// The result does not depend on the order or number of reports: the operation is commutative, associative and
   /// idempotent. (Beyond `partLimit` only nearly: a snapshot in between may make room. So it is with two purchases of
-  /// the same moment that an answer does not have yet, and with one beside a renewal that a snapshot lists ahead of its
-  /// begin. And sales apart, on which no verdict hangs: omissions of a snapshot in between are not remembered.)
+  /// the same moment that an answer does not have yet, with one beside a renewal that a snapshot lists ahead of its
+  /// begin, and with one beside the transaction of an account that an answer between them calls gone. And sales apart, on which no verdict hangs: omissions of a snapshot in between are not remembered.)
   ///
   /// Both have to be proven evidence of one subscription; provisional evidence, or another key, changes nothing.
   package func merging(_ other: SubscriptionEvidence) -> SubscriptionEvidence {

@@ -1,4 +1,4 @@
-import struct FoundationEssentials.Date
+package import struct FoundationEssentials.Date
 
 /// The inferences from partial evidence. A snapshot reports these facts itself, and is used as it is; but that an
 /// upgrade which was taken back took the former period with it, Apple never says, and of rows that stand in a receipt
@@ -14,7 +14,7 @@ import struct FoundationEssentials.Date
 ///       renewal info after that end without an end         by time, and the outage hold applies as to any other
 ///     a renewal info from before a row's purchase        it does not apply to that row
 ///     a purchase that the answer does not have yet       the answer's renewal info does not apply to it. It does not
-///                                                          count once it was taken back, or was over at the answer
+///                                                          count once it was upgraded, or was over at the answer
 extension SubscriptionEvidence {
   package struct Reading {
     package var purchase: Purchase
@@ -28,8 +28,8 @@ extension SubscriptionEvidence {
   /// The rows of the purchase as the rules read them.
   package func readings() -> [Reading] {
     var rows = purchases.map { Reading(purchase: $0, reportedAt: reportedAt($0)) }
-    if ahead != nil, case .partial(let since?) = coverage {
-      rows.removeAll { isAhead($0) && !$0.purchase.runs(at: since) }
+    if case .partial(let since?) = coverage {
+      rows.removeAll { isAhead($0) && ($0.purchase.isUpgraded || !since.isBefore($0.purchase.paidEnd)) }
     }
     markUpgraded(&rows)
     guard coverage != .snapshot else { return rows }
@@ -53,6 +53,18 @@ extension SubscriptionEvidence {
 
   /// Whether the last answer does not have the row yet.
   func isAhead(_ row: Reading) -> Bool { row.purchase.transactionID == ahead && !row.isByRenewalInfo }
+
+  /// When another purchase took the place of one that was upgraded; the time of the report, where that one is not known.
+  package func upgradeDate(of purchase: Purchase) -> Date {
+    let next = purchases.compactMap(\.purchaseDate).filter(purchase.begin.isBefore).min()
+    return min(next ?? evaluatedAt, evaluatedAt)
+  }
+
+  /// The terms of the renewal of a row. The answer's are not those of a purchase that it does not have yet.
+  func terms(of row: Reading) -> RenewalTerms? {
+    guard isAhead(row) else { return terms }
+    return terms.flatMap { terms in terms.signedAt.map(isPartial) == true ? terms : nil }
+  }
 
   /// Marks purchases that a later one replaced, in the order of purchase: an upgrade takes the place of all that runs.
   /// In a snapshot one is inferred only where it was taken back: of one that runs, Apple says so.
@@ -206,11 +218,6 @@ extension Purchase {
   var begin: Date { purchaseDate ?? .distantPast }
 
   var paidEnd: Date { expiresDate ?? .distantPast }
-
-  /// Whether nothing has ended the period by a moment.
-  fileprivate func runs(at moment: Date) -> Bool {
-    cancellationDate == nil && !isUpgraded && moment.isBefore(paidEnd)
-  }
 
   /// The end of a period, or its earlier cancellation; a renewal refunded in advance ended when it would have begun.
   fileprivate var cutEnd: Date { min(paidEnd, max(cancellationDate ?? .distantFuture, begin)) }

@@ -49,7 +49,7 @@ extension SubscriptionEvidence {
 
   /// The next check of a purchase that the answer does not have yet. An answer that is an hour younger decides.
   private var nextCheckOfPurchase: Date? {
-    guard let answeredAt, let begin = readings().first(where: isAhead)?.purchase.begin else { return nil }
+    guard let answeredAt, let begin = purchases.first(where: { $0.transactionID == ahead })?.begin else { return nil }
     return Self.lateChecks.map { begin.advanced(by: $0) }.first { answeredAt.isBefore($0) }
       ?? answeredAt.advanced(by: .seconds(600))
   }

@@ -61,13 +61,14 @@ struct SubscriptionGroup {
     /// When the commitment ends of which the row is a period, as far as Apple says. A row is part of the last commitment that
     /// a renewal info tells of, unless it begins after its end.
     var commitmentEnd: Date? {
-      let told = evidence.terms?.commitmentEndsAt.flatMap { end in purchase.begin.isBefore(end) ? end : nil }
+      let told = evidence.terms(of: reading)?.commitmentEndsAt.flatMap { end in purchase.begin.isBefore(end) ? end : nil
+      }
       return told ?? purchase.sale?.terms?.commitmentEndsAt
     }
 
     /// Whether another commitment follows the row's; `nil` without one, and if Apple does not say.
     var commitmentRenews: Bool? {
-      guard let terms = evidence.terms, commitmentEnd != nil,
+      guard let terms = evidence.terms(of: reading), commitmentEnd != nil,
         terms.commitmentEndsAt.map(purchase.begin.isBefore) ?? true
       else { return nil }
       return terms.commitmentRenews
@@ -86,9 +87,10 @@ struct SubscriptionGroup {
 
     /// When a row that grants nothing ended, as far as the evidence tells: never later than `now`.
     ///
-    /// Apple dates neither an upgrade nor the deletion of an account; each came before the report of it.
+    /// Apple does not date the deletion of an account; it came before the report of it.
     func knownEnd(at now: Date) -> Date {
-      guard cause == .upgraded || cause == .accountGone || now.isBefore(end) else { return end }
+      if cause == .upgraded { return min(end, evidence.upgradeDate(of: purchase)) }
+      guard cause == .accountGone || now.isBefore(end) else { return end }
       return min(end, purchase.cancellationDate ?? .distantFuture, evidence.evaluatedAt)
     }
 

@@ -249,8 +249,15 @@ package final class ReceiptValidator: Sendable {
   ) async throws(ValidationError) -> [SubscriptionEvidence] {
     let history = accepted.history
     guard history.isAccountGone, let receipt = reference.receipt else {
-      return history.evidence() + unmentioned(by: history, reference)
-        + (try await originalPurchase(in: accepted, reference, of: submission))
+      var evidence = history.evidence()
+      for part in unmentioned(by: history, reference) {
+        if let place = evidence.firstIndex(where: { $0.key == part.key }) {
+          evidence[place] = evidence[place].merging(part)
+        } else {
+          evidence.append(part)
+        }
+      }
+      return evidence + (try await originalPurchase(in: accepted, reference, of: submission))
     }
     var ended = history
     ended.purchases = receipt.purchases

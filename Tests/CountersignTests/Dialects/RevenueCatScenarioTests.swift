@@ -213,6 +213,15 @@ import Testing
     }
   }
 
+  @Test func `the subscription of a deleted account has ended`() async throws {
+    try await RevenueCatApp.run { app, store, _, clock async throws in
+      let receipt = try store.simulator.issueReceipt(.accountGone).receiptData
+      #expect(try await app.service.validate(receipt, user: "u1").verdict == "free expired account_gone")
+      let subscription = try #require(try await app.read("u1").subscriber.subscriptions["com.example.app.pro.monthly"])
+      #expect(try #require(subscription.expiresDate) <= clock.date)
+    }
+  }
+
   @Test func `the price is the one that Apple signed, also after an answer that does not say it`() async throws {
     try await RevenueCatApp.run(["provisional": "24h", "reuse": "30s"]) { app, store, _, clock async throws in
       let signed = try store.simulator.issueTransaction(.renewing).signedTransaction

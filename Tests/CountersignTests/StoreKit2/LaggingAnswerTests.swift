@@ -142,6 +142,18 @@ import Testing
     }
   }
 
+  @Test(arguments: [(5.0, "true"), (7_200, "false")])
+  func `the bound is the same in the answer to another client`(age: TimeInterval, isValid: String) async throws {
+    var settings = Settings()
+    settings.dialects = ["openiap"]
+    try await run(knowing: .lapsed, settings: settings) { service, _, _ in
+      var bought = Period.bought("pro.monthly")
+      bought.begin = -age
+      let answer = try await service.openIAP(try DialectBench.openIAP(try bought.signed(at: noon - 4)))
+      #expect(answer["isValid"] == isValid, "\(answer.text)")
+    }
+  }
+
   @Test func `a new purchase counts while verifyReceipt has the former one alone, for an hour`() async throws {
     try await run(knowing: .lapsed, withServerAPI: false) { service, _, clock in
       let signed = try Period.bought("pro.monthly").signed(at: noon - 4)

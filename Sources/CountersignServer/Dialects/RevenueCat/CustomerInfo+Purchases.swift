@@ -24,7 +24,7 @@ extension CustomerInfo {
       return readings.map { reading in
         Row(
           reading, of: evidence, renewal: reading.purchase.expiresDate == last ? evidence.renewal(of: reading) : nil,
-          replacedAt: Self.upgrade(of: reading.purchase, in: evidence), troubles[evidence.key], rules)
+          endedAt: Self.end(of: reading.purchase, in: evidence), troubles[evidence.key], rules)
       }
     }
     let verdict = rules.standing(of: customer.user, profile, at: now)
@@ -53,11 +53,10 @@ extension CustomerInfo {
     self.init(requestDate: now, requestDateMilliseconds: now.millisecondsSince1970, subscriber: subscriber)
   }
 
-  /// When a purchase was upgraded; the time of the answer, where the next purchase is not known.
-  private static func upgrade(of purchase: Purchase, in evidence: SubscriptionEvidence) -> Date? {
-    guard purchase.isUpgraded else { return nil }
-    let begin = purchase.purchaseDate ?? .distantPast
-    return evidence.purchases.compactMap(\.purchaseDate).filter { begin < $0 }.min() ?? evidence.evidenceTime
+  /// The end of a purchase by an upgrade, or with the customer's account.
+  private static func end(of purchase: Purchase, in evidence: SubscriptionEvidence) -> Date? {
+    if evidence.isAccountGone { return evidence.evaluatedAt }
+    return purchase.isUpgraded ? evidence.upgradeDate(of: purchase) : nil
   }
 
   /// The purchase of the app itself: of several Apple accounts the earliest; the sandbox's, which is made up, where there
@@ -178,14 +177,14 @@ extension CustomerInfo {
 
     init(
       _ reading: SubscriptionEvidence.Reading, of evidence: SubscriptionEvidence, renewal: RenewalInfo?,
-      replacedAt: Date?, _ troubles: PurchaseTroubles?, _ rules: EntitlementRules
+      endedAt: Date?, _ troubles: PurchaseTroubles?, _ rules: EntitlementRules
     ) {
       purchase = reading.purchase
       product = rules.catalog.product(of: purchase, in: evidence)
       store = evidence.key.originalTransactionID.store ?? "app_store"
       boughtAt = purchase.purchaseDate ?? evidence.evidenceTime
       let expires = product?.kind == .lifetime ? nil : purchase.expiresDate
-      end = [expires, purchase.cancellationDate, replacedAt].compactMap(\.self).min()
+      end = [expires, purchase.cancellationDate, endedAt].compactMap(\.self).min()
       isSandbox = evidence.key.environment == .sandbox
       guard let renewal, purchase.cancellationDate == nil else { return }
       graceUntil = renewal.gracePeriodExpiresDate
