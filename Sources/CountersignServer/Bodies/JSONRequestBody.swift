@@ -49,7 +49,7 @@ struct JSONRequestBody: Sendable {
       let value = try JSONDecoder().decode(type, from: data)
       if requiresPlainNames { try Self.requireUnambiguous(data) }
       return RequestBytes.Read(value: value, loan: read.loan)
-    } catch let error as DecodingError { throw Problem(.malformedRequest, Self.sentence(error, data)) }
+    } catch let error as DecodingError { throw Problem(.malformedRequest, Self.sentence(error)) }
   }
 
   private func requireJSON(_ headers: HTTPFields) throws(Problem) {
@@ -74,7 +74,7 @@ struct JSONRequestBody: Sendable {
     }
   }
 
-  private static func sentence(_ error: DecodingError, _ data: Data) -> String {
+  private static func sentence(_ error: DecodingError) -> String {
     switch error {
     case .typeMismatch(_, let context) where context.codingPath.isEmpty,
       .valueNotFound(_, let context) where context.codingPath.isEmpty:
@@ -85,39 +85,12 @@ struct JSONRequestBody: Sendable {
     case .dataCorrupted(let context) where !context.codingPath.isEmpty:
       "'\(text(context.codingPath))' has another value than it should."
     default:
-      (try? JSONDecoder().decode(NumberThatIsNotWhole.self, from: data))?.path.map {
-        "'\(text($0))' has another value than it should."
-      } ?? "The body is not valid JSON."
+      // Foundation says the same of a number with a fraction in place of an integer, and not where it is.
+      "The body is not valid JSON, or a number in it is not whole."
     }
   }
 
   private static func text(_ path: [any CodingKey]) -> String {
     String(decoding: path.map(\.stringValue).joined(separator: ".").utf8.prefix(64), as: UTF8.self)
-  }
-}
-
-/// The place of a number with a fraction, or beyond all integers: Foundation calls a text with one in place of an integer no
-/// valid JSON, and does not say where it is.
-private struct NumberThatIsNotWhole: Decodable {
-  /// `nil` without one.
-  var path: [any CodingKey]?
-
-  private struct Member: CodingKey {
-    let stringValue: String
-    var intValue: Int? { nil }
-
-    init(stringValue: String) { self.stringValue = stringValue }
-
-    init?(intValue: Int) { nil }
-  }
-
-  init(from decoder: any Decoder) throws {
-    if let members = try? decoder.container(keyedBy: Member.self) {
-      for name in members.allKeys where path == nil { path = try members.decode(Self.self, forKey: name).path }
-    } else if var elements = try? decoder.unkeyedContainer() {
-      while path == nil, !elements.isAtEnd { path = try elements.decode(Self.self).path }
-    } else if let number = try? decoder.singleValueContainer().decode(Double.self), Int64(exactly: number) == nil {
-      path = decoder.codingPath
-    }
   }
 }

@@ -107,14 +107,13 @@ import Testing
     Mistake(body: #"{"expiring_within":"24h","limit":0}"#, detail: "'limit' has to be from 1 to 100000"),
     Mistake(body: #"{"expiring_within":"24h","limit":100001}"#, detail: "'limit' has to be from 1 to 100000"),
     Mistake(body: #"{"expiring_within":"24h","limit":"10"}"#, detail: "'limit' has another type"),
-    Mistake(body: #"{"expiring_within":"24h","limit":1.5}"#, detail: "'limit' has another value"),
+    Mistake(body: #"{"expiring_within":"24h","limit":1.5}"#, detail: "or a number in it is not whole"),
     Mistake(body: #"{"expiring_within":"24h","dry_run":"yes"}"#, detail: "'dry_run' has another type"),
     Mistake(body: #"{"expiring_withn":"24h"}"#, detail: "did you mean 'expiring_within'?"),
     Mistake(body: #"{"expiring_within":"24h","zzzzzzzzz":1}"#, detail: "takes 'expiring_within', 'limit', 'dry_run'."),
     Mistake(body: #"{"expiring_within":"1h","expiring_within":"2h"}"#, detail: "'expiring_within' is given twice"),
     Mistake(body: "[]", detail: "has to be a JSON object"),
     Mistake(body: "{", detail: "not valid JSON"),
-    Mistake(body: #"{"expiring_within":"24h","limit":1.5"#, detail: "not valid JSON"),
     Mistake(body: "", detail: "The body is empty"),
   ]
 
