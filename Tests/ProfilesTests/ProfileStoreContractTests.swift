@@ -187,11 +187,12 @@ final class TableInMemory: Transport {
         ids.formIntersection([wanted])
       case ("id", "is"), ("id", "not"):
         if defect != .ignoresID { ids = [] }
-      case ("subscription_version", "lt"):
+      case ("subscription_version", "lt"), ("subscription_version", "lte"):
         if defect == .ignoresVersion { continue }
         ids = ids.filter { id in
           guard case .number(let version) = rows[id]?["subscription_version"] else { return false }
-          return version < Int64(value) ?? .min
+          let limit = Int64(value) ?? .min
+          return condition.test.hasPrefix("lte.") ? version <= limit : version < limit
         }
       default: if defect != .takesAnyName { throw Refusal(status: 501, code: "") }
       }

@@ -98,10 +98,16 @@ package struct ProfileWriteBack: Sendable {
       return try await miss(update, logger: logger)
     case .impossibleUserID(let trouble):
       return try await miss(update, cause: trouble, logger: logger)
-    case .refused(let trouble),
-      .misconfigured(let trouble) where trouble.mayBeOneRows && health.state != .misconfigured(code: trouble.code):
+    case .refused(let trouble):
       logger.error("the profile store refuses an update", metadata: ["code": "\(trouble.code)", "cause": "\(trouble)"])
       try await putBack(update, trouble, least: UpdateSchedule.refusal)
+      return .refused
+    case .misconfigured(let trouble) where trouble.mayBeOneRows:
+      // Each write runs the trigger again, and it may be there on purpose.
+      logger.log(
+        level: health.state == .misconfigured(code: trouble.code) ? .critical : .error,
+        "the profile store changes an update", metadata: ["code": "\(trouble.code)", "cause": "\(trouble)"])
+      try await putBack(update, trouble, least: UpdateSchedule.look.ceiling(after: update.attempts))
       return .refused
     case .misconfigured(let trouble):
       logger.critical(
@@ -123,17 +129,10 @@ package struct ProfileWriteBack: Sendable {
   }
 
   /// Whether an update is written above the version of its row, since that shows no newer verdict: nothing newer can be
-  /// proven of an erased user, no evidence is of the future, and other values under the update's own version are those
-  /// of another ledger or of a trigger.
+  /// proven of an erased user, and no evidence is of the future.
   private func isOverwritten(_ version: Int64, by update: WaitingUpdate, logger: Logger) -> Bool {
     guard version <= WaitingUpdate.highestFloor else { return false }
     if update.isReset { return true }
-    if version == update.version {
-      logger.warning(
-        "the profile has other values under the ledger's version: the ledger continues from it",
-        metadata: ["version": "\(version)"])
-      return true
-    }
     guard version > now().advanced(by: UpdateSchedule.clockTolerance).millisecondsSince1970 else { return false }
     logger.warning(
       "the profile's version is in the future: the ledger continues from it", metadata: ["version": "\(version)"])
