@@ -58,8 +58,13 @@ extension ReceiptValidator {
     _ receipt: SubmittedReceipt, _ proof: LocalProof, of submission: ReceiptSubmission,
     after cause: AppStoreError, logger: Logger, onWait: @Sendable () -> Void
   ) async throws(ValidationError) -> ValidatedEntitlement {
-    // A purchase that is signed for another app does not wait for Apple.
+    // A purchase that is signed for another app, or for a store that the user may not use, does not wait for Apple.
     if let bundleID = proof.bundleID, !gateway.apps.contains(bundleID) { throw .wrongApp(appleStatus: nil) }
+    if let history = proof.history(evaluatedAt: verdicts.now()),
+      !rules.accepts(history.environment, for: submission.user)
+    {
+      throw .sandboxRefused(appleStatus: nil)
+    }
     let evaluationContext = verdicts.evaluationContext
     let pending = PendingReceipt(
       user: submission.user, base64: receipt.base64, requestID: submission.requestID,

@@ -65,12 +65,13 @@ import Testing
     }
   }
 
-  @Test func `a sandbox purchase grants nothing to who may not use it`() async throws {
+  @Test func `a sandbox purchase that its user may not use is refused, and does not wait for Apple`() async throws {
     let policy = ["provisional": "24h", "sandbox": "testers", "testers": "[reviewer]"]
     try await run(policy) { service, store, _, _ in
       Self.beAway(store)
       let one = try store.simulator.issueReceipt(.renewing, environment: .sandbox, subscriber: 1).receiptData
-      expectNothing(try await service.validate(one, user: "anybody"))
+      let refused = try await service.validate(one, user: "anybody")
+      #expect(refused.status == 422 && refused["code"] == "sandbox_refused", "\(refused.text)")
       let two = try store.simulator.issueReceipt(.renewing, environment: .sandbox, subscriber: 2).receiptData
       let tester = try await service.validate(two, user: "reviewer")
       #expect(tester.verdict == "pro active renewing")
