@@ -11,7 +11,8 @@ import Testing
   }
 
   @Test(arguments: [
-    "", "me", "null", "[object Object]", "a b", "a\u{a0}b", "a\u{0}", "erased/00ff", String(repeating: "x", count: 101),
+    "", "me", "null", "[object Object]", "(erased)", "a b", "a\u{a0}b", "a\u{0}", "erased/00ff",
+    String(repeating: "x", count: 101),
     String(repeating: "e\u{301}", count: 1_000_000),
     // 200 octets as sent, and 600 when normalized.
     String(repeating: "\u{1d160}", count: 50),

@@ -59,13 +59,13 @@ import Testing
     let explanation = Explanation(decidedBy: nil, passedOver: [], evaluatedAt: nil)
     let values: [(Any, Int)] = [
       (Purchase(productID: pro, transactionID: "1", originalTransactionID: "1"), 18),
-      (try #require(Purchase.Sale(price: 1)), 8), (Purchase.Terms(), 11), (RenewalInfo(), 12), (RenewalTerms(), 15),
+      (try #require(Purchase.Sale(price: 1)), 8), (Purchase.Terms(), 11), (RenewalInfo(), 13), (RenewalTerms(), 15),
       (AdvancedCommerceItem(sku: "1"), 4),
-      (Entitlement.none(tier: "free", reason: .unknown, explanation: explanation), 19), (explanation, 7),
+      (Entitlement.none(tier: "free", reason: .unknown, explanation: explanation), 19), (explanation, 8),
       (Explanation.PassedOver(transactionID: "1", productID: pro, cause: .upgraded), 3),
       (Explanation.PolicyValue(key: "k", value: "v"), 2),
       (StoredForm.Rows(parts: nil, purchases: [], renewals: []), 5),
-      (StoredForm.Rows.Grace(), 3), (StoredForm.Rows.Parts(), 3),
+      (StoredForm.Rows.Grace(), 4), (StoredForm.Rows.Parts(), 3),
       // The entitlements at RevenueCat are in a column of their own.
       (evidence("1"), 14),
     ]

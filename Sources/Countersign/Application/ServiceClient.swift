@@ -75,7 +75,7 @@ struct ServiceClient: Sendable {
   /// The sentence of a problem, if it is one.
   private static func detail(_ response: TransportResponse) -> String {
     guard let problem = try? JSONDecoder().decode(ProblemDocument.self, from: Data(response.body)) else {
-      return "the service answers \(response.status)"
+      return "the service answers \(response.status)."
     }
     return printable(String(problem.detail.prefix(300)))
   }

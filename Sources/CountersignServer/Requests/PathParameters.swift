@@ -85,7 +85,9 @@ extension UserID {
   init(checking text: String, named name: String = "user_id") throws(Problem) {
     guard let user = UserID(valid: text) ?? UserID(appUserID: text) else {
       throw Problem(
-        .malformedRequest, "'\(name)' has to be 1 to 100 characters, without '/' and spaces, and cannot be 'me'.")
+        .malformedRequest,
+        "'\(name)' has to be 1 to 100 characters, without '/' and spaces, and neither 'me' nor a placeholder like 'null'."
+      )
     }
     self = user
   }

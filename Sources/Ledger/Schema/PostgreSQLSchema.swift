@@ -8,17 +8,21 @@
 /// - `replica` has a row for each process that has the ledger open.
 /// - Checks of JSON are left out: PostgreSQL 15 has no test of a text that returns false.
 enum PostgreSQLSchema {
+  /// The longest time for a statement of a migration, the wait for that of another replica included.
+  private static let longest: Duration = .seconds(900)
+
   /// Brings a database to a schema, under a lock, so that replicas that start together do it once.
   ///
   /// - Returns: whether the database had no tables.
   /// - Throws: `PostgreSQLError`, `Superseded`.
   @discardableResult
   static func migrate(_ connection: PostgreSQLConnection, to schema: LedgerSchema) throws -> Bool {
+    func run(_ sql: String) throws { try connection.run(sql, within: longest) }
     // A lock is waited for as long as a migration takes, which is longer than a statement may.
     let lock = AdvisoryLock.migration.rawValue
-    try connection.run("SET statement_timeout = 0; SET lock_timeout = 0; SELECT pg_advisory_lock(\(lock))")
-    defer { _ = try? connection.run("SELECT pg_advisory_unlock(\(lock))") }
-    try connection.run(
+    try run("SET statement_timeout = 0; SET lock_timeout = 0; SELECT pg_advisory_lock(\(lock))")
+    defer { _ = try? run("SELECT pg_advisory_unlock(\(lock))") }
+    try run(
       """
       CREATE TABLE IF NOT EXISTS ledger_migration (
         identifier TEXT COLLATE "C" PRIMARY KEY, applied_at TIMESTAMPTZ NOT NULL DEFAULT now())
@@ -26,21 +30,21 @@ enum PostgreSQLSchema {
     let known = schema.migrations.map(\.identifier)
     let applied = try migrations(of: connection)
     guard applied.isSubset(of: known) else { throw Superseded() }
-    if !applied.isEmpty { try connection.run("DELETE FROM ledger_commit WHERE at < now() - interval '1 day'") }
+    if !applied.isEmpty { try run("DELETE FROM ledger_commit WHERE at < now() - interval '1 day'") }
     let missing = known.filter { !applied.contains($0) }
     guard !missing.isEmpty else { return false }
-    try connection.run("BEGIN")
+    try run("BEGIN")
     do {
       for statement in try statements(of: schema, after: known.filter(applied.contains)) {
-        try connection.run(statement)
+        try run(statement)
       }
       for identifier in missing {
-        try connection.run("INSERT INTO ledger_migration (identifier) VALUES ('\(identifier)')")
+        try run("INSERT INTO ledger_migration (identifier) VALUES ('\(identifier)')")
       }
-      try connection.run("COMMIT")
+      try run("COMMIT")
       return applied.isEmpty
     } catch {
-      _ = try? connection.run("ROLLBACK")
+      _ = try? run("ROLLBACK")
       throw error
     }
   }

@@ -59,7 +59,7 @@ extension StoredForm {
       writer.array("names") { writer in names.forEach { writer.value($0) } }
       if case .partial(let since) = evidence.coverage {
         try writer.object("parts") { writer in
-          try writer.member("ahead", ifPresent: evidence.ahead?.rawValue)
+          writer.member("ahead", ifPresent: evidence.ahead?.rawValue)
           try writer.member("answeredAt", ifPresent: evidence.answeredAt)
           try writer.member("since", ifPresent: since)
         }

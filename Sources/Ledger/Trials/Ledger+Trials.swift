@@ -3,9 +3,9 @@ package import struct FoundationEssentials.Date
 
 /// Trials of the app's own, and the devices on which they run.
 extension Ledger {
-  /// Whether a device is known as a user's.
+  /// Whether a device is known as a user's, or has a trial of theirs.
   package func knows(_ device: DeviceID, of user: UserID) async throws(LedgerError) -> Bool {
-    try await readShort { tables in try tables.isKnown(device, of: user) }
+    try await readShort { tables in try tables.isKnown(device, of: user) || tables.trial(of: user, on: device) != nil }
   }
 
   /// The trial that a user has on a device; of no user in particular, the one that was begun there.

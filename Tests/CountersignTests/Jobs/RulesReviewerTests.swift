@@ -126,7 +126,7 @@ import Testing
         try await bench.ledger.history(of: "for-life", before: nil, limit: 1).first?.requestID.hasPrefix("rules-")
           == true)
       #expect(reviewer.review.withheld == 0)
-      #expect(bench.log.lines.contains { $0.contains("users are re-evaluated") && $0.contains(#""changed":"3""#) })
+      #expect(bench.log.lines.contains { $0.contains("users are re-evaluated") && $0.contains(#""changed":3"#) })
     }
   }
 

@@ -117,7 +117,7 @@ import Testing
     try await SimulatedStore.run { store in
       let ours = try store.simulator.issueTransaction(.renewing).originalTransactionID
       let ms = Int64(noon.timeIntervalSince1970 * 1_000)
-      func signed(by app: String) throws -> String {
+      @Sendable func signed(by app: String) throws -> String {
         try DevelopmentPKI().signedData.sign(
           .object([
             ("transactionId", .string(ours)), ("originalTransactionId", .string(ours)), ("bundleId", .string(app)),

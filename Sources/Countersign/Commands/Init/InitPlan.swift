@@ -110,7 +110,7 @@ struct InitPlan {
     ("app_store.server_api.issuer_id", "--server-api-issuer-id"), ("app_store.offers.key_id", "--offer-key-id"),
     ("app_store.offers.key", "--offer-key-file"), ("app_store.offers.issuer_id", "--offer-issuer-id"),
     ("catalog.tiers", "--tiers"), ("catalog.products", "--product"), ("profile_store.url", "--profile-store"),
-    ("profile_store.key", "--profile-store-key-file"),
+    ("profile_store.key", "--profile-store-key-file"), ("auth.jwt", "--supabase"),
   ]
 
   /// The option that a problem is about, as there is no file with the key yet.
