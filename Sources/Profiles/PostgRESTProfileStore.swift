@@ -5,9 +5,11 @@ import Synchronization
 
 /// Profiles behind PostgREST: a Supabase project, or a self-hosted server.
 ///
-///     PATCH /profiles?id=eq.U&subscription_version=lte.N&select=…   {tier, status, …, version: N}
-///       200 [row]   applied, perhaps once more: the response to the first write was lost
-///       200 []      GET the row:  no row → no such profile;  version ≤ N → once more;  version > N → superseded
+///     PATCH /profiles?id=eq.U&subscription_version=lt.N&select=…   {tier, status, …, version: N}
+///       200 [row]   applied
+///       200 []      GET the row:  no row → no such profile;  version < N → once more;
+///                                 version = N and our values → applied, the response was lost;
+///                                 version ≥ N otherwise → superseded
 ///       404 []      the same as 200 [], of PostgREST 6 to 10
 ///       400 22P02 … GET the row:  the same → no row can have this ID;  otherwise another value is refused
 ///
@@ -120,7 +122,8 @@ package final class PostgRESTProfileStore: ProfileStore {
       )
     case .unreadable:
       throw .versionType
-    case .number(let version): return version > update.version ? .superseded(by: version) : nil
+    case .number(update.version) where row.shows(update): return .applied
+    case .number(let version): return version >= update.version ? .superseded(by: version) : nil
     }
   }
 

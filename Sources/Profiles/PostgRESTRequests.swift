@@ -36,10 +36,10 @@ struct PostgRESTRequests {
     headersOfWrite = headers + (configuration.schema.map { [TransportHeader("Content-Profile", $0.text)] } ?? [])
   }
 
-  /// Writes an update to a user's row if its version is not higher; without a version column, in any case.
+  /// Writes an update to a user's row if its version is lower; without a version column, in any case.
   func write(_ update: ProfileUpdate) -> TransportRequest {
     var query = [filter(columns.id, "eq", update.user.rawValue)]
-    if let version = columns.version { query.append(filter(version, "lte", String(update.version))) }
+    if let version = columns.version { query.append(filter(version, "lt", String(update.version))) }
     return patch(
       query, tier: update.tier.rawValue, status: update.status.rawValue,
       expiresAt: update.expiresAt?.rfc3339(alwaysWithMilliseconds: true),

@@ -43,7 +43,7 @@ package protocol ProfileStore: Sendable {
 
 package enum ProfileWriteOutcome: Hashable, Sendable {
   case applied
-  /// The row has a newer version than the update, and keeps it.
+  /// The row has a newer version than the update, or the same with other values, and keeps it.
   case superseded(by: Int64)
   case noSuchProfile
   /// The user cannot have a row: the store's column cannot hold the ID.

@@ -49,6 +49,17 @@ struct PostgRESTProfileStoreTests {
     #expect(await store(transport).apply(sampleUpdate()) == .superseded(by: 101))
   }
 
+  @Test func `a row with our own version was written by us, and the answer was lost`() async throws {
+    let transport = planned(noRows, rows(version: "100"))
+    #expect(await store(transport).apply(sampleUpdate()) == .applied)
+  }
+
+  @Test(arguments: [("free", "active"), ("pro", "expired")])
+  func `a row with our own version and other values was not written by us`(tier: String, status: String) async throws {
+    let transport = planned(noRows, rows(version: "100", tier: tier, status: status))
+    #expect(await store(transport).apply(sampleUpdate()) == .superseded(by: 100))
+  }
+
   @Test func `a row that is older after all is written once more`() async throws {
     let transport = planned(noRows, rows(version: "99"), rows(version: "100"))
     #expect(await store(transport).apply(sampleUpdate()) == .applied)

@@ -63,7 +63,7 @@ struct PostgRESTRequestTests {
     let request = try requests().write(sampleUpdate())
     #expect(request.method == .patch)
     #expect(
-      request.url == "https://project.test/rest/v1/profiles?id=eq.\(userA)&subscription_version=lte.100"
+      request.url == "https://project.test/rest/v1/profiles?id=eq.\(userA)&subscription_version=lt.100"
         + "&select=id,subscription_tier,subscription_status,subscription_version")
     #expect(request.responseBodyLimit == 65_536)
   }
@@ -86,7 +86,7 @@ struct PostgRESTRequestTests {
     let request = try requests().write(sampleUpdate(user: #"a,b"c.(d)&e%*+"#))
     #expect(
       request.url.hasPrefix(
-        "https://project.test/rest/v1/profiles?id=eq.a%2Cb%22c.%28d%29%26e%25%2A%2B&subscription_version=lte.100&"))
+        "https://project.test/rest/v1/profiles?id=eq.a%2Cb%22c.%28d%29%26e%25%2A%2B&subscription_version=lt.100&"))
   }
 
   @Test func `any of 100 000 random users is one value of one condition, in the read too`() throws {
@@ -111,7 +111,7 @@ struct PostgRESTRequestTests {
       // Compared without a macro, which would keep every value: this runs 100 000 times.
       let isWritten =
         query(of: requests.write(update))
-        == [["id", "eq.\(text)"], ["subscription_version", "lte.\(update.version)"], ["select", shown]]
+        == [["id", "eq.\(text)"], ["subscription_version", "lt.\(update.version)"], ["select", shown]]
       let isRead =
         number % 10 != 0
         || query(of: requests.read(update.user)) == [["id", "eq.\(text)"], ["select", shown], ["limit", "2"]]

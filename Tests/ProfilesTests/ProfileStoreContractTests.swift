@@ -187,12 +187,11 @@ final class TableInMemory: Transport {
         ids.formIntersection([wanted])
       case ("id", "is"), ("id", "not"):
         if defect != .ignoresID { ids = [] }
-      case ("subscription_version", "lt"), ("subscription_version", "lte"):
+      case ("subscription_version", "lt"):
         if defect == .ignoresVersion { continue }
         ids = ids.filter { id in
           guard case .number(let version) = rows[id]?["subscription_version"] else { return false }
-          let limit = Int64(value) ?? .min
-          return condition.test.hasPrefix("lte.") ? version <= limit : version < limit
+          return version < Int64(value) ?? .min
         }
       default: if defect != .takesAnyName { throw Refusal(status: 501, code: "") }
       }

@@ -85,9 +85,6 @@ extension ProfileStoreDouble {
       case (layout.version, let value) where value.hasPrefix("lt."):
         guard let version = Int64(value.dropFirst(3)) else { return nil }
         query.below = version
-      case (layout.version, let value) where value.hasPrefix("lte."):
-        guard let version = Int64(value.dropFirst(4)), version < .max else { return nil }
-        query.below = version + 1
       case ("select", let value): query.columns = value.split(separator: ",").map(String.init)
       case ("limit", let value):
         guard let limit = Int(value) else { return nil }

@@ -129,10 +129,17 @@ package struct ProfileWriteBack: Sendable {
   }
 
   /// Whether an update is written above the version of its row, since that shows no newer verdict: nothing newer can be
-  /// proven of an erased user, and no evidence is of the future.
+  /// proven of an erased user, no evidence is of the future, and another tier or status under the update's own version is
+  /// that of another ledger or of a trigger.
   private func isOverwritten(_ version: Int64, by update: WaitingUpdate, logger: Logger) -> Bool {
     guard version <= WaitingUpdate.highestFloor else { return false }
     if update.isReset { return true }
+    if version == update.version {
+      logger.warning(
+        "the profile has other values under the ledger's version: the ledger continues from it",
+        metadata: ["version": "\(version)"])
+      return true
+    }
     guard version > now().advanced(by: UpdateSchedule.clockTolerance).millisecondsSince1970 else { return false }
     logger.warning(
       "the profile's version is in the future: the ledger continues from it", metadata: ["version": "\(version)"])

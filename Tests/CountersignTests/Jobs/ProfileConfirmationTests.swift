@@ -178,11 +178,13 @@ import Testing
   @Test func `a row that a trigger changes stays told, each time that it is written, ever more rarely`() async throws {
     let version = Int64(noon.timeIntervalSince1970) * 1000
     let trouble = ProfileStoreTrouble(code: "changed_by_store", sentence: "No")
-    let store = Store(.misconfigured(trouble), .misconfigured(trouble), .applied)
+    let store = Store(
+      .misconfigured(trouble), .superseded(by: version), .misconfigured(trouble), .superseded(by: version + 1), .applied
+    )
     try await run(store) { bench, _, deliverer, clock async throws in
       clock.advance(by: 60)
       #expect(await deliverer.sweep(limit: 10) == 1)
-      #expect(store.versions == [version, version])
+      #expect(store.versions == [version, version, version + 1])
       #expect(try await bench.ledger.profile(of: Self.user)?.write == .waiting)
       #expect(try await bench.ledger.backlog(at: clock.date).lastProblem == "changed_by_store")
       clock.advance(by: 60)
@@ -190,7 +192,7 @@ import Testing
       // The trigger is gone.
       clock.advance(by: 60)
       #expect(await deliverer.sweep(limit: 10) == 1)
-      #expect(store.versions == [version, version, version])
+      #expect(store.versions == [version, version, version + 1, version + 1, version + 2])
       #expect(try await bench.ledger.profile(of: Self.user)?.write == .written)
     }
   }

@@ -94,7 +94,6 @@ struct TableQuery: Sendable {
     if value.hasPrefix("eq.") { return compare("=", value.dropFirst(3)) }
     if value.hasPrefix("lt.") { return compare("<", value.dropFirst(3)) }
     // Not among the recorded requests; PostgREST's documentation has them.
-    if value.hasPrefix("lte.") { return compare("<=", value.dropFirst(4)) }
     if value == "is.null" { return Filter(column: name, condition: { column, _ in "\(column) is null" }) }
     if value == "not.is.null" { return Filter(column: name, condition: { column, _ in "not \(column) is null" }) }
     throw .notCompared("The filter \(value.prefix { $0 != "." })")
