@@ -94,8 +94,8 @@ static int log_write(sqlite3_file *file, const void *bytes, int count, sqlite3_i
   return log->commits && !is_header ? pass_on(log) : SQLITE_OK;
 }
 
-// What is still gathered was rolled back, since a frame that commits is passed on at once. It is not written: another
-// connection may have committed there since.
+// Octets that are still gathered were rolled back, since a frame that commits is passed on at once. They are not
+// written: another connection may have committed there since.
 static int log_close(sqlite3_file *file) {
   struct log *log = as_log(file);
   free(log->bytes);

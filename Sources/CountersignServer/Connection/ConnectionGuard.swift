@@ -105,7 +105,7 @@ final class ConnectionGuard {
     willRead(context)
   }
 
-  /// What came with one read is handed on.
+  /// All parts that came with one read are handed on.
   func readWasComplete() {
     // Nearly every body arrives with its head and needs no timer.
     guard isReadingRequest, !expectsContinue, !isLingering, !isTooSlow else { return }

@@ -27,7 +27,7 @@ final class LedgerCheck: Sendable {
 
   func finding() async -> Finding { await recent.value() }
 
-  /// What was found and stands; `nil` where it has to be found out.
+  /// The recent finding that still stands; `nil` where it has to be found out.
   var recentFinding: Finding? { recent.standing }
 
   private static func look(at ledger: Ledger, _ now: @Sendable () -> Date) async -> Finding {

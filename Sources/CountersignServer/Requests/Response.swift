@@ -25,7 +25,7 @@ protocol BodyWriter: Sendable {
   func write(_ bytes: ByteBuffer) async throws
 }
 
-/// What a handler does about a request: it answers at once, from memory, or after a wait.
+/// A handler's answer to a request: at once, from memory, or after a wait.
 enum Reply: Sendable {
   case now(Response)
   case later(@Sendable () async throws -> Response)

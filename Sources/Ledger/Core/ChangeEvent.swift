@@ -59,7 +59,7 @@ package struct ChangeEvent: Hashable, Sendable {
     /// The app's own properties, a JSON object, and its ID of the event.
     package var properties: String?
     package var reportedID: String?
-    /// What a notification says.
+    /// The fields of a notification.
     package var notice: StoreNotice?
     /// The UUID of a notification that is forwarded.
     package var forwarded: String?

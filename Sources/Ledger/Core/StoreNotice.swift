@@ -1,6 +1,6 @@
 package import struct FoundationEssentials.Date
 
-/// What a notification says that no verdict shows.
+/// The fields of a notification that no verdict shows.
 ///
 /// https://developer.apple.com/documentation/appstoreservernotifications/responsebodyv2decodedpayload
 package struct StoreNotice: Hashable, Codable, Sendable {

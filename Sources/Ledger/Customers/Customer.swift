@@ -21,7 +21,7 @@ package struct Customer: Sendable {
   package static let visit = Duration.seconds(86_400)
   /// The most anonymous IDs without an account that mean one user; older ones are forgotten.
   package static let mostAliases = 50
-  /// How long a customer is kept of whom nothing is known but the ID, from when it was last named.
+  /// The time for which a customer with nothing but an ID is kept, from when it was last named.
   package static let bareAge = Duration.seconds(30 * 86_400)
 }
 

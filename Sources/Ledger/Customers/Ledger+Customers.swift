@@ -24,7 +24,7 @@ extension Ledger {
     return try await readShort { tables in try tables.name(of: id) }
   }
 
-  /// When renewal was first seen off and billing first failed, of each purchase of a user of which either holds.
+  /// The times at which renewal was first seen off and billing first failed, by purchase, of purchases with either.
   package func troubles(of user: UserID) async throws(LedgerError) -> [SubscriptionKey: PurchaseTroubles] {
     try await readShort { tables in
       var troubles: [SubscriptionKey: PurchaseTroubles] = [:]
@@ -37,12 +37,12 @@ extension Ledger {
     }
   }
 
-  /// Whether an ID is known: as a customer's, or as a user's of whom something is recorded.
+  /// Whether an ID is known: as a customer's, or as that of a user with any record.
   package func knows(_ id: UserID) async throws(LedgerError) -> Bool {
     try await readShort { tables in try tables.isCustomer(id) || tables.customer(id) != nil }
   }
 
-  /// Forgets customers of whom nothing is known but the ID, and who were last seen before a moment.
+  /// Forgets customers with nothing but an ID who were last seen before a moment.
   /// - Returns: how many; `limit` means that there may be more.
   package func pruneCustomers(before moment: Date, limit: Int) async throws(LedgerError) -> Int {
     let bare = try await read { tables in try tables.bareCustomers(seenBefore: moment, limit: limit) }

@@ -76,17 +76,17 @@ extension LedgerTables {
   func join(_ id: UserID, to user: UserID) throws {
     try execute("UPDATE customer SET joined_to = ? WHERE key = ? OR joined_to = ?", user.key, id.key, id.key)
     changes.invalidate(id)
-    // Anybody may invent IDs and join them. One of which something is kept stays, as an erasure has to find that.
+    // Anybody may invent IDs and join them. An ID with records stays, as an erasure has to find them.
     let idle = try all(Self.idleAliases, user.key, as: String.self)
     for key in idle.dropFirst(Customer.mostAliases) { try forgetCustomer(key) }
   }
 
-  /// Whether nothing is known of a customer but the ID: it was named, and that is all.
+  /// Whether a customer has nothing but the ID: it was named, and that is all.
   func isBare(_ id: UserID) throws -> Bool {
     try !bareCustomers(from: id.key, through: id.key, seenBefore: .distantFuture, limit: 1).isEmpty
   }
 
-  /// Customers of whom nothing is known but the ID, and who were last seen before a moment.
+  /// Customers with nothing but an ID who were last seen before a moment.
   func bareCustomers(seenBefore moment: Date, limit: Int) throws -> [String] {
     try bareCustomers(from: "", through: "\u{10FFFF}", seenBefore: moment, limit: limit)
   }

@@ -9,7 +9,7 @@ package struct UserCounts: Hashable, Sendable {
   package var paying: Int
   /// Trials of the app's own that are running.
   package var trials: Int
-  /// Everybody of whom there is a record; `nil` above `limit`.
+  /// Users with any record; `nil` above `limit`.
   package var users: Int?
   /// When the newest notification of Apple's was recorded; `nil` for never, or for longer ago than they are kept.
   package var newestNotification: Date?

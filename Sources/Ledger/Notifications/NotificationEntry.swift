@@ -26,7 +26,7 @@ package struct NotificationEntry: Sendable {
   package var evaluatedAt: Date
   package var evaluate: Evaluator
   package var nextCheck: NextChecks
-  /// What it says, for an event of its own; `nil` for one that the service acts on.
+  /// The fields of the notification, for an event of its own; `nil` for one that the service acts on.
   package var notice: StoreNotice?
   /// Apple's request in a `CONSUMPTION_REQUEST`.
   package var consumption: ConsumptionRequest?

@@ -37,7 +37,7 @@ package struct RetentionReport: Hashable, Sendable {
   /// Events that are old enough, and those among them that nobody needs.
   package var old = 0
   package var needless = 0
-  /// Users of whom something would go.
+  /// Users with events that nobody needs.
   package var users = 0
   /// Events that are gone already.
   package var removed = 0

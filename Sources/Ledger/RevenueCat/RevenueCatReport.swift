@@ -23,7 +23,7 @@ package struct RevenueCatReport: Sendable {
     package let rawValue: String
     package init(rawValue: String) { self.rawValue = rawValue }
 
-    /// The stores of which Apple has the last word.
+    /// Whether the store is Apple's, who has the last word about its purchases.
     package var isApples: Bool { rawValue == "app_store" || rawValue == "mac_app_store" }
 
     /// The key of a purchase at a store other than Apple's. Apple's IDs are digits, so that none has this form.

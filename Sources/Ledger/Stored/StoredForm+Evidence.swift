@@ -282,7 +282,7 @@ extension StoredForm {
       let sale = Purchase.Sale(
         price: price, currency: texts.0, storefront: texts.1, offerType: offerType.map(Int.init), offerPeriod: texts.2,
         offerID: texts.3, revocationPercentage: revocation, terms: terms)
-      // What is no part of a sale was not written here.
+      // This form is never written with a value that is no part of a sale.
       guard let sale, texts == (sale.currency, sale.storefront, sale.offerPeriod, sale.offerID),
         revocation == sale.revocationPercentage, terms == sale.terms
       else { throw StoredTextReader.Unfamiliar() }

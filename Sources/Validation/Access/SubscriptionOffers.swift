@@ -22,7 +22,7 @@ package struct SubscriptionOffers: Sendable {
     package var product: ProductID?
   }
 
-  /// Whom and what a signature is for.
+  /// The user and the product that a signature is for.
   package struct Wanted: Sendable {
     package var user: UserID
     package var product: ProductID

@@ -67,7 +67,7 @@ package enum EventDocument {
     }
   }
 
-  /// What a notification says, under Apple's names in our spelling; what it does not say is left out.
+  /// The fields of a notification, under Apple's names in our spelling; a field that it lacks is left out.
   private static func write(_ notice: StoreNotice, to json: inout JSONWriter) {
     json.member("notification_uuid", notice.uuid)
     json.member("notification_type", notice.type)

@@ -4,7 +4,7 @@ package import FoundationEssentials
 package import Ledger
 import Synchronization
 
-/// What was asked of Apple's history of notifications, by app and store. It survives a restart.
+/// The progress of the questions to Apple's history of notifications, by app and store. It survives a restart.
 package final class NotificationHistory: Sendable {
   package struct Source: Hashable, Sendable {
     package var bundleID: BundleID
@@ -228,7 +228,7 @@ extension NotificationHistory.Progress {
     guard windows.first == window else { return }
     guard token == nil else { return windows[0].token = token }
     windows.removeFirst()
-    // What was asked without a seam before it is done.
+    // A window with no seam before it moves the end of the asked span.
     if through.map({ window.from <= $0 }) ?? true { through = max(through ?? .distantPast, window.to) }
   }
 }

@@ -36,7 +36,7 @@ final class RefundSweep: Service {
   private static let polls = 5
   static let memo = "refund_sweep"
 
-  /// What survives a restart.
+  /// The progress that survives a restart.
   struct Progress: Codable, Hashable, Sendable {
     var beganAt: Date?
     var endedAt: Date?

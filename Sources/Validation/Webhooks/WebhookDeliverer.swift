@@ -40,7 +40,7 @@ package struct WebhookDeliverer: Service {
   var jitter: @Sendable (Duration) -> Duration
   /// The pause after a turn without work, unless an event comes.
   var pause: Duration
-  /// What tiers are in RevenueCat's format.
+  /// The catalog and the scope of entitlements turn tiers into RevenueCat's format.
   var catalog: Catalog
   var entitlements: Plans.EntitlementScope
   var onAttempt: @Sendable (_ webhook: String, Attempt, Duration) -> Void

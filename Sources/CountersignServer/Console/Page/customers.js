@@ -171,7 +171,7 @@ function neverSeenCard(found) {
   const isNumber = /^[0-9]+$/.test(found.id)
   const asked = ['users, the original transaction IDs of purchases, and the devices of trials']
   if (isNumber) asked.push('the later transactions and web order line items of purchases, as far as they are kept')
-  // What is neither all digits nor about as long as an order ID is a name.
+  // A text that is neither all digits nor about as long as an order ID is a name.
   const mayBeApples = isNumber || /^[0-9A-Za-z]{7,16}$/.test(found.id)
   const apple = !mayBeApples ? ['', ''] : {
     not_configured: ['There is no key of the App Store Server API (app_store.server_api): without one, order IDs and ' +

@@ -13,7 +13,7 @@ import {nextSteps} from './welcome.js'
 const form = byID('figures-form')
 const result = byID('figures-result')
 const currency = byID('currency')
-// What draws each chart that is shown.
+// The functions that draw the charts that are shown.
 let charts = []
 // The answers that are shown: figures, those of the span before, and experiments.
 let shown = null
@@ -219,7 +219,7 @@ function retention(cohorts) {
     'No month with a first payment is over yet.']
 }
 
-/// What is told as of the last day, or of the span as a whole.
+/// The tables of figures as of the last day, or of the span as a whole.
 function tables(figures, isByMonth) {
   const amount = (one, member) => amountIn(one.money, member, currency.value)
   const moneyHeads = ['MRR', 'Revenue'].map((head) => currency.value ? `${head} in ${currency.value}` : head)

@@ -22,7 +22,7 @@ export function fail(form, error) {
     ? `This key may not do that: use one of the role “${form.dataset.role || 'support'}”.` : `${error.message}${id}`, 'bad')
 }
 
-/// What a form's button says when it does not wait.
+/// The label of each form's button while it does not wait.
 const labels = new WeakMap()
 export const buttonOf = (form) => form.querySelector('button[type=submit]')
 
@@ -74,7 +74,7 @@ export function complain(control, text) {
   } else control.removeAttribute('aria-invalid')
 }
 
-/// What is in a field; `null`, and the field complains, where there is nothing.
+/// The text of a field; `null`, and the field complains, where there is none.
 export function needed(control, complaint) {
   const text = control.value.trim()
   complain(control, text ? '' : complaint)

@@ -8,7 +8,7 @@ import {noteOf, refreshed} from './verdict.js'
 const lengths = [['1d', '1 day'], ['7d', '7 days'], ['30d', '30 days'], ['365d', '1 year'], ['', 'until a date']]
 const grantKinds = ['support', 'promotion', 'tester', 'migration'].map((name) => [name, name])
 
-/// What was given to a user, and apart from it the form that gives more.
+/// The periods given to a user, and apart from them the form that gives more.
 export function givenCard(user, tiers, refresh) {
   const items = new Map()
   const list = el('ol', {class: 'given', 'aria-labelledby': 'given-title'})

@@ -1,4 +1,4 @@
-// What is kept of a user: as a file, and its end.
+// The records of a user: their export as a file, and their erasure.
 
 import {el, save} from './elements.js'
 import {complain, field, message, needed, showMessage, userBox, work} from './forms.js'

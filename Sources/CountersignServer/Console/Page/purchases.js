@@ -74,7 +74,7 @@ export function purchaseCard(first, outcome = null) {
       to.value = ''
       note.value = ''
       render()
-      // What was found is no longer so.
+      // The finding of the look-up holds no longer.
       showMessage(byID('search-form'), '')
       showMessage(form, `Moved. The purchase belongs to ${moved.user_id} now.`, 'good')
     })

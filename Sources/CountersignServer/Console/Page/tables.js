@@ -30,7 +30,7 @@ export function table(caption, heads, rows, empty = 'None.') {
 function field(cell) {
   const text = nodes(cell).map((one) => {
     if (!(one instanceof HTMLElement)) return String(one)
-    // What is said beside a value or an ID.
+    // Remarks beside a value or an ID.
     if (one.matches('wbr, .named, .soft:not(.id)')) return ''
     const values = one.matches('data, time') ? [one] : [...one.querySelectorAll('data, time')]
     return ` ${values.length > 0 ? values.map((value) => value.value || value.dateTime).join(' ') : one.textContent} `

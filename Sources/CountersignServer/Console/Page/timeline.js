@@ -18,7 +18,7 @@ const looks = {
   trial: 'trial', retry: 'billing retry', none: 'no access', held: 'ended, not confirmed by Apple',
 }
 
-/// What the service decided when: each verdict holds until the next one, its access until it ends.
+/// The service's decisions over time: each verdict holds until the next one, its access until it ends.
 function decided(entries, now) {
   const verdicts = entries.filter((entry) => entry.kind === 'verdict').reverse()
     .map((entry) => ({...entry, from: at(entry.recorded_at)}))
@@ -39,7 +39,7 @@ function decided(entries, now) {
       parts.push({from: until, until: end, state, isFuture: true, words: verdict.explanation})
     }
   })
-  // What goes on as it was is one bar.
+  // Adjoining parts of one state are one bar.
   const whole = []
   for (const part of parts.filter((part) => part.until > part.from)) {
     const former = whole.at(-1)

@@ -82,7 +82,7 @@ export function showUser(first, tiers, more, show, leave) {
     entries = [...page.entries]
     next = page.next
     render()
-    // What was told of them before may be so no longer.
+    // Messages about the user from before may hold no longer.
     for (const told of document.querySelectorAll('#search-form .message, #result .message')) told.textContent = ''
     return page.now
   }

@@ -56,6 +56,6 @@ export async function refreshed(form, refresh, isCurrent, outcome, tone) {
   if (isCurrent()) showMessage(form, `${outcome} The tier is ${now.tier}, ${words(now.status)}.`, tone)
 }
 
-/// What shows a user: `customers.js` listens.
+/// The button that shows a user: `customers.js` listens.
 export const userButton = (user) => el('button', {type: 'button', class: 'quiet small', 'data-user': user,
   'aria-label': `Show the user ${user}`}, 'Show the user')

@@ -1,4 +1,4 @@
-// What to do next where nothing is recorded yet.
+// The next steps where nothing is recorded yet.
 
 import {copyButton, el} from './elements.js'
 

@@ -120,7 +120,7 @@ extension CustomerInfo.Subscriber {
     }
     switch scope {
     case .cumulative:
-      // Whatever gives a tier gives those below it as well, so that a lower one lasts as long as any above.
+      // Every source of a tier gives the tiers below it as well, so that a lower one lasts as long as any above.
       var last = deciding.expiresDate
       // A tier that the catalog does not list has a rank above all, and gives no other.
       for tier in catalog.tiers.dropFirst().reversed()
