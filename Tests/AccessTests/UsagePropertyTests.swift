@@ -238,7 +238,7 @@ struct RandomUser {
     let usage = feature.usage(for: tier, attempt, consumed)
     let access = feature.access(for: tier, attempt, usage: usage)
     expect(access, oracle.access(feature, tier), "attempt", oracle, tier)
-    // What is older than the horizon may be forgotten, but for the sum.
+    // Consumption older than the horizon may be forgotten, but for the sum.
     let kept = consumed.filter { $0.moment > now.advanced(by: .zero - horizon) }
     if kept.count < consumed.count {
       let few = Usage(total: usage.total, feature.questions(for: tier, attempt)) { UsageAnswer(to: $0, from: kept) }

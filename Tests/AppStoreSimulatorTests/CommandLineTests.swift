@@ -83,7 +83,7 @@ struct CommandLineTests {
     simulator.process.signal(SIGTERM)
     let end = try await simulator.ended()
     #expect(end.status == 0)
-    // What stalls would go on for half a minute.
+    // A stalled answer would go on for half a minute.
     #expect(end.after < .seconds(15))
     #expect(try await stalled.code != 28)
   }

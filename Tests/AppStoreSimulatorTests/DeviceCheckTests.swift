@@ -5,7 +5,7 @@ import Testing
 
 @Suite("DeviceCheck")
 struct DeviceCheckTests {
-  /// What a caller sends; right unless a member is changed.
+  /// The request of a caller; right unless a member is changed.
   private struct Request {
     var path = "/v1/query_two_bits"
     var method = "POST"

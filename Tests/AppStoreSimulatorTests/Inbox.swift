@@ -48,7 +48,7 @@ final class Inbox: Sendable {
 
   var payloads: [String] { contents.payloads.withLock { $0 } }
 
-  /// What has come, as `TYPE SUBTYPE`.
+  /// The notifications that have come, as `TYPE SUBTYPE`.
   func types() throws -> [String] {
     try payloads.map { text in
       let payload = try CheckedJWS.payload(text)

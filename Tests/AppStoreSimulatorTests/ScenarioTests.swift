@@ -2,7 +2,7 @@ import Testing
 
 @testable import AppStoreSimulator
 
-/// What an answer says of a scenario at the moment the receipt was issued.
+/// The answer about a scenario at the moment the receipt was issued.
 struct ExpectedAnswer: Sendable, CustomTestStringConvertible {
   var scenario: Scenario
   /// Of the newest row of `latest_receipt_info`.

@@ -28,7 +28,7 @@ func temporaryFile(_ bytes: [UInt8] = []) throws -> URL {
   return file
 }
 
-/// What curl saw of one exchange. Its exit codes: 18 cut short, 28 timed out, 35 and 56 reset.
+/// One exchange as curl saw it. Its exit codes: 18 cut short, 28 timed out, 35 and 56 reset.
 struct Exchange {
   var code: Int32
   var status: Int

@@ -3,7 +3,7 @@ import Testing
 
 @testable import AppStoreSimulator
 
-/// What curl has to see of a trouble.
+/// The effect of a trouble that curl has to see.
 struct ExpectedTrouble: Sendable, CustomTestStringConvertible {
   var trouble: Trouble
   /// curl's exit codes, any of them.
@@ -55,7 +55,7 @@ struct TroubleTests {
     },
   ]
 
-  /// What a caller of the Server API sees.
+  /// The troubles as a caller of the Server API sees them.
   static let serverAPITroubles: [ExpectedTrouble] = [
     ExpectedTrouble(trouble: .serverAPIRetryable, status: 500) { $0.json?["errorCode"] as? Int == 5_000_001 },
     ExpectedTrouble(trouble: .serverAPINotFoundRetryable, status: 404) { $0.json?["errorCode"] as? Int == 4_040_002 },
@@ -108,7 +108,7 @@ struct TroubleTests {
     await simulator.stop()
   }
 
-  /// What a caller of DeviceCheck sees who asks about a device whose bits are set.
+  /// The troubles as a caller of DeviceCheck sees them who asks about a device whose bits are set.
   static let deviceCheckTroubles: [ExpectedTrouble] = [
     ExpectedTrouble(trouble: .deviceCheckKeyRefused, status: 401) { $0.json == nil },
     ExpectedTrouble(trouble: .deviceCheckTokenRefused, status: 400) { $0.text.hasPrefix("Missing") },
@@ -321,7 +321,7 @@ struct RunningSimulatorTests {
     while simulator.calls.inFlight == 0, ContinuousClock.now < deadline { try await Task.sleep(for: .milliseconds(10)) }
     let start = ContinuousClock.now
     await simulator.stop()
-    // What stalls would go on for half a minute.
+    // A stalled answer would go on for half a minute.
     #expect(ContinuousClock.now - start < .seconds(15))
     let exchange = try await stalled
     #expect(exchange.code != 0 && exchange.code != 28)

@@ -140,7 +140,7 @@ import Testing
   }
 }
 
-/// What helps to find a fault, and what a designer works with.
+/// The means to find a fault, and those that a designer works with.
 @Suite struct DiagnosisTests {
   @Test func `a diagnosis has versions, answers, queues, clock and keys, and no secret`() async throws {
     let bench = Bench()

@@ -106,7 +106,7 @@ final class FakeService: Transport {
     state.withLock { for _ in 0..<times { $0.troubles.append((path, trouble)) } }
   }
   func recover() { state.withLock { $0.troubles = [] } }
-  /// What the profile row's write reads like, one read after the other.
+  /// The states of the profile row's write, one for each read.
   func script(writes: [EntitlementResponse.ProfileWrite]) { state.withLock { $0.writes = writes } }
   func set(isAppleAway: Bool) { state.withLock { $0.isAppleAway = isAppleAway } }
   /// Support gives a purchase to whoever posts it.
@@ -133,7 +133,7 @@ final class FakeService: Transport {
       state.productID = productID
     }
   }
-  /// What is answered to requests whose path ends so arrives after `release()`.
+  /// The answers to requests whose path ends so arrive after `release()`.
   func hold(_ path: String) { state.withLock { $0.heldPath = path } }
   func release() {
     let held = state.withLock { state in

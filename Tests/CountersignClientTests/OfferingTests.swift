@@ -4,7 +4,7 @@ import Testing
 
 @testable import CountersignClient
 
-/// What a paywall shows, from the service's catalog and the store.
+/// The offering that a paywall shows, from the service's catalog and the store.
 @Suite struct OfferingTests {
   private let bench = Bench()
 

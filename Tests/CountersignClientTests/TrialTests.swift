@@ -99,7 +99,7 @@ import Testing
     let client = bench.client()
     #expect(try await client.startTrial().startedAt == begun.startedAt)
     #expect(client.isAllowed("filters"))
-    // What the device still had to say is counted for the user.
+    // The sessions that the device still had to report are counted for the user.
     try await trials.sync()
     #expect(try await client.useTrialSession().sessionsUsed == 2)
     #expect(bench.service.trials == ["\(Bench.user) 2"])

@@ -2,7 +2,7 @@ import Entitlements
 import FoundationEssentials
 import Testing
 
-/// Whom a purchase names.
+/// The user whom a purchase names.
 @Suite struct AppAccountTests {
   static let anna = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
   static let ben = "00000000-0000-4000-8000-000000000002"
@@ -44,7 +44,7 @@ import Testing
   @Test(arguments: [
     ([Row(at: 1, account: anna)], false), ([Row(at: 1, account: anna.uppercased())], false),
     ([Row(at: 1, account: ben)], true), ([Row(at: 1, account: nil)], false), ([], false),
-    // What is no UUID, or nobody's, names nobody.
+    // A token that is no UUID, or nobody's, names nobody.
     ([Row(at: 1, account: "")], false), ([Row(at: 1, account: "ben")], false),
     ([Row(at: 1, account: "00000000-0000-0000-0000-000000000000")], false),
     ([Row(at: 1, account: ben + "0")], false), ([Row(at: 1, account: "g" + ben.dropFirst())], false),

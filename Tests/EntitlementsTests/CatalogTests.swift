@@ -14,7 +14,7 @@ import struct FoundationEssentials.Date
   private func withCoins() throws -> Catalog {
     let catalog = try makeCatalog()
     var products = catalog.products
-    // Whatever it says, a consumable gives no tier.
+    // A consumable gives no tier, even with one in its entry.
     products[Self.coins] = .init(tier: "premium", kind: .consumable)
     return try Catalog(tiers: catalog.tiers, products: products)
   }

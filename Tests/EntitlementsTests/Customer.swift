@@ -78,7 +78,7 @@ func evaluate(
 }
 
 extension Entitlement {
-  /// What most cases compare: the verdict in one line.
+  /// The verdict in one line, which most cases compare.
   var line: String {
     "\(status.rawValue) \(tier) \(reason.rawValue)\(isStale ? " stale" : "")"
   }

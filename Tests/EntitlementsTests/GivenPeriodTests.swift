@@ -3,7 +3,7 @@ import Testing
 
 import struct FoundationEssentials.Date
 
-/// What was given, beside what was bought.
+/// Given periods, beside purchases.
 @Suite struct GivenPeriodTests {
   private static func given(
     _ id: Int64, _ tier: Tier = "pro", from start: Date = noon, until end: Date, kind: GivenPeriod.Kind = .support

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Entitlements
 
-/// What retention takes out of a history, and what it leaves.
+/// The lines that retention takes out of a history, and those that it leaves.
 @Suite struct HistoryThinningTests {
   private typealias Line = HistoryThinning.Line
 

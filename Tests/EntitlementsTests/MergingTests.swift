@@ -4,7 +4,7 @@ import Testing
 
 import struct FoundationEssentials.Date
 
-/// What evidence is worth that arrives in pieces, late, twice and out of order.
+/// The worth of evidence that arrives in pieces, late, twice and out of order.
 @Suite struct MergingTests {
   static let cases = 0..<SeededRandom.cases(4_000)
 

@@ -3,7 +3,7 @@ import Testing
 
 import struct FoundationEssentials.Date
 
-/// What a read shows between an end and the next fresh answer. The answer is of `noon` everywhere.
+/// The verdicts of reads between an end and the next fresh answer. The answer is of `noon` everywhere.
 @Suite struct OutageHoldTests {
   struct Case: CustomTestStringConvertible, Sendable {
     let name: String

@@ -3,7 +3,7 @@ import Testing
 
 import struct FoundationEssentials.Date
 
-/// What is judged of a subscription that Apple told of in parts. Each case is merged in every order.
+/// The verdicts on a subscription that Apple told of in parts. Each case is merged in every order.
 @Suite struct PartsTests {
   struct Part: Sendable {
     let at: Date

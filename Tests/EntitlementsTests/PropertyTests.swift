@@ -4,7 +4,7 @@ import Testing
 
 import struct FoundationEssentials.Date
 
-/// What holds for every customer, tried on a few thousand made-up ones. The case number is the seed.
+/// Properties that hold for every customer, tried on a few thousand made-up ones. The case number is the seed.
 @Suite struct PropertyTests {
   static let cases = 0..<SeededRandom.cases(3_000)
 

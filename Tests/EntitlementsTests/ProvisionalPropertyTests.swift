@@ -4,7 +4,7 @@ import Testing
 
 import struct FoundationEssentials.Date
 
-/// What holds of provisional evidence whatever else is known. The case number is the seed.
+/// Properties that provisional evidence has, whatever else is known. The case number is the seed.
 @Suite struct ProvisionalPropertyTests {
   /// A customer of whom something is proven and something is only signed, partly of the same subscriptions.
   private struct Trial {

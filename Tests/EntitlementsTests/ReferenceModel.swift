@@ -212,7 +212,7 @@ struct ReferenceModel {
     guard let last, let end = end(last) else { return over }
     if last.productID == season { return Verdict(status: "expired", tier: "free", reason: "period_over") }
 
-    // What Apple says of the status counts only after the end.
+    // Apple's word on the status counts only after the end.
     let status = answered >= end ? renewal?.status : nil
     if status == .revoked { return takenBack(last) }
     let named = [renewal?.gracePeriodExpiresDate].compactMap { Self.ms($0) }.first { $0 > end }

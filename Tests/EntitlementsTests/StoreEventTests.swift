@@ -4,7 +4,7 @@ import Testing
 
 @testable import Entitlements
 
-/// What the events of a purchase at another store say, whatever the order in which they came.
+/// The meaning of a purchase's events at another store, whatever the order in which they came.
 @Suite struct StoreEventTests {
   private static let start = Date(timeIntervalSince1970: 1_750_000_000)
   private static let day = 86_400.0
@@ -207,7 +207,7 @@ import Testing
 
   @Test(arguments: cases) func `each event means what it says`(_ one: Case) throws {
     for (moment, expected) in one.expected {
-      // What was known by then, and in any order of arrival.
+      // The events known by then, in any order of arrival.
       let known = one.events
       for _ in 0..<5 { #expect(try Self.verdict(known.shuffled(), at: moment) == expected, "day \(moment)") }
     }

@@ -4,7 +4,7 @@ import Testing
 
 import struct FoundationEssentials.Date
 
-/// What Apple reports over weeks, in the order of its arrival and in every other.
+/// Apple's reports over weeks, in the order of their arrival and in every other.
 @Suite struct StoryTests {
   private static let paid = row("1", from: day(-35), until: day(-5))
 

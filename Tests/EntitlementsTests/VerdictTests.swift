@@ -3,7 +3,7 @@ import Testing
 
 import struct FoundationEssentials.Date
 
-/// What a verdict says beside its line: the purchase, the renewal, the explanation.
+/// The parts of a verdict beside its line: the purchase, the renewal, the explanation.
 @Suite struct VerdictTests {
   @Test func `a verdict names the purchase, its end and where the proof came from`() throws {
     let verdict = try evaluate(

@@ -4,7 +4,7 @@ import struct FoundationEssentials.Date
 
 @testable import Entitlements
 
-/// What support reads to customers, word for word.
+/// The sentences that support reads to customers, word for word.
 @Suite struct WordsTests {
   /// 3 March 2026, 12:00 UTC.
   static let third = Date(timeIntervalSince1970: 1_772_539_200)

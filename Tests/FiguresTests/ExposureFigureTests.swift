@@ -5,7 +5,7 @@ import Foundation
 import LedgerFixtures
 import Testing
 
-/// What one user who saw a variant adds to its figures.
+/// The contribution of one user who saw a variant to its figures.
 @Suite struct ExposureFigureTests {
   /// 2026-01-01, and the exposure at noon of the eleventh day.
   private static let first = 20_454

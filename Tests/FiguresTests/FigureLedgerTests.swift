@@ -132,8 +132,8 @@ import Testing
     try await ledger.beginFigures([:])
     try await Self.count(ledger)
     let terms: [ProductID: Plans.Terms] = [pro: .init(prices: ["EUR": Price(milliunits: 3_990)])]
-    // What is counted by other rules is counted anew, also where the prices change before the recount is over. Sums that were
-    // wrong are right afterwards, and what is counted of nothing is forgotten.
+    // Counts by other rules are made anew, also where the prices change before the recount is over. Sums that were
+    // wrong are right afterwards, and counts of nothing are forgotten.
     try await ledger.keepMemo("figure rules", "0")
     for change in [
       "UPDATE figure SET active = 7", "DELETE FROM figure_cohort",
@@ -340,7 +340,7 @@ import Testing
       _ = try await ledger.record(entry("anna", [evidence("1", time: 10, expires: 1_000)], evaluate: rules))
       _ = try await ledger.record(entry("ben", [evidence("2", time: 5_000, expires: 1_000)], evaluate: rules))
       #expect(try await counts() == ["pro active": 1, "free expired": 1])
-      // What a version without the count records is seen at the next start.
+      // A record of a version without the count is seen at the next start.
       try await ledger.engine.submit { tables in
         try tables.note(5, to: Tally(name: .subscribers, label: "pro", detail: "active"))
       }

@@ -8,7 +8,7 @@ import Testing
 
 @testable import Ledger
 
-/// What one subscription adds to the figures.
+/// The contribution of one subscription to the figures.
 @Suite struct FigureTests {
   /// 2026-01-01.
   private static let first = 20_454
@@ -416,7 +416,7 @@ import Testing
       #expect(series.products == products.mapValues { $0.filter { !$0.value.isZero } }.filter { !$0.value.isEmpty })
       #expect(series.before == before.filter { !$0.value.isZero })
     }
-    // What products and cycles have is what the whole has.
+    // The sums over products and cycles are those of the whole.
     let lengths = months.cycles(["m": "P1M", "y": "P1Y"])
     #expect(lengths.values.reduce(0) { $0 + ($1["USD"]?[.revenue] ?? 0) } == months.flow(.revenue))
     #expect(lengths.values.reduce(0) { $0 + ($1["USD"]?[.mrr] ?? 0) } == byMonth.last?.total[.mrr])

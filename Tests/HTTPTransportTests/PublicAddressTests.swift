@@ -63,7 +63,7 @@ import Testing
     }
   }
 
-  /// What a name resolves to is what counts.
+  /// The address that a name resolves to is the one that counts.
   @Test func `a name that resolves to a private address is refused when it is connected to`() async throws {
     var configuration = CurlTransport.Configuration()
     configuration.refusesPrivateAddresses = true

@@ -12,9 +12,9 @@ package enum Anna {
   package static let phone: DeviceID = "11111111-1111-4111-8111-111111111111"
   package static let email = "anna.of.the.tests@example.com"
   package static let pushToken = "push-token-of-annas-phone"
-  /// What a gateway calls her in the IDs of her requests.
+  /// The name that a gateway gives her in the IDs of her requests.
   package static let session = "gateway-session-of-anna"
-  /// What nobody may find afterwards, in whichever spelling.
+  /// The names that nobody may find afterwards, in whichever spelling.
   package static let names = [annasAccount, annasAccount.uppercased(), alias.rawValue, email, pushToken, session]
 
   package static let receipt = Data("a receipt that names \(annasAccount)".utf8).base64EncodedString()

@@ -117,7 +117,7 @@ package let catalog: Catalog = {
   }
 }()
 
-/// What ended has ended at once: the ledger's cases need not wait for late renewals.
+/// A purchase that ended has ended at once: the ledger's cases need not wait for late renewals.
 private let policy = EntitlementPolicy(lateRenewal: .zero)
 
 private let entitlementRules = EntitlementRules(catalog: catalog, policy: policy, sandbox: .accept)
@@ -145,7 +145,8 @@ extension LedgerEntry {
   }
 }
 
-/// What a receipt's signature proves of one purchase, made at `time`, presented at `now` and granted for 100 s from then.
+/// The proof of a receipt's signature for one purchase, made at `time`, presented at `now` and granted for 100 s from
+/// then.
 package func signed(
   _ id: String, time: Double = 0, expires: Double = 10_000, now: Double? = nil, until: Double? = nil,
   environment: StoreEnvironment = .production

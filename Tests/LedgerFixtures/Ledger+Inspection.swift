@@ -3,7 +3,7 @@ import Testing
 
 @testable package import Ledger
 
-/// What tests look up in a ledger, and the service does not.
+/// Look-ups in a ledger that tests make, and the service does not.
 extension Ledger {
   /// Fails where a page, an index, a constraint or a foreign key is damaged. PostgreSQL checks each page that it reads.
   package func verifyIntegrity() async throws {

@@ -437,7 +437,7 @@ import Testing
           "anna paywall_viewed", "anna plan_selected", "anna unnamed", "anna unnamed", "ben paywall_viewed",
         ])
       #expect(try await ledger.changeEvents(after: 0, limit: 3).map(\.detail.reportedID) == ["1", "2", nil])
-      // What an anonymous customer's app reported before the sign-in comes again after it.
+      // An event that an anonymous customer's app reported before the sign-in comes again after it.
       let anonymous: UserID = "$RCAnonymousID:0123456789abcdef0123456789abcdef"
       try await ledger.record([report(anonymous, "opened", "3")], at: at(6))
       _ = try await ledger.run(JoinCustomer(anonymous, to: "anna", requestID: "join", reevaluated(at: 6)))

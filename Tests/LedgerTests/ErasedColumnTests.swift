@@ -165,7 +165,7 @@ import Testing
         }
         return found
       }
-      // What names users there does so in base64, or only when nobody owns the purchase.
+      // These tables name users in base64, or only when nobody owns the purchase.
       let hidden: Set = ["refused_notification", "unclaimed_evidence"]
       let naming = Set(Self.columns.filter { $0.value.values.contains { $0 != .none } }.keys).subtracting(hidden)
       let before = try named()

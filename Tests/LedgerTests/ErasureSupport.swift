@@ -96,7 +96,7 @@ extension Anna {
     let children = Feature(name: "children", kind: .limit, values: ["pro": .limit(2)], tiers: ["free", "pro"])
     try await ledger.run(SetCount(2, of: children, of: id, with: "pro", at: at(68)))
 
-    // What was given, and trials.
+    // Given periods, and trials.
     _ = try await ledger.run(
       Give(
         user: id, kind: .support, tier: "premium", startsAt: at(70), endsAt: at(90_000), author: "desk",
@@ -140,13 +140,13 @@ extension Anna {
         user: id, feature: exports, tier: "pro", amount: 1, now: at(85),
         zone: ZoneChoice(usual: .utc, named: nil, isTrusted: true), idempotencyKey: nil, request: "1"))
 
-    // What waits.
+    // A waiting receipt.
     _ = try await ledger.run(
       Postpone(
         PendingReceipt(user: id, base64: receipt, requestID: "wait-\(session)", receivedAt: at(90)),
         provisional: [signed("7", time: 90)], reevaluated(at: 90)))
 
-    // What people wrote, and what was not believed.
+    // Notes that people wrote, and notifications that were not believed.
     _ = try await ledger.keepNote(
       Note(author: "desk", text: "\(email) asks", requestID: "n-\(session)", recordedAt: at(95)), about: id)
     _ = try await ledger.keepNote(

@@ -34,7 +34,7 @@ import Testing
   @Test func `neither the file nor its log holds the ID or an alias, in plain or in base64`() async throws {
     try await erased { ledger, scratch, _ in
       try await expectNoTraces(scratch)
-      // What is written later brings nothing back.
+      // Later writes bring nothing back.
       _ = try await ledger.record(entry("carl", [evidence("77")], evaluate: rules))
       try await ledger.removeTraces()
       try await expectNoTraces(scratch)

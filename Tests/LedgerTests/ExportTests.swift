@@ -5,7 +5,7 @@ import Testing
 
 @testable import Ledger
 
-/// What is kept of a user, read page by page.
+/// The records of a user, read page by page.
 @Suite struct ExportTests {
   @Test func `an export has what is kept, and nothing of it is left after an erasure`() async throws {
     try await Scratch.withLedger { ledger, _ in

@@ -172,7 +172,7 @@ private final class ScriptedWriter: Sendable {
   }
 }
 
-/// What is known only after something that refers to it was made.
+/// A value that is known only after something that refers to it was made.
 private final class Once<Value: Sendable>: Sendable {
   private let held = Mutex<Value?>(nil)
 

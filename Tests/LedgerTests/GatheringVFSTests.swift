@@ -116,7 +116,7 @@ import Testing
       items: try file.rows("SELECT id, length(value), hex(substr(value, 1, 16)), number FROM item ORDER BY id"))
   }
 
-  /// What a process would find that starts after this one was killed.
+  /// The content that a process would find that starts after this one was killed.
   private static func contentOfCopy(_ scratch: Scratch, _ turn: Int) throws -> Content {
     let copy = scratch.directory + "/copy-\(turn).sqlite"
     for suffix in ["", "-wal"] {

@@ -43,7 +43,7 @@ import Testing
   @Test func `each note is in the history once, with the verdict at that time, changed or not`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("anna", [evidence("1", expires: 1_000)], evaluate: rules))
-      // What was bought is the same tier, and lasts longer.
+      // The purchase gives the same tier, and lasts longer.
       let record = try await give(ledger, giving())
       _ = try await ledger.run(EndGiven(record.period.id, of: "anna", note: note(at: 5), reevaluated(at: 5)))
       let told = try await ledger.timeline(of: "anna", before: nil, limit: 10).events.map { event in

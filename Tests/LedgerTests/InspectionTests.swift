@@ -3,7 +3,7 @@ import Testing
 
 @testable import Ledger
 
-/// What kind of file system a ledger lies on.
+/// The kind of file system that a ledger lies on.
 @Suite(.ofTheFile) struct InspectionTests {
   static let mounts = """
     22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw

@@ -33,7 +33,7 @@ import Testing
       payload: "payload", evidence: [evidence], evaluatedAt: evidence.evaluatedAt, evaluate: rules)
   }
 
-  /// What is kept of a user: the purchase, and its transactions.
+  /// The kept evidence of a user: the purchase, and its transactions.
   static func kept(_ ledger: Ledger, of user: UserID = "anna") async throws -> [String: Set<TransactionID>] {
     let evidence = try await ledger.profile(of: user)?.evidence ?? []
     let whole = try await ledger.includingPast(evidence, of: user)
@@ -81,7 +81,7 @@ import Testing
           try await ledger.isAnothers(
             [Self.former], contested: [key("1")], than: UserID(user), ownership: .keep, context) == isAnothers)
       }
-      // What is said of the former ID has the purchase checked.
+      // A report about the former ID has the purchase checked.
       #expect(try await ledger.recheckSoon(["1"], at: at(300)) == 1)
     }
   }
@@ -250,7 +250,7 @@ import Testing
         }
         #expect(try await ledger.profile(of: user) == nil)
       }
-      // What stands beside it is the user's.
+      // A purchase beside it is the user's.
       let both = try await ledger.record(entry("anna", [Self.seat("1"), evidence("2")], ownership: policy))
       #expect(both.recorded?.keptByOthers == 1)
       #expect(try await ledger.profile(of: "anna")?.evidence.map(\.key) == [key("2")])

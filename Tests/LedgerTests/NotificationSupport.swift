@@ -63,7 +63,7 @@ extension NotificationOutcome {
 }
 
 extension Scratch {
-  /// What another connection reads.
+  /// The rows that another connection reads.
   func fetch<Value: SQLiteFileValue & Sendable>(_ sql: String, as type: Value.Type = Value.self) async throws
     -> [Value]
   {

@@ -3,7 +3,7 @@ import Ledger
 import LedgerFixtures
 import Testing
 
-/// What happens when Ben presents a subscription that is Anna's.
+/// The outcome when Ben presents a subscription that is Anna's.
 struct OwnershipCase: Sendable, CustomTestStringConvertible {
   enum End: Sendable {
     case refused
@@ -72,7 +72,7 @@ struct OwnershipCase: Sendable, CustomTestStringConvertible {
 }
 
 @Suite struct OwnershipTests {
-  /// What becomes of a purchase that names another user, under every policy.
+  /// The fate of a purchase that names another user, under every policy.
   @Test(arguments: OwnershipPolicy.allCases)
   func `a purchase that names another user is not given, whoever has it`(policy: OwnershipPolicy) async throws {
     try await Scratch.withLedger { ledger, _ in
@@ -140,7 +140,7 @@ struct OwnershipCase: Sendable, CustomTestStringConvertible {
       #expect(
         try await ledger.record(entry(UserID(annasAccount), [other], evaluate: rules)).recorded?.entitlement.tier
           == "pro")
-      // What he has stays his, until she presents it.
+      // The purchase that he has stays his, until she presents it.
       named.evidenceTime = at(5)
       named.evaluatedAt = at(5)
       #expect(try await ledger.record(entry("ben", [named], evaluate: rules)).recorded != nil)

@@ -96,8 +96,8 @@ import Testing
     await ledger.close()
   }
 
-  /// What a server says to a client that it lets in, so far as libpq needs it: `AuthenticationOk`, `ParameterStatus`,
-  /// `BackendKeyData`, `ReadyForQuery` (PostgreSQL's manual, "Message Formats").
+  /// A server's messages to a client that it lets in, so far as libpq needs them: `AuthenticationOk`,
+  /// `ParameterStatus`, `BackendKeyData`, `ReadyForQuery` (PostgreSQL's manual, "Message Formats").
   private static let login: [UInt8] = {
     let settings = ["server_version": "15.0", "in_hot_standby": "off", "default_transaction_read_only": "off"]
     return message("R", [0, 0, 0, 0]) + settings.flatMap { message("S", Array("\($0)\0\($1)\0".utf8)) }

@@ -146,7 +146,7 @@ final class Disk {
 
   deinit { _ = Tool.run(Tool.umount, ["-l", directory]) }
 
-  /// What the device holds at this moment.
+  /// The content of the device at this moment.
   func copyImage() throws -> String {
     let copy = scratch.directory + "/copy"
     guard Tool.run(Tool.copy, ["--sparse=always", image, copy]) == 0 else { throw Failed() }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Ledger
 
-/// What receipts have in common is stored once, and each is given back octet for octet.
+/// The common part of receipts is stored once, and each receipt is given back octet for octet.
 @Suite struct ProofFrameTests {
   /// Stands for the certificates of one signer.
   private static func certificates(_ signer: UInt8 = 1, count: Int = 3_000) -> [UInt8] {

@@ -9,12 +9,13 @@ import Testing
 @testable import Figures
 @testable import Ledger
 
-/// What is asked each second, or by each scrape of the metrics, on a ledger of 20,000 users all of whom wait for something.
+/// The queries that are made each second, or by each scrape of the metrics, on a ledger of 20,000 users all of whom wait
+/// for something.
 @Suite(.ofTheFile, .serialized) struct QueryPlanTests {
   static let users = 20_000
   /// Everything of the ledger below is due at some second of 1970.
   static let epoch = Date(timeIntervalSince1970: 0)
-  /// Whom one of the purchases that nobody has names.
+  /// The user whom one of the purchases that nobody has names.
   static let account = "00000000-0000-4000-8000-000000900007"
   static let question = UsageQuestion(range: epoch..<at(10), keeping: 1)
   static let largeRun = RunOrder(expiringWithin: .seconds(86_400), limit: 100_000)

@@ -7,7 +7,7 @@ import Testing
 
 /// Random histories of a few users who share a few purchases, against a model of what each has been told.
 ///
-/// What holds after every step:
+/// The invariants after every step:
 /// - the version of a user's update grows with each verdict, and never runs behind Apple's clock on what it came of;
 /// - a verdict that changed waits until its own version, or a later one, was settled;
 /// - a user's verdicts are numbered 1, 2, 3 …, and the newest is the one that is read;
@@ -31,7 +31,7 @@ import Testing
         reopen
     }
 
-    /// What is known of a user's row.
+    /// The known state of a user's row.
     struct ReportedRow {
       var version: Int64 = 0
       var history = 0

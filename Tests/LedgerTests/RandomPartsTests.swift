@@ -5,11 +5,11 @@ import LedgerFixtures
 import SeededRandom
 import Testing
 
-/// What Apple tells of a few purchases, in answers, signed transactions and notifications, told to the ledger in random
+/// Apple's reports of a few purchases, in answers, signed transactions and notifications, told to the ledger in random
 /// order with duplicates and restarts between, by users who present proof and by Apple itself.
 ///
-/// What holds after every step: each purchase is somebody's or nobody's, never both, and what the ledger has of it is what
-/// all that it was told of it comes to. And at the end: whatever the order, the same.
+/// The invariants after every step: each purchase is somebody's or nobody's, never both, and the ledger's evidence of
+/// it is the sum of all that the ledger was told of it. And at the end: whatever the order, the same.
 @Suite struct RandomPartsTests {
   /// One telling, and who brings it.
   enum Step: Sendable {

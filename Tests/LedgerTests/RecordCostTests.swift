@@ -5,8 +5,8 @@ import Testing
 
 @testable import Ledger
 
-/// What a record writes, counted in the pages that SQLite appends to its log. In a ledger so small that each B-tree is one
-/// page, that is the number of B-trees that the record changes.
+/// The writes of a record, counted in the pages that SQLite appends to its log. In a ledger so small that each B-tree
+/// is one page, that is the number of B-trees that the record changes.
 @Suite(.ofTheFile) struct RecordCostTests {
   /// account, purchase with two indexes, proof, event with the index of changes, outbox with one, the count of users with access,
   /// what others are told, and what is to be counted of the purchase and of the user.

@@ -3,7 +3,7 @@ import Ledger
 import LedgerFixtures
 import Testing
 
-/// What the ledger does for a service that judges users anew without an answer of Apple's.
+/// The ledger's part in judging users anew without an answer of Apple's.
 @Suite struct ReevaluationTests {
   private static func record(_ users: ClosedRange<Int>, in ledger: Ledger) async throws {
     for number in users {

@@ -93,7 +93,7 @@ import Testing
       #expect(try await claim(0, at: 10) == ["shop", "desk"])
       #expect(try await claim(1, at: 80) == [])
       #expect(try await claim(1, at: 81) == ["shop", "desk"])
-      // What the former one still records counts for nothing: the other may have told it by now.
+      // A late record of the former replica's counts for nothing: the other may have told the event by now.
       try await ledgers[0].record([AppEvent(user: "anna", type: "e", at: at(81), properties: "{}")], at: at(81))
       let event = try #require(
         try await ledgers[0].webhookWork(of: "shop", dueAt: at(82), due: 1, fresh: 1).fresh.first)
@@ -332,7 +332,7 @@ import Testing
     }
   }
 
-  /// What the writers of a test were answered.
+  /// The answers to the writers of a test.
   private final class Log: Sendable {
     private struct State {
       var acknowledged: [String] = []

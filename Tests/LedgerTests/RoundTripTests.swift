@@ -40,7 +40,7 @@ import Testing
       for (time, receipt) in [(0.0, "first"), (1_000, "first"), (2_000, "second")] {
         _ = try Self.roundTrips(connection) { try Self.record(anna, "1", time: time, receipt: receipt, in: $0) }
       }
-      // What was known; what numbers the new rows have; that it is kept.
+      // The known records; the numbers of the new rows; the commit.
       #expect(try Self.roundTrips(connection) { try Self.record(ben, "2", time: 0, receipt: "first", in: $0) } == 3)
       // Besides: the former verdict and proof.
       #expect(try Self.roundTrips(connection) { try Self.record(ben, "2", time: 1_000, receipt: "first", in: $0) } == 4)
@@ -90,8 +90,8 @@ import Testing
         let further = try Self.roundTrips(connection) {
           try Self.record(user, ids[1], time: 1_000, receipt: ids[1], in: $0)
         }
-        // What was known; the former verdict and the other purchase; what numbers the new rows have; that it is kept.
-        // The first user's statements had to be prepared.
+        // The known records; the former verdict and the other purchase; the numbers of the new rows; the commit. The
+        // first user's statements had to be prepared.
         if let trips { #expect(further == trips) }
         #expect(connection.unusedReads == 0)
       }

@@ -5,8 +5,8 @@ import TestSupport
 import Ledger
 import Testing
 
-/// What SQLite itself refuses, whoever writes: each statement is sent to the file of a closed ledger. What rows say of each
-/// other is checked by `LedgerVerification`.
+/// A statement that SQLite itself refuses, whoever writes: each is sent to the file of a closed ledger.
+/// `LedgerVerification` checks the relations between rows.
 struct Forbidden: Sendable, CustomTestStringConvertible {
   var name: String
   var sql: String

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Ledger
 
-/// Whose is a transaction that no index knows, and was a user ever seen?
+/// The owner of a transaction that no index knows, and whether a user was ever seen.
 @Suite struct SearchTests {
   private static let never = ContinuousClock.now + .seconds(3600)
 

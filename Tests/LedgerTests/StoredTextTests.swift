@@ -6,8 +6,8 @@ import Testing
 
 @testable import Ledger
 
-/// What is kept as JSON. Verdicts are held against Foundation: `Codable` says what the text is. Evidence has a form of its
-/// own, which is read as it was written or not at all.
+/// The texts that are kept as JSON. Verdicts are held against Foundation: `Codable` says what the text is. Evidence has
+/// a form of its own, which is read as it was written or not at all.
 @Suite struct StoredTextTests {
   @Test func `a text is the one that Foundation writes`() throws {
     var random = SeededRandom(seed: 1)
@@ -35,7 +35,7 @@ import Testing
       let evidence = random.evidence()
       let text = try StoredForm.text(evidence)
       #expect(try read(text, as: evidence) == evidence, "\(text)")
-      // Whatever the names are, others can read it.
+      // Any reader of JSON takes the text, whatever the names are.
       #expect(throws: Never.self) { try JSONSerialization.jsonObject(with: Data(text.utf8)) }
     }
   }

@@ -75,7 +75,7 @@ extension GiveBack.Outcome {
   }
 }
 
-/// What users consume, as it is counted.
+/// The counted consumption of users.
 @Suite struct UsageTests {
   @Test func `a rule lets as many of a thousand consumers at once through as it allows`() async throws {
     try await Scratch.withLedger { ledger, _ in

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Ledger
 
-/// What receivers of events were told, and what waits.
+/// The events that receivers were told, and those that wait.
 @Suite struct WebhookTests {
   /// Events `e1`, `e2`, … of users, at seconds 1, 2, …
   private func events(_ ledger: Ledger, of users: UserID...) async throws {
@@ -98,7 +98,7 @@ import Testing
       #expect(try await ledger.webhookStatus("shop")?.waiting == 3)
       #expect(try await ledger.webhookStatus("shop")?.problem == "http_500")
       #expect(try await ledger.webhookStatus("shop")?.oldest == at(1))
-      // What is given up holds up nothing.
+      // An event that is given up holds up nothing.
       try await settle(ledger, [WebhookResult(of: all[0], .dead(attempts: 10, problem: "timed_out"))], at: 300)
       #expect(try await work(ledger, at: 300).due.map(\.event.type) == ["e2"])
       let dead = try await ledger.deadLetters(of: "shop", after: 0, limit: 10)

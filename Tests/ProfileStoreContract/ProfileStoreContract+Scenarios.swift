@@ -73,7 +73,7 @@ extension ProfileStoreContract {
     #expect(try await rows.row(of: nobody) == nil)
   }
 
-  /// What would change other rows, or none of the right ones, were it not encoded.
+  /// IDs that would change other rows, or none of the right ones, were they not encoded.
   private static let oddUsers: [UserID] = [
     #"a,b"c.(d)&e%*+"#, "x&id=not.is.null", "*", "a b+c%2B", "(select)", "null", "ü 🚲 \u{1}\n", "eq.x", "\\\"';--",
   ]
@@ -265,14 +265,14 @@ extension ProfileStoreContract {
 }
 
 extension ProfileStoreCheck {
-  /// What has to be mended.
+  /// The trouble that has to be mended.
   fileprivate var trouble: ProfileStoreTrouble? {
     if case .misconfigured(let trouble) = self { trouble } else { nil }
   }
 }
 
 extension ProfileWriteOutcome {
-  /// What has to be mended.
+  /// The trouble that has to be mended.
   fileprivate var trouble: ProfileStoreTrouble? {
     if case .misconfigured(let trouble) = self { trouble } else { nil }
   }

@@ -3,7 +3,7 @@ package import HTTPTransport
 package import Profiles
 import Testing
 
-/// What has to hold of any PostgREST in front of any PostgreSQL, and of whatever stands in for one.
+/// The contract of any PostgREST in front of any PostgreSQL, and of whatever stands in for one.
 ///
 ///     let contract = ProfileStoreContract(baseURL: url, key: key, transport: transport, rows: rows)
 ///     try await contract.run(.supersedesOlder)

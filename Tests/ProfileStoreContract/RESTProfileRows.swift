@@ -21,7 +21,7 @@ package final class RESTProfileRows: ProfileRows {
   private let configuration: PostgRESTProfileStore.Configuration
   private let transport: any Transport
   private let given: [UserID]
-  /// What is to be removed, and what is to be put back.
+  /// The rows that are to be removed, and those that are to be put back.
   private let changed = Mutex<(inserted: [UserID], before: [UserID: ProfileRowSeen])>(([], [:]))
 
   package init(

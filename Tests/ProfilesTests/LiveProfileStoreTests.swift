@@ -35,7 +35,7 @@ struct LiveProfileStoreTests {
   }
 }
 
-/// What the environment names.
+/// The store that the environment names.
 private enum LiveStore {
   static let named: (url: String, key: Secret, users: [UserID])? = {
     let environment = ProcessInfo.processInfo.environment

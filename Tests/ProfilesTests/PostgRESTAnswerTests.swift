@@ -18,7 +18,7 @@ struct PostgRESTAnswerTests {
 
   private static let codesOfValues: Set = ["22P02", "22P05", "22003"]
 
-  /// What a recorded answer means when it comes to a write.
+  /// The meaning of a recorded answer when it comes to a write.
   static let recorded: [(title: String, kind: OutcomeKind, code: String?)] = [
     ("PATCH no match representation", .noSuchProfile, nil),
     ("CAS stale", .noSuchProfile, nil),

@@ -2,7 +2,7 @@ import Foundation
 import HTTPTransport
 import Testing
 
-/// What a real PostgREST 14.17 over PostgreSQL 15 answered, request by request.
+/// An answer of a real PostgREST 14.17 over PostgreSQL 15 to one request.
 struct RecordedAnswer {
   let method: String
   let path: String

@@ -3,7 +3,7 @@ import Prometheus
 import TestSupport
 import Testing
 
-/// What Prometheus is told, byte for byte, and that it can read it.
+/// The text that Prometheus is told, byte for byte, and that it can read it.
 @Suite struct ExpositionFormatTests {
   private let registry = PrometheusRegistry()
 

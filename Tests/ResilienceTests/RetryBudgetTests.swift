@@ -64,7 +64,8 @@ import Testing
     #expect(!tokens.takeRetry(at: start + .milliseconds(9_999)))
     #expect(tokens.takeRetry(at: start + .seconds(10)))
     #expect(!tokens.takeRetry(at: start + .milliseconds(19_999)))
-    // What was not paid out yet is kept when some is: 35 s are three tokens, and half of the fourth.
+    // The part of a token that was not paid out yet is kept when whole ones are: 35 s are three tokens, and half of the
+    // fourth.
     #expect(tokens.retriesLeft(at: start + .seconds(45)) == 3)
     #expect(tokens.retriesLeft(at: start + .seconds(50)) == 4)
   }

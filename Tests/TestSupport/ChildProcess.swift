@@ -83,7 +83,7 @@ package final class ChildProcess: Sendable {
           }
           record.end(result.terminationStatus)
         } catch {
-          // What fails before the start is the caller's to hear; afterwards nothing but the end can fail.
+          // A failure before the start is the caller's to hear; afterwards nothing but the end can fail.
           if record.hasBegun { record.end(.exited(-1)) } else { started.resume(throwing: error) }
         }
       }

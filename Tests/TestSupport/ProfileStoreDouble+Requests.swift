@@ -36,7 +36,7 @@ package enum Cell: Hashable, Codable, Sendable {
 }
 
 extension ProfileStoreDouble {
-  /// What one request asks of the table.
+  /// The query of one request to the table.
   private struct Query {
     /// `id=eq.X`; nil where no user is named.
     var user: String?

@@ -8,7 +8,7 @@ import Synchronization
 /// answers 501 to everything else. Rows live in memory, each update that was applied is remembered in the order of its
 /// application. Every row exists from the start, as a blank one, unless the test takes it away.
 package final class ProfileStoreDouble: Sendable {
-  /// What the store does with requests from now on.
+  /// The store's treatment of requests from now on.
   package enum Mode: Hashable, Sendable {
     case ok
     /// Applies and answers, after this long.
@@ -181,7 +181,7 @@ package final class ProfileStoreDouble: Sendable {
   package var requests: Int { state.withLock { $0.requests } }
   /// Requests that were read, and are neither answered nor given up.
   package var underWay: Int { state.withLock { $0.underWay } }
-  /// What was answered 501.
+  /// The requests that were answered 501.
   package var notUnderstood: [String] { state.withLock { $0.notUnderstood } }
 
   private func serve(_ channel: any Channel, reading stream: AsyncStream<[UInt8]>) {

@@ -8,7 +8,7 @@ import Synchronization
 /// Nothing here knows better than the script: it may answer well, late, wrongly or never. Use `running` or `answering`,
 /// which stop the server whatever happens.
 package final class RawTLSServer: Sendable {
-  /// What the server does on a connection; when it returns or throws, the connection is closed.
+  /// The server's part on a connection; when it returns or throws, the connection is closed.
   package typealias Script = @Sendable (RawConnection) async throws -> Void
 
   package enum TLSVersion: Sendable {

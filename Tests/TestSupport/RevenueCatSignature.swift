@@ -1,7 +1,7 @@
 import Crypto
 import Foundation
 
-/// What RevenueCat sends in `X-RevenueCat-Webhook-Signature`.
+/// The value that RevenueCat sends in `X-RevenueCat-Webhook-Signature`.
 package func revenueCatSignature(
   _ body: [UInt8], by secret: String, at seconds: Int, uppercase: Bool = false
 ) -> String {

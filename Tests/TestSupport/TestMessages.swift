@@ -41,7 +41,7 @@ package struct TestRequest: Sendable {
   }
 }
 
-/// What the test server answers; Content-Length is added.
+/// The answer of the test server; Content-Length is added.
 package struct TestAnswer: Sendable {
   package var status: Int
   package var headers: [(name: String, value: String)]

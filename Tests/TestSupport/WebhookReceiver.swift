@@ -4,7 +4,7 @@ import Synchronization
 
 /// A receiver of webhooks on this machine, over plain HTTP: it notes what comes and answers as a test says.
 package final class WebhookReceiver: Sendable {
-  /// What it does with the next requests.
+  /// The answers to the next requests.
   package typealias Answer = @Sendable (TestRequest) -> TestAnswer?
 
   struct State {
@@ -22,7 +22,7 @@ package final class WebhookReceiver: Sendable {
   package var url: String { "http://127.0.0.1:\(listener.withLock { $0?.localAddress?.port ?? 0 })" }
   package var port: Int { listener.withLock { $0?.localAddress?.port ?? 0 } }
 
-  /// What came, in its order, whatever was answered.
+  /// The requests that came, in their order, whatever was answered.
   package var requests: [TestRequest] { state.withLock { $0.requests } }
 
   /// From now on. Where there is no answer, the connection stays open until the sender closes it.

@@ -97,7 +97,7 @@ import struct FoundationEssentials.Date
     #expect(brake.engagement == nil)
     #expect(passed(500, &brake, at: Self.after(Self.hours(1) - .milliseconds(1))) == 500)
     #expect(brake.engagement == nil)
-    // What passed in that hour is not held against the next ones.
+    // Users who passed in that hour are not held against the next ones.
     #expect(passed(11, &brake, at: Self.after(Self.hours(1))) == 10)
     #expect(brake.engagement?.lowered == 10)
   }

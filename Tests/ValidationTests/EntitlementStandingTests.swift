@@ -4,7 +4,7 @@ import Testing
 
 @testable import Validation
 
-/// What a read says of a recorded verdict: time takes from it, a change of the rules does not.
+/// The read of a recorded verdict: time takes from it, a change of the rules does not.
 @Suite struct EntitlementStandingTests {
   static let monthly: ProductID = "app.pro.monthly"
   static let yearly: ProductID = "app.premium.yearly"
@@ -53,7 +53,7 @@ import Testing
     "\(verdict.tier) \(verdict.status.rawValue) \(verdict.reason.rawValue)\(verdict.isStale ? " stale" : "")"
   }
 
-  /// What is read under other rules on some days, of evidence that was judged on day 0 under the usual ones.
+  /// The reads under other rules on some days, of evidence that was judged on day 0 under the usual ones.
   private func reads(
     _ evidence: [SubscriptionEvidence], under changed: EntitlementRules, on days: [Double]
   ) throws -> [String] {

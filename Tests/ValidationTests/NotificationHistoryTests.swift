@@ -4,7 +4,7 @@ import Testing
 
 @testable import Validation
 
-/// What is asked of Apple's history of notifications, and when.
+/// The questions to Apple's history of notifications, and their times.
 @Suite struct NotificationHistoryTests {
   private typealias Progress = NotificationHistory.Progress
   private static let now = Date(timeIntervalSince1970: 1_768_478_400.123456789)

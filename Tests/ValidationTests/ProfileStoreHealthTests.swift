@@ -4,7 +4,7 @@ import Testing
 
 @testable import Validation
 
-/// What operators are told of the profile store.
+/// The profile store's health as operators are told it.
 @Suite struct ProfileStoreHealthTests {
   private let health = ProfileStoreHealth()
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Validation
 
-/// What proves that RevenueCat sent an event.
+/// The proof that RevenueCat sent an event.
 @Suite struct RevenueCatAuthenticationTests {
   private static let now = Date(timeIntervalSince1970: 1_718_452_800)
   private static let body = Array(#"{"event":{}}"#.utf8)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Validation
 
-/// What is asked about RevenueCat's events after they were received.
+/// The questions about RevenueCat's events after they were received.
 @Suite struct RevenueCatFollowerTests {
   private static let key = SubscriptionKey(environment: .production, originalTransactionID: "9000")
 

@@ -101,7 +101,8 @@ import Testing
   }
 }
 
-/// What app-store-server-library-python 3.1.2 signed with a key made for it, at 1768478400 s and with the nonce above.
+/// The signatures of app-store-server-library-python 3.1.2 with a key made for it, at 1768478400 s and with the nonce
+/// above.
 private enum AppleLibrary {
   static func key() throws -> P256.Signing.PublicKey {
     try P256.Signing.PublicKey(

@@ -178,7 +178,7 @@ struct AppReceiptTests {
         var bytes = whole
         bytes[index] = value
         guard let receipt = try? AppReceipt.decode(bytes) else { continue }
-        // What still decodes must not have become longer or shorter.
+        // A receipt that still decodes must not have become longer or shorter.
         #expect(receipt.encoded.count == honest.encoded.count)
       }
     }

@@ -61,7 +61,7 @@ struct ReceiptChainsTests {
     #expect(cold.remembered == 0 && cold.signers.counts.remembered == 0)
   }
 
-  /// What is in a frame is judged with the frame; what is not must be judged for each receipt.
+  /// The parts in a frame are judged with the frame; the others must be judged for each receipt.
   @Test func `each receipt of a known frame is refused for the reasons of a full verification`() throws {
     let pki = try TestPKI(.init(leafFrom: "240101000000Z", leafUntil: "250201000000Z"))
     let setup = Setup(try pki.roots())

@@ -13,7 +13,7 @@ struct ReceiptFrameTests {
   /// `COUNTERSIGN_MUTATIONS` raises it.
   private static let count = ProcessInfo.processInfo.environment["COUNTERSIGN_MUTATIONS"].flatMap { Int($0) } ?? 1_500
 
-  /// What reading and judging a receipt comes to.
+  /// The outcome of reading and judging a receipt.
   private struct Outcome: Equatable {
     var decoded: Result<AppReceipt, UndecodableReceipt>
     var verified: Result<VerifiedAppReceipt, NotAuthentic>?

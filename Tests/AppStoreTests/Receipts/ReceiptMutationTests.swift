@@ -13,7 +13,7 @@ struct ReceiptMutationTests {
     let bytes: [UInt8]
     let roots: TrustedRoots
     let now: Date
-    /// What is authentic when nothing is changed; `nil` for kinds that are never.
+    /// The receipt that is authentic when nothing is changed; `nil` for kinds that are never.
     let receipt: AppReceipt?
   }
 

@@ -77,7 +77,7 @@ final class TestKey: TestCertificateKey, @unchecked Sendable {
     try TestKey.sign(bytes, digest.function, with: key)
   }
 
-  /// What OpenSSL makes with an `EVP_PKEY *`.
+  /// The signature that OpenSSL makes with an `EVP_PKEY *`.
   static func sign(_ bytes: [UInt8], _ digest: OpaquePointer?, with key: OpaquePointer) throws -> [UInt8] {
     guard let context = EVP_MD_CTX_new() else { throw Failure() }
     defer { EVP_MD_CTX_free(context) }

@@ -20,7 +20,7 @@ struct TestReceipt {
   var signingKey: TestKey
   var issuer: String
   var serial: Int64
-  /// What is signed, when it is not the payload.
+  /// The signed content, when it is not the payload.
   var signedContent: [UInt8]?
   var signedAttributes: SignedAttributes?
   var form = Form.der

@@ -11,7 +11,7 @@ import Testing
   private typealias Sample = ServerAPISample
   private typealias Step = ScriptedTransport.Step
 
-  /// What one look-up did.
+  /// One look-up, with its calls.
   private struct Run<Answer> {
     var outcome: Result<Answer, AppStoreError>
     var transport: ScriptedTransport
@@ -579,7 +579,7 @@ import Testing
     }
   }
 
-  /// What is signed, and is not what the answer calls it.
+  /// Signed data that is not what the answer calls it.
   @Test func `an answer that contradicts what is signed is refused`() async throws {
     let bodies: [(String, AppStoreError?)] = [
       (try Sample.subscriber(environment: "Sandbox"), nil),

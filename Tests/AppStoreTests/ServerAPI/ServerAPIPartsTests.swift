@@ -17,7 +17,7 @@ import Testing
     let never = start + .seconds(3600)
     let first = (0..<12).map { _ in bucket.take(at: start, before: never) }
     #expect(first == Array(repeating: .zero, count: 10) + [.milliseconds(20), .milliseconds(40)])
-    // What was not used for an hour is not made up for.
+    // Turns that were not used for an hour are not made up for.
     let later = start + .seconds(1800)
     let second = (0..<11).map { _ in bucket.take(at: later, before: never) }
     #expect(second == Array(repeating: .zero, count: 10) + [.milliseconds(20)])
@@ -110,7 +110,7 @@ import Testing
     // A date that the edge made up does not end anything.
     #expect(evaluated(-86_400, 301) == -86_400)
     #expect(evaluated(-86_400, 300) == 300)
-    // Whatever our own clock says.
+    // The result is the same, whatever our own clock says.
     #expect(evaluated(-10, 0, ours: 86_400) == -10)
     #expect(evaluated(5, 0) == 5)
     #expect(evaluated(nil, -5) == -5)

@@ -111,7 +111,7 @@ enum ServerAPISample {
     .body(#"{"errorCode":\#(code),"errorMessage":"Words for people."}"#, status: code / 10_000)
   }
 
-  /// What the one store says of an ID of the other.
+  /// The one store's answer about an ID of the other.
   static let notFound = error(4_040_010)
 
   static let key = Result {

@@ -7,7 +7,7 @@ import Testing
 @testable import HTTPTransport
 @testable import Resilience
 
-/// What the client does while Apple has trouble, or has enough of us.
+/// The client's behaviour while Apple has trouble, or has enough of us.
 @Suite struct ServerAPITroubleTests {
   private let bench: Bench
 

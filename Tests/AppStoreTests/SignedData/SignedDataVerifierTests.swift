@@ -197,7 +197,7 @@ struct SignedDataVerifierTests {
     let now = Int64(Sample.now.timeIntervalSince1970) * 1_000
     _ = try verifier.transaction(pki.sign(Sample.transaction(["signedDate": now + 300_000])), now: Sample.now)
     expect(.createdInFuture, try pki.sign(Sample.transaction(["signedDate": now + 301_000])), verifier)
-    // Whose clock it is has to be proven first.
+    // The signer, whose clock it is, has to be proven first.
     let later = try pki.sign(Sample.transaction(["signedDate": now + 301_000])).split(separator: ".")
     let other = try pki.sign(Sample.transaction()).split(separator: ".")
     expect(.signatureMismatch, (later.prefix(2) + other.suffix(1)).joined(separator: "."), verifier)
@@ -258,7 +258,7 @@ struct SignedDataVerifierTests {
     #expect(
       try pki.verifier().renewalInfo(pki.sign(Sample.renewalInfo(["environment": NSNull()])), now: Sample.now)
         .environment == nil)
-    // Whatever it carries is of the store that the notification names.
+    // The signed data in a notification are of the store that it names.
     let reported = try pki.verifier().notification(
       pki.sign(
         Sample.notification(

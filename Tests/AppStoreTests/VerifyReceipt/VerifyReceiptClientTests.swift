@@ -11,7 +11,7 @@ import Testing
 @Suite struct VerifyReceiptClientTests {
   private typealias Outcome = Result<AppStoreAnswer, AppStoreError>
 
-  /// What one validation did.
+  /// One validation, with its calls.
   private struct Run {
     var outcome: Outcome
     var transport: ScriptedTransport

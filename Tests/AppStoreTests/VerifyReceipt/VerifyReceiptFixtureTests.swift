@@ -81,7 +81,7 @@ struct VerifyReceiptFixtureTests {
       try expect(response, latest: step.latest)
     }
 
-    // What was recorded and then, so that the validation ends, a status that is an end.
+    // The recorded steps and then, so that the validation ends, a status that is an end.
     let last = try #require(steps.last)
     let end = last.status == 0 ? [] : [ScriptedTransport.Step.body(#"{"status":21004}"#)]
     let time = TestTime()

@@ -5,7 +5,7 @@ import Testing
 @testable import AppStore
 @testable import JSON
 
-/// What is decoded of a plain answer by its index is what is decoded of the parser's tree, whatever the answer is.
+/// The answer decoded of a plain text by its index is the one decoded of the parser's tree, whatever the answer is.
 @Suite(.timeLimit(.minutes(30))) struct VerifyReceiptPlainTests {
   /// 1,200 of each kind, 6,000 in `make cases`, or more by `COUNTERSIGN_MUTATIONS`.
   private static let count =

@@ -100,7 +100,7 @@ import Testing
         Issue.record("the run was not stopped")
         return
       }
-      // What was settled of another file's lines does not count.
+      // Settled lines of another file do not count.
       #expect(text(stopped, ".progress") == nil)
       let first = try #require(text(stopped))
       #expect(!first.isEmpty && text(whole)?.hasPrefix(first) == true)

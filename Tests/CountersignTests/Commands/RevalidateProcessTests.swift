@@ -197,8 +197,8 @@ import Testing
       second.terminate()
       let (code, log) = await second.wait()
       #expect(code == 0)
-      // Whatever was done before is not asked about again. Rechecks are not the run's: by the machine's clock everything is
-      // due, until Apple has told the service the time.
+      // Users who were done before are not asked about again. Rechecks are not the run's: by the machine's clock
+      // everything is due, until Apple has told the service the time.
       let asked = Self.validatedByRun(log)
       #expect(Set(asked).count == asked.count)
       #expect(!asked.isEmpty && asked.count <= 50, "\(asked.count)")

@@ -10,7 +10,7 @@ import Testing
 
 /// `countersign revalidate` without its process: what it asks for, shows and ends with.
 @Suite struct RunFollowerTests {
-  /// What was shown, and a clock that goes on as the follower rests.
+  /// The output that was shown, and a clock that goes on as the follower rests.
   final class Screen: Sendable {
     private let state = Mutex((output: "", error: ""))
     let time = SleepingClock()

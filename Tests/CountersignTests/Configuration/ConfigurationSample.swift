@@ -90,7 +90,7 @@ func loadYAML(
   return try ServiceConfiguration(&reader, requiresCredential: true)
 }
 
-/// What is wrong with a text; empty when nothing is.
+/// The problems of a text; empty when it has none.
 func problemsOf(_ text: String, environment: [String: String] = [:]) -> [String] {
   do throws(ConfigurationError) {
     var findings = ConfigurationFindings()
@@ -103,7 +103,7 @@ func problemsOf(_ text: String, environment: [String: String] = [:]) -> [String]
   }
 }
 
-/// What is wrong when a path is loaded as `serve` does.
+/// The problems when a path is loaded as `serve` does.
 func problemsLoading(_ path: String?, environment: [String: String] = [:]) -> [String] {
   do throws(ConfigurationError) {
     _ = try ServiceConfiguration.load(file: path, environment: environment)

@@ -8,7 +8,8 @@ import Testing
 @testable import Countersign
 @testable import CountersignServer
 
-/// What the pages of `docs/` list is what the program has. `scripts/check-docs` runs their examples and checks links.
+/// The lists in the pages of `docs/` are those of the program. `scripts/check-docs` runs their examples and checks
+/// links.
 @Suite struct DocumentationTests {
   private static let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
     .deletingLastPathComponent().deletingLastPathComponent().appending(path: "docs")

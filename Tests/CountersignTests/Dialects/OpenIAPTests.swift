@@ -234,7 +234,7 @@ import TestSupport
           "/v1/subscriptions/status/\(key)?userId=user-1", "/v1/subscriptions/entitlements/\(key)?userId=user-1",
           "/v1/products/\(key)",
         ] {
-          // Whatever stands in the header counts for nothing.
+          // The header counts for nothing.
           let answer = try await service.send(.get, path, key: RunningService.serviceKey)
           #expect(answer.status == 401 && answer.openIAPErrors == ["unauthenticated"], "\(answer.text)")
         }

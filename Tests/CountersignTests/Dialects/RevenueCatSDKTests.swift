@@ -313,7 +313,7 @@ import Testing
     }
   }
 
-  /// What purchases-ios, purchases-android and purchases-js call, and this service does not answer.
+  /// The paths that purchases-ios, purchases-android and purchases-js call, and this service does not answer.
   private static let refused = [
     "/v1/config/{domain}", "/v1/offerings", "/v1/customercenter/{app_user_id}",
     "/v1/customercenter/support/create-ticket", "/v1/subscribers/redeem_purchase", "/v1/external_purchase_tokens",

@@ -179,7 +179,7 @@ import Testing
       #expect(try await app.post(renewing, more: bought).status == 200)
       let other = #""product_id":"com.example.app.premium.monthly","transaction_id":"2000000123456789","#
       #expect(try await app.post(renewing, more: other).status == 503)
-      // What ended before is bought again, and what comes at the next renewal is not bought yet.
+      // A purchase that ended before is bought again, and the product of the next renewal is not bought yet.
       for (number, (scenario, status)) in [(Scenario.expiredVoluntary, 503), (.downgradePending, 200)].enumerated() {
         let receipt = try store.simulator.issueReceipt(scenario, subscriber: Int64(number + 5)).receiptData
         #expect(try await app.post(receipt, of: "u\(number + 5)", more: bought).status == status)

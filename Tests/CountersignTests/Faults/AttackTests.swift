@@ -296,7 +296,7 @@ extension FaultTests {
   }
 }
 
-/// What attackers were answered, and whether they may stop.
+/// The answers to attackers, and whether they may stop.
 final class AttackTally: Sendable {
   /// Guards both.
   private let state = Mutex((statuses: [Int: Int](), isOver: false))

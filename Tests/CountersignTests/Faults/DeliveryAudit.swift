@@ -1,7 +1,7 @@
 import Foundation
 import TestSupport
 
-/// What a profile store has to show once the service had time to deliver.
+/// The audit of a profile store once the service had time to deliver.
 struct DeliveryAudit: Sendable {
   /// Users whose row is not what the ledger says last.
   var behind: [String] = []

@@ -56,7 +56,7 @@ extension FaultTests {
         "no trace of any")
     }
 
-    /// What is kept of a user, counted, without the ID.
+    /// The records of a user, counted, without the ID.
     private struct Kept: Equatable {
       var verdict: String
       var counts: [String: Int]

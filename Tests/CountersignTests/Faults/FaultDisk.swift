@@ -101,7 +101,7 @@ struct SystemCallFault {
     }
   }
 
-  /// What strace wrote down until the process ended: one call a line. Its last line may come after the end.
+  /// The record that strace wrote until the process ended: one call a line. Its last line may come after the end.
   func read() async throws -> Record {
     var record = Record(lines: [])
     _ = try await eventually(within: .seconds(10)) {

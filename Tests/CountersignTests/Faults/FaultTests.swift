@@ -73,7 +73,7 @@ enum FaultReport {
     print("faults: \(subject): " + (figures + (seed.map { ["seed \($0)"] } ?? [])).joined(separator: ", "))
   }
 
-  /// What a planted defect came to.
+  /// Prints the outcome of a planted defect.
   static func planted(_ defect: String, _ found: String, isCaught: Bool) {
     print("planted: \(defect): \(found): \(isCaught ? "caught" : "NOT CAUGHT")")
   }

@@ -91,7 +91,7 @@ struct FaultWorld: Sendable {
   }
 }
 
-/// What callers of a service under fault were told.
+/// The answers to callers of a service under fault.
 final class FaultLoad: Sendable {
   /// An answer that the service has to stand by.
   struct Acknowledgement: Hashable, Sendable {

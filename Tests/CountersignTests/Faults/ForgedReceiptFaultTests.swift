@@ -50,7 +50,7 @@ extension FaultTests {
       var findings = LedgerAudit.Findings()
     }
 
-    /// What one attacker was told.
+    /// The answers to one attacker.
     private struct Tally: Sendable {
       var posts = 0
       var acknowledged = 0

@@ -102,7 +102,7 @@ extension FaultTests {
       var figures: FaultLoad.Figures
       /// How long each start took until requests were taken.
       var restarts: [Duration]
-      /// What the profile store had got in the end.
+      /// The state of the profile store in the end.
       var delivery: DeliveryAudit?
     }
 

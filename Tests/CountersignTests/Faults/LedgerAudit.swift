@@ -31,7 +31,7 @@ struct LedgerAudit {
     var doubled: [String] = []
     /// A verdict on older evidence after one on newer.
     var backwards: [String] = []
-    /// What SQLite says of the file; `ok` when it is sound.
+    /// SQLite's word on the file; `ok` when it is sound.
     var integrity = "ok"
 
     var isClean: Bool { lost.isEmpty && gaps.isEmpty && doubled.isEmpty && backwards.isEmpty && integrity == "ok" }
@@ -52,7 +52,7 @@ struct LedgerAudit {
     var update: Int64?
     var isWaiting: Bool
 
-    /// What the app's own row says about the end of access: when it ends, or when it ended.
+    /// The end of access by the app's own row: when it ends, or when it ended.
     var end: Int64? { accessUntil ?? (status == "expired" ? expiresAt : nil) }
   }
 
@@ -77,7 +77,7 @@ struct LedgerAudit {
         pending: Set(try file.all("SELECT user_id FROM pending_receipt")),
         integrity: broken == 0 ? sound.joined(separator: "; ") : "\(broken) broken references")
     } catch let error as SQLiteFile.Failure where error.isDamage {
-      // What is damaged may be past reading.
+      // A damaged file may be past reading.
       self = LedgerAudit(lines: [], profiles: [:], confirmedAt: [:], pending: [], integrity: "\(error)")
     }
   }

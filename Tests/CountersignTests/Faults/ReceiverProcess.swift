@@ -6,12 +6,12 @@ import TestSupport
 /// It is written in Python, so that none of our code reads a header there. Where PyPI's `standardwebhooks` is installed
 /// (`make faults` does that), that library judges each request as it comes, and a few that were tampered with.
 final class ReceiverProcess {
-  /// What came, one after the other.
+  /// The requests that came, one after the other.
   struct Delivery: Decodable {
     var path: String
     var headers: [String: String]
     var body: Data
-    /// What the library says; nil where it is not installed.
+    /// The library's judgement; nil where it is not installed.
     var accepted: Bool?
     /// The tampered forms of the request that the library accepted.
     var deceived: [String]?

@@ -7,7 +7,7 @@ import Testing
 extension FaultTests {
   /// A profile store that is down, slow, or answers everything but what it should, while purchases come in.
   @Suite(.serialized) struct StoreFaultTests {
-    /// What befalls the store, and what a caller may see of it.
+    /// The trouble that befalls the store, and the answers that a caller may see of it.
     enum Trouble: String, CaseIterable, Sendable {
       case refused
       case hang
@@ -184,7 +184,7 @@ extension FaultTests {
         func audit() throws -> DeliveryAudit {
           DeliveryAudit(store, ledger: try LedgerAudit(path: world.ledgerPath), hasVersion: hasVersionColumn)
         }
-        // What was given up may be carried out still.
+        // Requests that were given up may be carried out still.
         _ = try await eventually(within: .seconds(60)) { store.underWay == 0 }
         // Taken while the service runs: it goes on to ask about what is due, and is stopped between verdict and row.
         var delivery = try audit()

@@ -1,7 +1,7 @@
 import Foundation
 
-/// What a receiver of webhooks has to show in the end: each event of the list that it asked for, by the ID once, in the order
-/// of its user, in the very words of the list, and signed.
+/// The deliveries that a receiver of webhooks has to show in the end: each event of the list that it asked for, by the
+/// ID once, in the order of its user, in the very words of the list, and signed.
 struct WebhookAudit {
   /// An event as `GET /v1/events` lists it.
   struct Listed: Sendable {

@@ -137,7 +137,7 @@ extension FaultTests {
         try await receiver.start()
         var service = try await world.start(environment: clock.environment)
         try await answerAll(feed, service)
-        // What waits for its next attempt waits for hours at most.
+        // An event that waits for its next attempt waits for hours at most.
         for hours in 0..<48 {
           if try await eventually(within: .seconds(hours == 0 ? 10 : 2), { try await hasTold(service) }) { break }
           await service.stop()
@@ -188,7 +188,8 @@ extension FaultTests {
   }
 }
 
-/// What a server and Apple post in the course of a year, each until it is answered, those of a customer one after the other.
+/// The posts of a server and of Apple in the course of a year, each until it is answered, those of a customer one after
+/// the other.
 private final class YearFeed: Sendable {
   private enum Post {
     case receipt(String, user: String)

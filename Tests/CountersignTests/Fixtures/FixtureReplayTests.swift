@@ -18,7 +18,7 @@ struct FixtureReplayTests {
     var testDescription: String { file }
   }
 
-  /// What each answer says at the moment that Apple gave it, read off it by hand.
+  /// The verdict of each answer at the moment that Apple gave it, read off it by hand.
   static let answers: [Case] = [
     Case(
       file: "RevenueCat__purchases-ios/vr-revenuecat-sandbox-2020.json", expect: "pro active renewing",
@@ -38,7 +38,7 @@ struct FixtureReplayTests {
     Case(
       file: "nov__itunes-receipt/vr-nov-autorenew-subscription.json", expect: "free expired unknown",
       environment: "production"),
-    // What is sent here is refuted by its signature, and not kept once Apple has said anything.
+    // The receipts sent here are refuted by their signatures, and not kept once Apple has said anything.
     Case(file: "nov__itunes-receipt/vr-nov-invalid.json", status: 503, expect: "app_store_unavailable"),
     Case(file: "nov__itunes-receipt/vr-nov-offline.json", status: 503, expect: "app_store_unavailable"),
     // Authentic, ours, and of products that the catalog does not know.
@@ -153,7 +153,7 @@ struct FixtureReplayTests {
     arguments: [
       ("exchange-exclude-old-transactions", 200, "free expired billing_error"),
       ("exchange-receipt", 200, "premium active lifetime"),
-      // What was sent is no receipt; it is refused here, and Apple never hears of it.
+      // The text that was sent is no receipt; it is refused here, and Apple never hears of it.
       ("exchange-invalid-receipt", 400, "undecodable_receipt"),
       // The recording ends with 21007: what the sandbox said is not in it, so there is no verdict.
       ("exchange-sandbox-receipt-to-production", 202, "free active no_purchases"),

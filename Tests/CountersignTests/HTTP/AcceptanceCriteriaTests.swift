@@ -4,7 +4,7 @@ import HTTPTransport
 import Testing
 import TestSupport
 
-/// What four apps asked for, with the catalogs of `samples/catalogs`, through HTTP on the running service.
+/// The wishes of four apps, with the catalogs of `samples/catalogs`, through HTTP on the running service.
 /// docs/development.md has the table from criterion to test.
 @Suite struct AcceptanceCriteriaTests {
   /// Saturday, 15 June 2024, noon UTC.
@@ -129,7 +129,7 @@ import TestSupport
       }
       #expect(Set(counts.keys) == ["control", "family_focus", "savings_focus"])
       #expect(counts.values.allSatisfy { (70...130).contains($0) })
-      // What a user saw stays, also where another device knew no better.
+      // A variant that a user saw stays, also where another device knew no better.
       let other = first["trial_cta"] == "control" ? "start_free" : "control"
       for variant in [other, "try_premium"] {
         let answer = try await app.service.send(
@@ -250,7 +250,7 @@ import TestSupport
       try await app.give("premium", for: "1d")
       #expect(try await app.consume("oracle_questions", times: 1) == 1)
       app.clock.advance(by: Self.day)
-      // What was consumed meanwhile counts.
+      // Consumption in the meantime counts.
       let after = try await app.feature("oracle_questions")
       #expect(!after.isAllowed && after.tier == "free" && after.current == 11 && after.remaining == 0)
     }

@@ -7,7 +7,7 @@ import Testing
 @testable import Countersign
 @testable import CountersignServer
 
-/// What is served where, with and without an address for operators.
+/// The paths that each address serves, with and without an address for operators.
 @Suite struct AdminAddressTests {
   private func status(_ service: RunningService, port: Int, _ path: String) async throws -> Int {
     try await service.client.send(

@@ -4,7 +4,7 @@ import Testing
 
 @testable import AppStoreSimulator
 
-/// Whatever Apple answers, nobody's tier is lowered by anything but a verdict.
+/// Nobody's tier is lowered by anything but a verdict, whatever Apple answers.
 @Suite struct AppStoreTroubleTests {
   /// Each trouble, what a new purchase is told meanwhile, and how many calls one validation may cost Apple.
   /// 202: it is recorded, and nothing of it is believed yet.

@@ -4,7 +4,7 @@ import TestSupport
 
 @testable import Countersign
 
-/// What every answer tells a browser, of whatever kind it is.
+/// The headers for browsers that every answer has, of whatever kind it is.
 @Suite struct CommonHeadersTests {
   private static let own = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'"
 

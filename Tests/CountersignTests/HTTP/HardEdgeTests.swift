@@ -3,7 +3,7 @@ import HTTPTransport
 import NIOCore
 import Testing
 
-/// What reaches the service before any of its own work is done.
+/// The requests and octets that reach the service before any of its own work is done.
 @Suite struct HardEdgeTests {
   private func run(
     _ settings: Settings = Settings(), body: @Sendable (RunningService) async throws -> Void

@@ -34,7 +34,7 @@ import Testing
       #expect(await LongWork.run(bytes: 65_536) { loop.inEventLoop })
       #expect(await LongWork.run(bytes: 65_537) { !loop.inEventLoop })
       #expect(loop.inEventLoop)
-      // What is not plain may need much memory, and takes turns.
+      // A text that is not plain may need much memory, and takes turns.
       let plain = try await JSONReader.shared.read(Array(#"{"a":1}"#.utf8)) { _ in loop.inEventLoop }
       let other = try await JSONReader.shared.read(Array(#"{"\u0061":1}"#.utf8)) { _ in loop.inEventLoop }
       #expect(plain)

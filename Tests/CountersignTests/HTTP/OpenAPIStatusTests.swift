@@ -16,7 +16,7 @@ import TestSupport
   /// Faults of ours, and of what we stand on: `ProblemTests` and the fault suite bring those about.
   private static let faults: Set<Int> = [500, 503]
 
-  /// What has been seen so far.
+  /// The pairs of operation and status that have been seen so far.
   private final class Seen: Sendable {
     struct Pair: Hashable, Sendable {
       var operation: Contract.Operation
@@ -335,7 +335,7 @@ import TestSupport
         let pending = Ask(method: .post, path: "/v1/validations", body: #"{"user_id":"w","receipt_data":"\#(later)"}"#)
         _ = try await Self.ask(pending, service, seen)
       }
-      // What nobody has is looked up before it is given away.
+      // A purchase that nobody has is looked up before it is given away.
       store.simulator.setTrouble(nil)
       var strict = Settings(policy: ["sandbox": "reject"])
       strict.products["com.example.app.gone"] = "{ tier: pro }"

@@ -6,7 +6,7 @@ import Testing
 @testable import AppStoreSimulator
 @testable import Countersign
 
-/// What an earlier process, or a write that was never answered, left undone in the app's rows is made up for.
+/// Work that an earlier process, or a write that was never answered, left undone in the app's rows is made up for.
 @Suite struct ProfileCatchUpTests {
   @Test func `a store that is configured later gets every user that the ledger knows`() async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")

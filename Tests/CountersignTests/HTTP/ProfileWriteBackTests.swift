@@ -115,7 +115,7 @@ import Testing
       #expect(row["subscription_status"] == .text("expired"))
       let versions = profiles.applied.compactMap { $0.values["subscription_version"]?.integer }
       #expect(versions == versions.sorted())
-      // What was overtaken is never sent after that.
+      // An update that was overtaken is never sent after that.
       if trouble != .applyAndReset { #expect(profiles.applied.count == before + 1) }
       try await eventually {
         let ready = try await service.send(.get, "/readyz", key: nil)
@@ -230,7 +230,7 @@ import Testing
           $0.contains(#""level":"error""#) && $0.contains("the profile is newer than the ledger")
         })
       guard version < .max else { return }
-      // What Apple says later is newer than both.
+      // A later answer of Apple's is newer than both.
       store.simulator.advanceClock(by: .seconds(2))
       #expect(try await service.validate(receipt)["profile_write"] == "committed")
       #expect(profiles.row("user-1")?["subscription_tier"] == .text("free"))

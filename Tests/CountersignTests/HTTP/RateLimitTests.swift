@@ -257,7 +257,7 @@ import TestSupport
       #expect(try await service.profile(key: "guess", headers: from("2001:db8:0:1::1")).status == 401)
       // All users of a server come from one address.
       for _ in 0..<50 { #expect(try await service.profile(headers: from("198.51.100.1")).status == 200) }
-      // What is open, and what does not exist, has the same limit.
+      // A path that is open, and one that does not exist, have the same limit.
       for (number, path) in ["/readyz", "/metrics", "/openapi.yaml", "/support", "/nothing"].enumerated() {
         let caller = from("203.0.113.\(100 + number)")
         #expect(try await refusal { try await service.send(.get, path, key: nil, headers: caller) } != nil, "\(path)")

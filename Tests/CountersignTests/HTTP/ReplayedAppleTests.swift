@@ -7,7 +7,7 @@ import Testing
 
 /// Answers that the simulator does not give, played word for word.
 @Suite struct ReplayedAppleTests {
-  /// What Apple answers next.
+  /// The next answer of Apple's.
   final class Script: Sendable {
     private let answer = Mutex(TestAnswer(text: ""))
     func say(_ body: String, date: Date? = nil) {

@@ -298,7 +298,7 @@ import Testing
       #expect(first["access_until"] == "2024-06-16T11:00:00Z" && first["source"] == "revenuecat")
       #expect(first["original_transaction_id"] == "play_store:GPA.u1")
       #expect(first["product_id"] == "com.example.app.pro.monthly:base")
-      // What RevenueCat says once it has reached the store takes its place, whatever comes first.
+      // RevenueCat's word once it has reached the store takes the grant's place, whatever comes first.
       for (at, type, expected) in [
         (0.0, "INITIAL_PURCHASE", "pro active renewing until 2024-07-15"), (0.1, "EXPIRATION", "free expired unknown"),
       ] {

@@ -11,7 +11,7 @@ import TestSupport
   static let own = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
   static let other = "00000000-0000-4000-8000-000000000002"
 
-  /// What a row's request gets from each caller who is somebody; the others get 401.
+  /// The statuses of a row's request for each caller who is somebody; the others get 401.
   struct Row: Sendable {
     var method: String
     /// As the router has it.
@@ -71,7 +71,7 @@ import TestSupport
     Row(
       "GET", "/v1/profiles/{user_id}/features/{feature}", path: "/v1/profiles/\(own)/features/filters", own: 200,
       service: 200, support: 200),
-    // What may be asked and is wrong: only a meter is consumed.
+    // A request that is allowed and wrong: only a meter is consumed.
     Row(
       "POST", "/v1/profiles/{user_id}/usage/{feature}", path: "/v1/profiles/\(own)/usage/children", body: "{}",
       own: 400, service: 400, support: 400),
@@ -184,7 +184,7 @@ import TestSupport
       Credential(name: "another user", header: "Bearer \(try TokenMint.user(other, at: noon))") { $0.other },
       Credential(name: "a service key", header: "Bearer \(RunningService.serviceKey)") { $0.service },
       Credential(name: "a support key", header: "Bearer \(RunningService.supportKey)") { $0.support },
-      // Whatever either role may do.
+      // The key may do whatever either role may do.
       Credential(name: "a key of both roles", header: "Bearer \(RunningService.ownerKey)") {
         [$0.service, $0.support].filter { $0 != 403 }.min() ?? 403
       },

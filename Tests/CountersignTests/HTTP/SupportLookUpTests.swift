@@ -9,7 +9,7 @@ import Testing
 @testable import Resilience
 @testable import Validation
 
-/// Whose is it? By whatever the customer reads out.
+/// The owner, by anything that the customer reads out.
 @Suite struct SupportLookUpTests {
   private func run(
     withKey: Bool = true, _ settings: Settings = Settings(), body: @Sendable (World) async throws -> Void
@@ -259,7 +259,7 @@ import Testing
   }
 }
 
-/// What a look-up says.
+/// The answer of a look-up.
 struct LookUpAnswer: @unchecked Sendable {
   // The values of a JSON object are not Sendable, and nobody changes them.
   var answer: Answer

@@ -51,9 +51,9 @@ extension SupportPageTests {
         try await browser.click("\(given):first-child form > button")
         try await browser.type("Ticket 1: refunded instead", into: "\(given):first-child textarea")
         try await browser.click("\(given):first-child button[type=submit]")
-        // What is over comes after the trial, which runs.
+        // A given period that is over comes after the trial, which runs.
         try await browser.wait("\(given):last-child .message.good", says: "The tier is pro, active.")
-        // What is shown of a customer is still there after a look at something else.
+        // A customer who is shown is still there after a look at something else.
         try await browser.click("nav a[href='#/health']")
         try await browser.wait("#health-result", says: "Ledger\nOK")
         try await browser.click("nav a[href='#/customers']")
@@ -223,8 +223,8 @@ extension SupportPageTests {
     try await audit(browser, "notifications-\(width)")
   }
 
-  /// What holds of everything that is shown, in light and dark: the text is readable, nothing is scrolled sideways, everything
-  /// has a name, and the keyboard reaches it.
+  /// The rules for everything that is shown, in light and dark: the text is readable, nothing is scrolled sideways,
+  /// everything has a name, and the keyboard reaches it.
   func audit(_ browser: Browser, _ name: String) async throws {
     for scheme in ["light", "dark"] {
       try await browser.prefer(scheme)

@@ -58,7 +58,7 @@ extension SupportPageTests {
         #expect(
           try await browser.evaluate(times) as? [String]
             == ["15 June 2024, 17:30 GMT+5:30", "15 June 2024, 12:00 UTC", "2024-06-15T12:00:00Z"])
-        // What is typed is in the same zone.
+        // A typed time is in the same zone.
         try await open(browser, "give")
         try await choose(browser, tier: "pro")
         try await browser.click("#grant-length option[value='']")

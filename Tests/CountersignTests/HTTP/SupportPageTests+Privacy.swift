@@ -21,7 +21,7 @@ extension SupportPageTests {
         try await enter(browser, world.service)
         try await lookUp(browser, "anna")
         try await standing(browser, "anna", "free\nexpired")
-        // What the browser is given to save.
+        // The text that the browser is given to save.
         _ = try await browser.evaluate(
           """
           const former = URL.createObjectURL

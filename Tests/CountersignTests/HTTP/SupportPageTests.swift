@@ -63,7 +63,7 @@ struct SupportPageTests {
     if try await browser.evaluate(isOpen) as? String != "true" { try await browser.click("#open-\(action)") }
   }
 
-  /// What the page shows of customers.
+  /// The text that the page shows of customers.
   func result(_ browser: Browser) async throws -> String { try await browser.text("#result") }
 
   static let giveForm = "form[aria-labelledby=give-title]"
@@ -147,7 +147,7 @@ struct SupportPageTests {
         try await standing(browser, "anna", "")
         try await open(browser, "ask")
         try await browser.type("half a note", into: "#ask-note")
-        // What is shown while the next look-up is under way.
+        // The text that is shown while the next look-up is under way.
         _ = try await browser.evaluate(
           """
           const button = document.querySelector('#search-form button')

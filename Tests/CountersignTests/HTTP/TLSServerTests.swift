@@ -44,7 +44,7 @@ import Testing
       deadline: .now.advanced(by: .seconds(60)))
   }
 
-  /// What a client of NIO sees of a handshake.
+  /// A handshake as a client of NIO sees it.
   private struct Handshake {
     var version: TLSVersion?
     var protocolName: String?

@@ -125,7 +125,7 @@ import TestSupport
       let again = try await service.send(
         .get, "/v1/profiles/u/access", headers: [TransportHeader("If-None-Match", tag)])
       #expect(again.status == 304)
-      // What is consumed, and midnight, change it.
+      // Consumption, and midnight, change it.
       _ = try await service.consume("recipes", of: "u")
       let used = try await service.send(.get, "/v1/profiles/u/access", headers: [TransportHeader("If-None-Match", tag)])
       #expect(used.status == 200)

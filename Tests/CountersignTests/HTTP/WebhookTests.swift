@@ -38,7 +38,7 @@ import Testing
     #expect(answer.status == 201)
   }
 
-  /// What a receiver does by the specification, written without our code.
+  /// The check of a receiver by the specification, written without our code.
   static func isAuthentic(_ request: TestRequest, _ secret: String, now: Date, body: [UInt8]? = nil) -> Bool {
     guard let id = request.header("webhook-id"), let time = request.header("webhook-timestamp"),
       let signatures = request.header("webhook-signature")

@@ -4,7 +4,7 @@ import Testing
 @testable import Countersign
 @testable import CountersignServer
 
-/// What a person finds who follows the address of the service, or the `type` of a problem.
+/// The page for a person who follows the address of the service, or the `type` of a problem.
 @Suite struct WelcomePageTests {
   @Test func `the root says what this is and where to go on`() async throws {
     try await RunningService.besideStore { service, store in

@@ -105,7 +105,7 @@ import Testing
         #expect(released.status == 200)
         #expect(released["engaged"] == "false")
         #expect(try await !isEngaged(service))
-        // What was held back had been claimed, and is due again after two minutes.
+        // The users who were held back had been claimed, and are due again after two minutes.
         try await eventually(clock) {
           store.simulator.setClock(clock.date)
           return try await lowered(service) == Self.users

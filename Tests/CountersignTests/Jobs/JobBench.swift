@@ -7,7 +7,7 @@ import HTTPTransport
 @testable import Resilience
 @testable import Validation
 
-/// What the jobs are made of, as `buildApplication` puts it together, without HTTP and without their loops: a test runs
+/// The parts of the jobs, as `buildApplication` puts them together, without HTTP and without their loops: a test runs
 /// each sweep itself, and nothing happens in between.
 struct JobBench: Sendable {
   var appStore: AppStoreServices

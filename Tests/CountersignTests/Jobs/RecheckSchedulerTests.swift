@@ -7,7 +7,7 @@ import Testing
 @testable import AppStoreSimulator
 @testable import Validation
 
-/// What the service asks Apple by itself: at the end of a period, through grace and billing retry.
+/// The service's own questions to Apple: at the end of a period, through grace and billing retry.
 @Suite struct RecheckSchedulerTests {
   static let day: TimeInterval = 86_400
   /// Rechecks of one moment are spread over a minute.

@@ -9,7 +9,7 @@ import Testing
 @testable import Countersign
 @testable import Validation
 
-/// What works on runs: each step is made by the test itself.
+/// The runner that works on runs: each step is made by the test itself.
 @Suite struct RevalidationRunnerTests {
   static let day: TimeInterval = 86_400
   /// `renewing` ends 2024-07-01T12:00:00Z: 16 days after the start.
@@ -244,7 +244,7 @@ import Testing
       try await eventually { (try await ledger.activeRun()?.counts.done ?? 0) >= 5 }
       work.cancel()
       #expect(await work.value == .later)
-      // What it had claimed is another replica's, without the wait for the end of its lease.
+      // The items that it had claimed are another replica's, without the wait for the end of its lease.
       let soon = clock.date.addingTimeInterval(120)
       let claim = try await ledger.claimRunItems(of: started.id, dueAt: soon, until: soon, limit: 100)
       #expect(try await ledger.run(started.id)?.counts.remaining == claim.items.count && !claim.items.isEmpty)

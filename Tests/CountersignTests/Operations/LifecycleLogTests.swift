@@ -7,7 +7,7 @@ import Testing
 @testable import Validation
 
 @Suite struct LifecycleLogTests {
-  /// What a service consists of would be told to the last field: rules, keys' names, who tests in production.
+  /// A service's parts would be told to the last field: rules, keys' names, who tests in production.
   @Test func `the log names what is started and does not tell what it consists of`() async throws {
     try await RunningService.run(
       apple: .unreachable,

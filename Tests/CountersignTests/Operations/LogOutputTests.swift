@@ -9,7 +9,7 @@ import Testing
 @Suite struct LogOutputTests {
   private let sink = Sink()
 
-  /// What was written, write by write.
+  /// The written text, write by write.
   private final class Sink: Sendable {
     private let state = Mutex<[String]>([])
 

@@ -7,7 +7,7 @@ import Testing
 @testable import Countersign
 @testable import Ledger
 
-/// What operators are shown in `/metrics` and `/readyz`.
+/// The state that operators are shown in `/metrics` and `/readyz`.
 @Suite struct MetricsTests {
   static let canary = "canary-user-5c1f"
 

@@ -11,7 +11,7 @@ import Testing
 @Suite struct MonitoringSamplesTests {
   private static func sample(_ name: String) throws -> String { try SamplesTests.text("monitoring/\(name)") }
 
-  /// What a query may ask for: the name, or that of a histogram's parts.
+  /// The series that a query may ask for: the name, or that of a histogram's parts.
   private static let series: [String: ServiceMetric] = Dictionary(
     uniqueKeysWithValues: ServiceMetric.allCases.flatMap { metric in
       (metric.entry.kind == .histogram ? ["_bucket", "_sum", "_count"] : [""]).map { (metric.rawValue + $0, metric) }

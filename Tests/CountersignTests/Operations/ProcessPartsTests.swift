@@ -2,7 +2,7 @@ import Testing
 
 @testable import Countersign
 
-/// What the kernel says of a process.
+/// The kernel's word on a process.
 @Suite struct ProcessPartsTests {
   @Test(arguments: [
     ("Name:\tcountersign\nCpus_allowed:\t3\nCpus_allowed_list:\t0-1\n", 2),

@@ -17,7 +17,7 @@ import Testing
   }
 
   @Test func `a thousand receipts, a hundred at a time: all answered right, all there after kill -9`() async throws {
-    // Whatever else the machine does: it is not speed that is looked at.
+    // The machine may be busy: it is not speed that is looked at.
     let patient = Settings(appStore: ["deadline": "60s"])
     try await ServiceProcess.withConfiguration(patient) { store, file in
       let scenarios: [(Scenario, String)] = [

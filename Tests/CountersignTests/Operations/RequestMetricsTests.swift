@@ -9,7 +9,7 @@ import Testing
 @testable import Countersign
 @testable import CountersignServer
 
-/// What is counted of requests, of calls to Apple, of verdicts, and of writes.
+/// The counts of requests, of calls to Apple, of verdicts, and of writes.
 @Suite struct RequestMetricsTests {
   private func page(_ service: RunningService) async throws -> Exposition {
     try Exposition(try await service.send(.get, "/metrics", key: nil).text)

@@ -12,7 +12,7 @@ import YAML
 @testable import Countersign
 @testable import CountersignServer
 
-/// What `samples/` shows is what the service does. `scripts/make-samples` writes them anew.
+/// The files of `samples/` show the service as it is. `scripts/make-samples` writes them anew.
 @Suite struct SamplesTests {
   static let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
     .deletingLastPathComponent().deletingLastPathComponent().appending(path: "samples")

@@ -117,7 +117,7 @@ struct EvidenceReporter {
     }
   }
 
-  /// What is signed says more of a renewal than verifyReceipt does.
+  /// Signed renewal info says more of a renewal than verifyReceipt does.
   private func renewal(
     _ renewal: CustomerState.Renewal, _ state: CustomerState, signedAt: Timestamp?
   ) -> RenewalInfo {

@@ -64,7 +64,7 @@ import Testing
         ]))
   }
 
-  /// What Apple's answers have.
+  /// The period that Apple's answers have.
   private final class Known: Sendable {
     private let period: Mutex<Period>
     init(_ period: Period) { self.period = Mutex(period) }

@@ -48,7 +48,7 @@ struct MadeUpCustomer {
     }
   }
 
-  /// What follows a run.
+  /// The period that follows a run.
   private struct Successor {
     var start: Timestamp
     var product: Product
@@ -140,7 +140,7 @@ struct MadeUpCustomer {
     }
   }
 
-  /// What the store knows, with renewals charged ahead and refunds taken back.
+  /// The store's knowledge, with renewals charged ahead and refunds taken back.
   func state(at now: Timestamp) -> CustomerState {
     var state = timeline.state(at: now)
     let ahead = timeline.state(at: Timestamp(milliseconds: now.milliseconds + lead))
@@ -167,7 +167,7 @@ struct MadeUpCustomer {
     return state
   }
 
-  /// What happened until then: when it was told, and of which transaction.
+  /// The events until then: when each was told, and of which transaction.
   func events(through now: Timestamp) -> [(at: Timestamp, slot: Int, number: Int)] {
     let past = Timestamp(milliseconds: 0)
     let ahead = Timestamp(milliseconds: now.milliseconds + lead)

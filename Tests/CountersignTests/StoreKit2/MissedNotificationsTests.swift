@@ -19,7 +19,7 @@ import Testing
     .upgraded,
   ]
 
-  /// What each event says, but for its number and the moments of its record.
+  /// The content of each event, but for its number and the moments of its record.
   private static func events(_ service: RunningService) async throws -> [String] {
     var (place, said) = ("0", [String]())
     while true {

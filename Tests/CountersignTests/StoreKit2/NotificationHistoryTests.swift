@@ -4,7 +4,7 @@ import Testing
 @testable import AppStoreSimulator
 @testable import Countersign
 
-/// What support reads of what notifications told.
+/// The history that support reads of notifications.
 @Suite struct NotificationHistoryTests {
   @Test func `notifications from before anybody had the purchase are in the words of the first verdict`() async throws {
     try await RunningService.besideStore { service, store in

@@ -7,7 +7,7 @@ import Testing
 
 @testable import AppStoreSimulator
 
-/// What Apple tells by itself, posted as Apple posts it.
+/// The notifications that Apple sends by itself, posted as Apple posts them.
 @Suite struct NotificationTests {
   private static func days(_ count: Double) -> TimeInterval { count * 86_400 }
 
@@ -174,9 +174,9 @@ import Testing
       #expect(try await service.ledger.hasRefused(#"{"x":0}"#))
       #expect(try await service.ledger.hasRefused(reported.signedPayload))
       #expect(service.log.lines.count { $0.contains("a notification was refused") } == kept + 1)
-      // What is kept already costs nothing, and is acknowledged as before.
+      // A notification that is kept already costs nothing, and is acknowledged as before.
       #expect(try await service.notify(#"{"x":0}"#).status == 200)
-      // What Apple signed is taken all the while.
+      // A notification that Apple signed is taken all the while.
       let mine = try store.simulator.issueTransaction(.renewing)
       let news = try #require(try store.simulator.notifications(of: mine.originalTransactionID).last)
       #expect(try await service.notify(news)["outcome"] == "unclaimed")
@@ -195,7 +195,7 @@ import Testing
         let answer = try await service.notify(#"{"notification_type":"X","z":[\#(list)]}"#)
         return answer.status == 200 ? answer["outcome"] ?? "-" : "\(answer.status)"
       }
-      // What is parsed is found to have no password.
+      // A body that is parsed is found to have no password.
       for (values, each, expected) in [
         (9_000, "1", "401"), (10_001, "1", "unreadable"), (1_990, "{}", "401"), (2_001, "{}", "unreadable"),
         (250_000, "1", "unreadable"), (300_000, "1", "413"),

@@ -85,7 +85,7 @@ import struct FoundationEssentials.Date
     return try verdict(known, at: scene.now)
   }
 
-  /// What has to be the same, whoever told it.
+  /// The state that has to be the same, whoever told it.
   private static func state(_ verdict: Entitlement) -> [String] {
     func text(_ date: Date?) -> String { date.map { "\($0.millisecondsSince1970)" } ?? "-" }
     return [

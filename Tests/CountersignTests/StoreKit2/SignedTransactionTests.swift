@@ -194,7 +194,7 @@ import Testing
   }
 }
 
-/// What is seen to where nobody can be asked.
+/// The service's handling of transactions where nobody can be asked.
 @Suite struct UnaskableTransactionTests {
   @Test func `a purchase that nobody can be asked about ends in the app's row too, once it is held no longer`()
     async throws

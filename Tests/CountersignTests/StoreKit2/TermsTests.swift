@@ -7,7 +7,7 @@ import Testing
 @testable import Countersign
 @testable import Entitlements
 
-/// What Apple says of a purchase beside its dates, from the signature to the page.
+/// Apple's terms of a purchase beside its dates, from the signature to the page.
 @Suite struct TermsTests {
   static let clock = Date(timeIntervalSince1970: 1_718_452_800.123_456_7)
   private static let id = "480000000010000"

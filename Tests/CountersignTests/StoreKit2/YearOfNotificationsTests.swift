@@ -9,7 +9,7 @@ import Testing
 @Suite struct YearOfNotificationsTests {
   static let end = noon.addingTimeInterval(400 * 86_400)
 
-  /// What has to be the same, whoever told it.
+  /// The state that has to be the same, whoever told it.
   private static func state(_ answer: Answer) -> [String] {
     [
       "tier", "status", "reason", "expires_at", "access_until", "product_id", "original_transaction_id", "environment",

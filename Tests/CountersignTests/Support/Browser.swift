@@ -203,7 +203,7 @@ final class Browser: Sendable {
     try await get("element/\(try await element(selector))/computedlabel") as? String ?? ""
   }
 
-  /// What has the focus: its ID, or else its text.
+  /// The element with the focus: its ID, or else its text.
   func focus() async throws -> String {
     try await evaluate("return document.activeElement.id || document.activeElement.textContent.trim()") as? String ?? ""
   }
@@ -212,7 +212,7 @@ final class Browser: Sendable {
     try await post("execute/sync", ["script": script, "args": [String]()])
   }
 
-  /// What the page, or the browser about it, complained of since it was asked last.
+  /// The complaints of the page, or of the browser about it, since they were asked for last.
   func complaints() async throws -> [String] {
     let lines = try await post("se/log", ["type": "browser"]) as? [[String: Any]] ?? []
     return lines.compactMap { $0["message"] as? String }

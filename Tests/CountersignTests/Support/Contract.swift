@@ -116,7 +116,7 @@ struct Contract: @unchecked Sendable {
 
   // MARK: Answers
 
-  /// What is wrong with an answer, by the document. Of what is no operation the answer has to be a problem.
+  /// The faults of an answer, by the document. The answer to a request that is no operation has to be a problem.
   func findings(_ method: String, _ target: String, _ answer: Answer) throws -> [String] {
     if let operation = operation(method, target) {
       return try findings(
@@ -127,7 +127,7 @@ struct Contract: @unchecked Sendable {
     return try violations(of: schema("Problem"), by: value, at: "\(method) \(target)")
   }
 
-  /// What is wrong with an answer, by the document.
+  /// The faults of an answer, by the document.
   func findings(_ operation: Operation, status: Int, contentType: String?, body: [UInt8]) throws -> [String] {
     let responses = responses(of: operation)
     guard let response = responses["\(status)"] ?? responses["\(status / 100)XX"] else {

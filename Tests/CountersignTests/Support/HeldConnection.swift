@@ -22,7 +22,7 @@ final class HeldConnection: Sendable {
 
   func send(_ bytes: ByteBuffer) async throws { try await channel.writeAndFlush(bytes) }
 
-  /// What came next, as it came; `nil` when the service has closed the connection.
+  /// The next text, as it came; `nil` when the service has closed the connection.
   func next() async -> String? {
     for await text in heard { return text }
     return nil

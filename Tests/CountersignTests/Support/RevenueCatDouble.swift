@@ -16,7 +16,7 @@ final class RevenueCatDouble: Sendable {
     var aliases: [(id: String, createdAt: Int)] = []
   }
 
-  /// What the double does instead of an answer.
+  /// The trouble that the double makes instead of an answer.
   enum Trouble: Sendable {
     case answer(TestAnswer)
     /// Ends the connection after half of the answer.

@@ -186,7 +186,7 @@ struct Settings: Sendable {
   var policy: [String: String] = [:]
   var revalidation: [String: String] = [:]
   var events: [String: String] = [:]
-  /// What else is in `ledger`.
+  /// Further keys of `ledger`.
   var ledger: [String: String] = [:]
   var retention: [String: String] = [:]
   var figures: [String: String] = [:]
@@ -215,7 +215,7 @@ struct Settings: Sendable {
   var webhookSecrets: [String] = []
   var bundleIDs = ["com.example.app"]
   var tiers = ["free", "pro", "premium"]
-  /// What else is in `catalog`.
+  /// Further keys of `catalog`.
   var catalog: [String: String] = ["features": features]
   var products: [String: String] = [
     "com.example.app.pro.monthly": "{ tier: pro }",

@@ -1,4 +1,4 @@
-/// What a migration leaves behind.
+/// The state that a migration leaves behind.
 enum DatabaseSnapshot {
   /// Columns, constraints, indexes, privileges, policies, functions and triggers, one a row.
   static let everything = """

@@ -1,6 +1,6 @@
 import CPostgreSQL
 
-/// What PostgreSQL said no with.
+/// A refusal of PostgreSQL's.
 struct PostgreSQLError: Error, Hashable, CustomStringConvertible {
   /// Five characters; `08006` also when the connection itself broke.
   var sqlState: String

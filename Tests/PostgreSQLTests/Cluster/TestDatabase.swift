@@ -4,7 +4,7 @@ import Testing
 
 /// A database of a test's own, copied from a template.
 struct TestDatabase: Sendable {
-  /// What a project grants by default to the roles of its API.
+  /// The default grants of a project to the roles of its API.
   enum Grants: String, CaseIterable, Sendable, CustomTestStringConvertible {
     case wide
     case none

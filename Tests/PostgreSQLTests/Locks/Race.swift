@@ -1,4 +1,4 @@
-/// What became of the second of two transactions that run the same statement at the same time.
+/// The fate of the second of two transactions that run the same statement at the same time.
 struct Race: Hashable, Sendable {
   /// It stood still until the first had ended.
   var secondWaited: Bool

@@ -49,7 +49,7 @@ import Testing
       """)
     #expect(try await seen("recording.trip_advanced_stats", by: .a, api) == [])
     #expect(try await seen("public.safe", by: .a, api) == [])
-    // What a view without security_invoker does, and 03_check.sql finds.
+    // The leak of a view without security_invoker, which 03_check.sql finds.
     #expect(try await seen("public.leaking", by: .a, api).count == 2)
     let findings = try await owner.query(SQLFile.sample("03_check")).compactMap { $0[0] }
     #expect(findings.contains { $0.contains("public.leaking") })

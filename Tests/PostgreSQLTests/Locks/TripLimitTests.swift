@@ -305,7 +305,7 @@ import Testing
   @Test func `an account is deleted by an index on the uses of its trips`() async throws {
     let owner = try await TestDatabase(.wide).owner()
     try await owner.run("set enable_seqscan = off")
-    // What the foreign key runs.
+    // The statement that the foreign key runs.
     let plan = try await owner.query(
       "explain delete from only countersign.trip_uses where '\(UserIDs.a)'::uuid operator(pg_catalog.=) user_id"
     ).compactMap(\.first).compactMap(\.self).joined(separator: "\n")

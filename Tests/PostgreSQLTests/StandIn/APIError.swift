@@ -9,7 +9,7 @@ struct APIError: Error {
   var hint: String?
   var headers: [(String, String)] = []
 
-  /// What the stand-in was never compared in. Not an answer of PostgREST.
+  /// A request that the stand-in was never compared in. Not an answer of PostgREST.
   static func notCompared(_ what: String) -> APIError {
     APIError(status: 501, code: "NOT_COMPARED", message: "\(what) was not compared with PostgREST 14.17")
   }
@@ -24,7 +24,7 @@ struct APIError: Error {
     status: 401, code: "PGRST303", message: "JWT expired",
     headers: [("WWW-Authenticate", #"Bearer error="invalid_token", error_description="JWT expired""#)])
 
-  /// What PostgreSQL refused. Only statuses that were seen are given.
+  /// A refusal of PostgreSQL's. Only statuses that were seen are given.
   init(_ error: PostgreSQLError, isAuthenticated: Bool) {
     self.init(
       status: 0, code: error.sqlState, message: error.message, details: error.detail, hint: error.hint)

@@ -213,7 +213,7 @@ extension Connection {
     }
   }
 
-  /// What PostgREST keeps in its schema cache.
+  /// The columns that PostgREST keeps in its schema cache.
   fileprivate func columns(of table: TableQuery) throws -> [(name: String, type: String)] {
     try query(
       """

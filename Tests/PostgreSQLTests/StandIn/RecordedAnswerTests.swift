@@ -45,7 +45,7 @@ import Testing
       begin raise exception 'raised %', s using errcode = s, detail = 'd', hint = 'h'; end $$;
     """
 
-  /// What requests did to the rows that are answered 501 here.
+  /// The effects on the rows of requests that are answered 501 here.
   private static let effects = [
     "PATCH unfiltered": "update public.profiles set display_name = 'all'",
     "POST insert minimal":

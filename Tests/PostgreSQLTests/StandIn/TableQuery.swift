@@ -1,6 +1,6 @@
 import Foundation
 
-/// What a request asks of one table, as far as it was compared with PostgREST 14.17.
+/// The query of a request to one table, as far as it was compared with PostgREST 14.17.
 struct TableQuery: Sendable {
   struct Filter: Sendable {
     var column: String
