@@ -124,7 +124,7 @@ import Testing
         == FeatureAccess(isAllowed: false, limit: 2, current: 2, remaining: 0, resetsAt: midnight, upgradeTo: "pro"))
   }
 
-  @Test func `rolling: when this amount would be let through, else when the oldest leaves`() throws {
+  @Test func `a rolling window resets when this amount would be let through, else when the oldest leaves`() throws {
     var trial = try Trial("4 per rolling 7d")
     #expect(try trial.ask("2026-01-01") == FeatureAccess(isAllowed: true, limit: 4, current: 0, remaining: 4))
     for day in ["2026-01-01", "2026-01-02", "2026-01-03"] { #expect(try trial.attempt(day)) }
@@ -144,7 +144,7 @@ import Testing
         == FeatureAccess(isAllowed: false, limit: 1, current: 1, remaining: 0, upgradeTo: "pro"))
   }
 
-  @Test func `days in a row: the midnight after the day that has to be left out`() throws {
+  @Test func `days in a row come back at the midnight after the day that has to be left out`() throws {
     var trial = try Trial("3 days in a row")
     #expect(try trial.ask("2026-01-01") == FeatureAccess(isAllowed: true, limit: 3, current: 0, remaining: 3))
     #expect(try trial.attempt("2026-01-01"))

@@ -17,7 +17,7 @@ struct NotificationTests {
     ].compactMap(\.self).joined(separator: " ")
   }
 
-  @Test("an eventful year, told from its start to its end")
+  @Test("an eventful year is told from its start to its end")
   func eventfulYear() throws {
     let store = try Store()
     let told = try store.notifications(ReceiptOrder(scenario: .eventfulYear), days: 400)
@@ -272,7 +272,7 @@ struct NotificationDeliveryTests {
     }
   }
 
-  @Test("what is not answered with success is posted again, as it was, 1, 12, 24, 48 and 72 hours later")
+  @Test("a notification that is not answered with success is posted again, as it was, 1, 12, 24, 48 and 72 hours later")
   func refused() async throws {
     try await withSimulator { simulator, inbox in
       try simulator.deliverNotifications(to: inbox.url)

@@ -71,7 +71,7 @@ struct ScenarioTests {
     ExpectedAnswer(scenario: .eventfulYear, endsIn: 7...7, autoRenew: "1", rows: 1),
   ]
 
-  @Test("a subscription's newest row and prospects", arguments: subscriptions, StoreEnvironment.allCases)
+  @Test("the answer has a subscription's newest row and prospects", arguments: subscriptions, StoreEnvironment.allCases)
   func subscription(expected: ExpectedAnswer, environment: StoreEnvironment) throws {
     let verdict = try Store().ask(ReceiptOrder(scenario: expected.scenario, environment: environment))
     #expect(verdict.status == 0)

@@ -44,7 +44,7 @@ struct SignedDataTests {
     #expect(verified.code == 0)
   }
 
-  @Test("a subscription's transaction, member by member")
+  @Test("a subscription's transaction has each member")
   func subscription() throws {
     let token = "7E3FB204-2D0A-4D0B-9E1B-0D8D5F6F4C3A"
     let payload = try transaction(
@@ -157,7 +157,7 @@ struct SignedDataTests {
     #expect(payload.dayNumber("signedDate") == 0)
   }
 
-  @Test("renewal info in a grace period")
+  @Test("renewal info in a grace period says when that ends")
   func grace() throws {
     let payload = try renewal(ReceiptOrder(scenario: .grace))
     #expect(payload.dayNumber("gracePeriodExpiresDate") == 13)

@@ -66,7 +66,7 @@ import Testing
     #expect(bench.storage.name("events") == nil)
   }
 
-  @Test func `of more than a thousand the oldest are dropped, and counted also after a restart`() async {
+  @Test func `the oldest of more than a thousand are dropped, and counted also after a restart`() async {
     var queue = EventQueue()
     let at = Date(timeIntervalSince1970: 1_768_478_400.123_456_789)
     for number in 0..<1003 {

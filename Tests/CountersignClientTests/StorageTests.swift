@@ -29,7 +29,7 @@ import Testing
     ("https://a.example.com/", "a.example.com"), ("https://a.example.com", "a.example.com"),
     ("https://a.example.com:8443/staging/", "a.example.com:8443/staging"),
   ])
-  func `what is stored is of one service, also of one beside others on its host`(url: String, name: String) throws {
+  func `stored state is of one service, also of one beside others on its host`(url: String, name: String) throws {
     #expect(try #require(URL(string: url)).account == name)
   }
 

@@ -5,7 +5,7 @@ import Testing
 
 /// Digests and codes, compared with another library's.
 @Suite struct DigestTests {
-  @Test func `SHA-256 of what FIPS 180-4 gives as examples`() {
+  @Test func `SHA-256 has the digests of FIPS 180-4's examples`() {
     #expect(
       Cryptography.SHA256Digest(of: "abc".utf8).hexadecimal
         == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")

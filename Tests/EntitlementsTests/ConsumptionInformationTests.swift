@@ -32,7 +32,7 @@ import Testing
     #expect(said.fit(isAutoRenewable: false) == said)
   }
 
-  @Test func `what was said of a transaction goes before the policy`() {
+  @Test func `a statement about a transaction goes before the policy`() {
     let policy = ConsumptionInformation(
       customerConsented: true, refundPreference: .decline, sampleContentProvided: false)
     let said = ConsumptionInformation(customerConsented: false, refundPreference: .grantFull)

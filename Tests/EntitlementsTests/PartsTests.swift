@@ -302,7 +302,7 @@ import struct FoundationEssentials.Date
         Part(at: day(-3), renewal: info(renews: true)),
       ], expected: "cancelled pro renewal_off", accessUntil: day(10)),
   ])
-  func `each way in which a period may be followed`(item: Case) throws { try check(item) }
+  func `each way in which a period may be followed has its verdict`(item: Case) throws { try check(item) }
 
   @Test(arguments: [
     Case(
@@ -330,7 +330,7 @@ import struct FoundationEssentials.Date
         Part(at: day(-2), whole: [running], gone: true), Part(at: day(-1), row: running),
       ], expected: "active pro renewing", accessUntil: day(10)),
   ])
-  func `an answer that tells all`(item: Case) throws { try check(item) }
+  func `an answer that tells all decides what is over, and later parts count`(item: Case) throws { try check(item) }
 
   /// A subscription that was over, bought again five minutes ago, and Apple's last word on the former period.
   static let lapsed = row("1", from: day(-60), until: day(-30))

@@ -68,7 +68,7 @@ import Testing
   ]
 
   @Test(arguments: unusable)
-  func `what is no file of rates has a sentence`(text: String, reason: String) {
+  func `a text that is no file of rates is refused in a sentence`(text: String, reason: String) {
     #expect(throws: ExchangeRates.Unusable(reason: reason)) { try Self.rates(text) }
   }
 

@@ -331,7 +331,7 @@ import Testing
     }
   }
 
-  @Test func `what gives no access, or a family member paid, leaves a trial its end`() async throws {
+  @Test func `a purchase that gives no access, or that a family member paid, leaves a trial its end`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await start(ledger)
       var coins = evidence("1", time: 100, product: "com.example.app.coins")

@@ -232,7 +232,7 @@ import Testing
     }
   }
 
-  @Test func `what RevenueCat gives the ID meanwhile is the user's, and ends as theirs`() async throws {
+  @Test func `a period that RevenueCat gives the ID meanwhile is the user's, and ends as theirs`() async throws {
     try await Scratch.withLedger { ledger, scratch async throws in
       func give(_ id: String, at seconds: Double) async throws {
         _ = try await ledger.record(

@@ -51,7 +51,7 @@ import Testing
     await ledger.close()
   }
 
-  @Test func `what another replica did first, or a migration, is no fault of the entry`() {
+  @Test func `an error that another replica or a migration caused is no fault of the entry`() {
     for state in ["23505", "42P01", "42501", "40001"] {
       #expect(LedgerFailure(PostgreSQLError(state: state, message: "")).reach == .transaction, "\(state)")
     }

@@ -44,7 +44,7 @@ import Testing
     }
   }
 
-  @Test func `what waits for an answer is not asked for twice, and nothing else of the purchase beside it`()
+  @Test func `an extension that waits for an answer is not asked for twice, and no other of its purchase beside it`()
     async throws
   {
     try await Scratch.withLedger { ledger, _ in

@@ -51,7 +51,7 @@ import Testing
     }
   }
 
-  @Test func `what goes through rows in portions uses an index for each`() async throws {
+  @Test func `a statement that goes through rows in portions uses an index for each`() async throws {
     try await Self.connected { connection in
       let tables = LedgerTables(connection)
       try connection.begin(["BEGIN ISOLATION LEVEL SERIALIZABLE"])

@@ -28,7 +28,7 @@ import Testing
     }
   }
 
-  @Test func `of the rows that a long queue had written only some are remembered`() {
+  @Test func `only some of the rows that a long queue had written are remembered`() {
     let rows = RowsInFlight()
     for number in 0...RowsInFlight.limit { rows.settle(1, of: UserID("u\(number)")) }
     #expect(rows.isSettled(1, of: UserID("u\(RowsInFlight.limit)")))

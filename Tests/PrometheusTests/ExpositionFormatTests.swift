@@ -7,7 +7,7 @@ import Testing
 @Suite struct ExpositionFormatTests {
   private let registry = PrometheusRegistry()
 
-  @Test func `a counter, a gauge and a histogram, as the format has them`() throws {
+  @Test func `a counter, a gauge and a histogram are written as the format has them`() throws {
     let registry = PrometheusRegistry([
       .init("requests_total", .counter, "Requests"), .init("level", .gauge, "A level"),
       .init("wait_seconds", .histogram, "Waiting", buckets: [0.1, 1]),

@@ -249,7 +249,7 @@ import Testing
 
   // MARK: Random histories
 
-  @Test func `random histories keep the rules`() {
+  @Test func `no random history leaves the circuit shut for ever, or lets two probes out at once`() {
     let configuration = CircuitBreaker.Configuration()
     var steps = 0
     var probes = 0

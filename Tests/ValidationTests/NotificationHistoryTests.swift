@@ -70,7 +70,7 @@ import Testing
     #expect(progress.windows.last?.to == Self.now)
   }
 
-  @Test func `what lies further back than Apple keeps is a gap`() {
+  @Test func `a span further back than Apple keeps is a gap`() {
     var progress = Progress(through: Self.ago(days: 200))
     progress.planDue(after: nil, at: Self.now, in: .production)
     let kept = Self.ago(days: 180).advanced(by: .seconds(3_600))
@@ -109,14 +109,14 @@ import Testing
     #expect(progress.windows == planned)
   }
 
-  @Test func `what a person asks for without a seam leaves the rest to be asked`() throws {
+  @Test func `a span that a person asks for without a seam leaves the rest to be asked`() throws {
     var progress = Progress(through: Self.ago(days: 5))
     progress.plan(from: Self.ago(hours: 3), to: Self.now, in: .production, onlyFailures: false)
     progress.advance(try #require(progress.windows.first), next: nil, seen: 0, taken: 0)
     #expect(progress.through == Self.ago(days: 5))
   }
 
-  @Test func `what a clock ahead has planned or asked is asked anew`() {
+  @Test func `a span that a clock ahead has planned or asked is asked anew`() {
     for (asked, planned) in [(Self.ago(hours: -2), nil), (Self.ago(days: 1), Self.ago(hours: -2))] as [(Date, Date?)] {
       var progress = Progress(through: asked)
       if let planned { progress.windows = [.init(from: Self.ago(hours: -1), to: planned, onlyFailures: true)] }

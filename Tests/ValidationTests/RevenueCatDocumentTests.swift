@@ -114,7 +114,7 @@ import Webhooks
     }
   }
 
-  @Test func `what was taken back ends before the purchase that decides now, with its money`() throws {
+  @Test func `a purchase that was taken back ends before the one that decides now, with its money`() throws {
     var forever = Self.verdict("premium", "forever", "3")
     (forever.reason, forever.expiresAt) = (.lifetime, nil)
     var monthly = Self.verdict("pro", "monthly", "1")

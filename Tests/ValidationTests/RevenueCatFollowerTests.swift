@@ -25,7 +25,7 @@ import Testing
     }
   }
 
-  @Test func `of two replicas one asks about a hint, and the other takes over when that one leaves`() async throws {
+  @Test func `one of two replicas asks about a hint, and the other takes over when it leaves`() async throws {
     try await UseCase.run(isShared: true) { use in
       try await Self.recordHint(use)
       let brake = try await DowngradeBrakeService.restored(from: use.ledger, share: 0.5) { UseCase.start }

@@ -79,7 +79,7 @@ import Testing
   }
 
   @Test(arguments: [("[", "]"), ("{a: ", "}"), ("- ", ""), ("? ", "")])
-  func `what is nested deeper than the limit is refused`(opening: String, closing: String) throws {
+  func `nodes nested deeper than the limit are refused`(opening: String, closing: String) throws {
     func nested(_ depth: Int) -> String {
       String(repeating: opening, count: depth) + "x" + String(repeating: closing, count: depth)
     }

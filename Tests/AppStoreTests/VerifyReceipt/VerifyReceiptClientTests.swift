@@ -144,7 +144,7 @@ import Testing
     #expect(run.error == .unavailable(appleStatus: last, .misrouted))
   }
 
-  @Test func `no ping-pong that begins at the sandbox either`() async {
+  @Test func `a validation that begins at the sandbox plays no ping-pong either`() async {
     let run = await run([Self.status(21008), Self.status(21007)], startingWith: .sandbox)
     #expect(run.stores == "sp")
     #expect(run.error == .unavailable(appleStatus: 21007, .misrouted))

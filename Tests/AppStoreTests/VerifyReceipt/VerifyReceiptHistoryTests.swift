@@ -46,7 +46,7 @@ import Testing
     #expect(try history(Sample.body(latest: latest)).purchases.map(\.transactionID) == ["480002000000112"])
   }
 
-  @Test func `of rows of the receipt, a later purchase tells of an upgrade`() throws {
+  @Test func `a later purchase among the receipt's rows tells of an upgrade`() throws {
     let yearly = Self.earlier.replacingOnce("pro.monthly", with: "pro.yearly")
       .replacingOnce("1719792000000", with: "1746057600000")
     for rows in ["\(yearly),\(Sample.row)", "\(Sample.row),\(yearly)"] {

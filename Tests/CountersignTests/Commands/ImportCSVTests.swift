@@ -115,7 +115,7 @@ import Testing
 
   // MARK: - Promotions
 
-  @Test func `what was given without a purchase is given once, with its end`() async throws {
+  @Test func `a period that was given without a purchase is given once, with its end`() async throws {
     try await RunningService.run(apple: .unreachable, now: { Self.clock }) { service in
       let text = try CustomersCSV(
         Array(

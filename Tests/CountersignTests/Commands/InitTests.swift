@@ -95,7 +95,7 @@ import Testing
     #expect(misread.contains("nothing is written") && misread.contains("--offer-key-file: "), "\(misread)")
   }
 
-  @Test func `another PostgREST, several products and the tiers that are named`() throws {
+  @Test func `the plan takes another PostgREST, several products and the tiers that are named`() throws {
     let directory = try TemporaryDirectory()
     let secret = try secretFile(directory)
     let plan = try plan([

@@ -14,7 +14,7 @@ import Testing
       try [3, 100, 100].map { String(decoding: try file.read(upTo: $0), as: UTF8.self) } == ["old", "\nnew\n", ""])
   }
 
-  @Test func `what the system refuses is an error in its words`() throws {
+  @Test func `a call that the system refuses is an error in its words`() throws {
     let directory = try TemporaryDirectory()
     let path = try directory.write("f", "")
     #expect(throws: OpenFile.Failure(code: ENOENT)) { try OpenFile("\(path)-not", O_RDONLY) }

@@ -31,7 +31,7 @@ import Testing
     }
   }
 
-  @Test func `lines, JSON or nothing, and 0 when all is done`() async throws {
+  @Test func `the command prints lines, JSON or nothing, and ends with 0 when all is done`() async throws {
     try await run(users: 3) { service, _ in
       let counted = try await command(["--expiring-within", "20d", "--dry-run"], at: service.origin)
       #expect(counted.code == 0)

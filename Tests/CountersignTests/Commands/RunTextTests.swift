@@ -74,7 +74,7 @@ extension ReceivedRun {
       summary: "1 subscription is due; nothing was done."),
   ]
 
-  @Test(arguments: cases.indices) func `a run in words and as a bar`(_ index: Int) throws {
+  @Test(arguments: cases.indices) func `a run is told in words and shown as a bar`(_ index: Int) throws {
     let expected = Self.cases[index]
     let report = try ReceivedRun.make(expected.json)
     if !expected.bar.isEmpty { #expect(RunText.bar(report, columns: expected.columns) == expected.bar) }

@@ -51,7 +51,7 @@ import TestSupport
     }
   }
 
-  @Test func `so does what is no HTTP`() async throws {
+  @Test func `the answer to a text that is no HTTP has them, too`() async throws {
     try await RunningService.run(apple: .unreachable) { service in
       let text = try await service.exchange("nonsense\r\n\r\n")
       #expect(text.hasPrefix("HTTP/1.1 400 "))

@@ -181,7 +181,7 @@ import Testing
     // A product that is not sold.
     (#"{"product_id":"com.example.app.pro.early","offer_id":"first"}"#, 404, "no such offer"),
   ])
-  func `what cannot be signed is refused in a sentence`(body: String, status: Int, says: String) async throws {
+  func `an offer that cannot be signed is refused in a sentence`(body: String, status: Int, says: String) async throws {
     try await run { service, _ in
       let answer = try await service.send(.post, "/v1/offers/promotional", key: Self.token(), body: body)
       #expect(answer.status == status && answer["detail"]?.contains(says) == true, "\(answer.text)")

@@ -92,7 +92,7 @@ import Testing
     }
   }
 
-  @Test func `what Xcode signed is refused by name, and Apple is not asked`() async throws {
+  @Test func `a proof that Xcode signed is refused by name, and Apple is not asked`() async throws {
     @Sendable func base64URL(_ text: String) -> String {
       Data(text.utf8).base64EncodedString().replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
     }
@@ -158,7 +158,7 @@ import Testing
     }
   }
 
-  @Test func `a path that is not there and a method that is not taken`() async throws {
+  @Test func `a path that is not there is 404, and a method that is not taken 405`() async throws {
     try await run { service, _ in
       for path in ["/v1", "/v1/nothing", "/v1/profiles", "/v1/profiles/a/b", "/metrics/../livez"] {
         expect(try await service.send(.get, path), 404, "not_found", path)

@@ -104,7 +104,7 @@ import struct HummingbirdCore.Request
 
   private static func body(_ count: Int) -> HTTPServerRequestPart { .body(ByteBuffer(repeating: 1, count: count)) }
 
-  @Test func `what does not wait is answered at once, and flushed when all that came is worked on`() throws {
+  @Test func `a request that does not wait is answered at once, and flushed when all that came is worked on`() throws {
     connection.receive(Self.head("/now"), .end(nil), Self.head("/items/7"), .end(nil), isComplete: false)
     #expect(try connection.sent() == [])
     connection.receive()
@@ -114,7 +114,7 @@ import struct HummingbirdCore.Request
     _ = try? connection.channel.finish()
   }
 
-  @Test func `what is in memory is answered without a task, in its turn`() throws {
+  @Test func `an answer in memory is given without a task, in its turn`() throws {
     connection.receive(Self.head("/memory/known"), .end(nil), Self.head("/memory/refused"), .end(nil))
     #expect(try connection.sent().map { $0.prefix(9) } == ["200 known", "403 {\"cod"])
     // Behind a request that waits for its body it waits, too.
@@ -324,7 +324,7 @@ import struct HummingbirdCore.Request
     }
   }
 
-  @Test func `what only waits ends when the connection is asked to close`() async {
+  @Test func `work that only waits ends when the connection is asked to close`() async {
     let end = ConnectionEnd()
     let begun = Event()
     let waiting = Task {

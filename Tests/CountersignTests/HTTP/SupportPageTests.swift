@@ -79,7 +79,7 @@ struct SupportPageTests {
       """) as? Bool ?? false
   }
 
-  @Test func `why is Anna on free? the page says so, asks Apple again, and keeps the note`() async throws {
+  @Test func `the page says why Anna is on free, asks Apple again, and keeps the note`() async throws {
     try await run { world in
       let id = try await fillIn(world)
       try await Browser.run { browser in

@@ -113,7 +113,7 @@ import Testing
     }
   }
 
-  @Test func `what the breaker refuses is no attempt`() async throws {
+  @Test func `a call that the breaker refuses is no attempt`() async throws {
     try await run { bench, store, _ in
       let breaker = try #require(bench.appStore.verifyReceiptBreakers[.production])
       let settler = bench.settler(isAppleDoubtful: { breaker.state != .closed })

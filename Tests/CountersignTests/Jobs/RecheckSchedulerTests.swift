@@ -149,7 +149,7 @@ import Testing
     }
   }
 
-  @Test func `what the breaker keeps from Apple is due as it was`() async throws {
+  @Test func `a check that the breaker keeps from Apple is due as it was`() async throws {
     try await run { bench, store, clocks in
       for number in 1...12 {
         let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number)).receiptData

@@ -88,7 +88,7 @@ struct StartTests {
     await #expect(throws: LedgerError.closed) { try await ledger.check() }
   }
 
-  @Test func `what was opened last is closed first`() async {
+  @Test func `the part that was opened last is closed first`() async {
     let closed = Mutex<[String]>([])
     var closers = Closers()
     for name in ["transport", "ledger", "webhooks"] { closers.add { closed.withLock { $0.append(name) } } }

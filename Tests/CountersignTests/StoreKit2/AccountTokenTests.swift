@@ -74,7 +74,7 @@ import Testing
     }
   }
 
-  @Test func `what Apple refuses for good is told in the log, and given up`() async throws {
+  @Test func `a token that Apple refuses for good is told in the log, and given up`() async throws {
     try await Self.run(withSecret: true) { world in
       world.simulator.setTrouble(.pingPong, service: .serverAPI)
       let receipt = try world.simulator.issueReceipt(.renewing)

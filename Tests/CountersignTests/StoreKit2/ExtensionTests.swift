@@ -89,7 +89,8 @@ import Testing
     }
   }
 
-  @Test func `what Apple refuses is said in words, and what cannot be asked is refused here`() async throws {
+  @Test func `a refusal of Apple's is said in words, and a request that cannot be asked is refused here`() async throws
+  {
     try await Self.run { world in
       let trial = try await world.buy(.trial, 1)
       let shared = try await world.buy(.familyShared, 2)

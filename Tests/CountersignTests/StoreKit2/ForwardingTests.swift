@@ -41,7 +41,7 @@ import Testing
     }
   }
 
-  @Test func `what fails is sent again as Apple does it, and others go on`() async throws {
+  @Test func `a notification that fails is sent again as Apple does it, and others go on`() async throws {
     let clock = MovingClock(Self.start)
     try await WebhookReceiver.running { receiver in
       var settings = Settings()
@@ -76,7 +76,7 @@ import Testing
     }
   }
 
-  @Test func `what the service does not act on is an event with what it says`() async throws {
+  @Test func `a notification that the service does not act on is an event with its fields`() async throws {
     let signer = try DevelopmentPKI().signedData
     try await RunningService.besideStore(at: Self.start) { service, store in
       let signed = try store.simulator.issueTransaction(.subscriber)

@@ -218,7 +218,7 @@ import Testing
     }
   }
 
-  @Test func `what another server took is asked for by a person, and counts once`() async throws {
+  @Test func `a notification that another server took is asked for by a person, and counts once`() async throws {
     let clock = MovingClock(Self.start)
     try await RunningService.besideStore(at: Self.start, withServerAPI: true, withSecret: false, now: { clock.date }) {
       service, store in

@@ -244,7 +244,7 @@ import Testing
     }
   }
 
-  @Test func `of two replicas one asks, and each customer once`() async throws {
+  @Test func `one of two replicas asks, and about each customer once`() async throws {
     guard TestEngine.isPostgreSQL else { return }
     let count = 30
     try await Self.run { world in

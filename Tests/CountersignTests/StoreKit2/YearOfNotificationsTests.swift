@@ -93,7 +93,7 @@ import Testing
     }
   }
 
-  @Test func `delivered as the store's clock moves, through a year`() async throws {
+  @Test func `a year delivered as the store's clock moves ends with the refund`() async throws {
     let clock = MovingClock()
     try await RunningService.besideStore(now: { clock.date }) { service, store in
       try store.simulator.deliverNotifications(to: "\(service.origin)/v1/notifications/app-store")
