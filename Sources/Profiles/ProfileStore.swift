@@ -5,7 +5,7 @@ package import struct FoundationEssentials.Date
 package struct ProfileUpdate: Hashable, Sendable {
   package var user: UserID
   /// Grows with every update of this user, and never falls behind Apple's clock: milliseconds since 1970 of the
-  /// evidence, or one more than the previous version.
+  /// evidence, or one more than the previous version; without purchases, a count from 1.
   package var version: Int64
   package var tier: Tier
   package var status: SubscriptionStatus

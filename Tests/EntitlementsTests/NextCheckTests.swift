@@ -219,7 +219,11 @@ import struct FoundationEssentials.Date
           var same = Entitlement.evaluate([evidence], at: later, catalog: catalog, policy: policy)
           same.explanation.evaluatedAt = verdict.explanation.evaluatedAt
           // A renewal that was taken back before its begin ended then: that is told when it has come.
-          if let told = verdict.expiresAt, let begun = same.expiresAt, told < begun { same.expiresAt = told }
+          if [.refunded, .revoked].contains(verdict.reason), let told = verdict.expiresAt, let begun = same.expiresAt,
+            told < begun
+          {
+            same.expiresAt = told
+          }
           #expect(same == verdict, "seed \(seed)")
         }
         continue

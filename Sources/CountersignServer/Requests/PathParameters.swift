@@ -86,7 +86,7 @@ extension UserID {
     guard let user = UserID(valid: text) ?? UserID(appUserID: text) else {
       throw Problem(
         .malformedRequest,
-        "'\(name)' has to be 1 to 100 characters, without '/' and spaces, and neither 'me' nor a placeholder like 'null'."
+        "'\(name)' has to be 1 to 100 characters, without '/' and spaces, and neither 'me' nor a word like '(null)'."
       )
     }
     self = user

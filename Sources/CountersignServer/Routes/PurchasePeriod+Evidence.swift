@@ -15,14 +15,16 @@ extension PurchasePeriod {
     let shown = evidence.filter { !$0.key.isOfApp || rules.isCatalogued($0) }
     let periods = shown.flatMap { item in
       let upgraded = item.upgradedTransactions
-      let last = item.purchases.filter { $0.cancellationDate == nil && !upgraded.contains($0.transactionID) }
-        .compactMap(\.expiresDate).max()
+      let last = item.purchases.filter {
+        $0.cancellationDate == nil && !$0.isUpgraded && !upgraded.contains($0.transactionID)
+      }
+      .compactMap(\.expiresDate).max()
       return item.purchases.map { purchase in
         var period = PurchasePeriod(purchase, of: item, catalog: catalog)
-        period.isUpgraded = upgraded.contains(purchase.transactionID)
+        period.isUpgraded = purchase.isUpgraded || upgraded.contains(purchase.transactionID)
         period.endsAt = period.endsAt ?? nonRenewing.end(of: purchase, in: item.key.environment)
         guard let end = purchase.expiresDate, end == last else { return period }
-        period.renewal = item.terms.map(CountersignAPI.RenewalTerms.init)
+        period.renewal = item.terms(of: purchase).map(CountersignAPI.RenewalTerms.init)
         guard let renewal = item.renewal(of: purchase) else { return period }
         period.graceUntil = renewal.gracePeriodExpiresDate
         if period.graceUntil == nil, renewal.isInBillingRetry == true, rules.policy.billingRetryAccess > .zero {

@@ -36,7 +36,8 @@ extension SubscriptionEvidence {
   /// The result does not depend on the order or number of reports: the operation is commutative, associative and
   /// idempotent. (Beyond `partLimit` only nearly: a snapshot in between may make room. So it is with two purchases of
   /// the same moment that an answer does not have yet, with one beside a renewal that a snapshot lists ahead of its
-  /// begin, and with one beside the transaction of an account that an answer between them calls gone. And sales apart, on which no verdict hangs: omissions of a snapshot in between are not remembered.)
+  /// begin, and with one beside the transaction of an account that an answer between them calls gone. And sales apart,
+  /// on which no verdict hangs: omissions of a snapshot in between are not remembered.)
   ///
   /// Both have to be proven evidence of one subscription; provisional evidence, or another key, changes nothing.
   package func merging(_ other: SubscriptionEvidence) -> SubscriptionEvidence {

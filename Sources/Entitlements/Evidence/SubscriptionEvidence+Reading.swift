@@ -61,8 +61,8 @@ extension SubscriptionEvidence {
   }
 
   /// The terms of the renewal of a row. The answer's are not those of a purchase that it does not have yet.
-  func terms(of row: Reading) -> RenewalTerms? {
-    guard isAhead(row) else { return terms }
+  package func terms(of purchase: Purchase) -> RenewalTerms? {
+    guard purchase.transactionID == ahead else { return terms }
     return terms.flatMap { terms in terms.signedAt.map(isPartial) == true ? terms : nil }
   }
 

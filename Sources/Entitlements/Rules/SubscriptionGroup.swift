@@ -61,14 +61,15 @@ struct SubscriptionGroup {
     /// When the commitment ends of which the row is a period, as far as Apple says. A row is part of the last commitment that
     /// a renewal info tells of, unless it begins after its end.
     var commitmentEnd: Date? {
-      let told = evidence.terms(of: reading)?.commitmentEndsAt.flatMap { end in purchase.begin.isBefore(end) ? end : nil
+      let told = evidence.terms(of: purchase)?.commitmentEndsAt.flatMap { end in
+        purchase.begin.isBefore(end) ? end : nil
       }
       return told ?? purchase.sale?.terms?.commitmentEndsAt
     }
 
     /// Whether another commitment follows the row's; `nil` without one, and if Apple does not say.
     var commitmentRenews: Bool? {
-      guard let terms = evidence.terms(of: reading), commitmentEnd != nil,
+      guard let terms = evidence.terms(of: purchase), commitmentEnd != nil,
         terms.commitmentEndsAt.map(purchase.begin.isBefore) ?? true
       else { return nil }
       return terms.commitmentRenews

@@ -61,7 +61,7 @@ enum PostgreSQLSchema {
   }
 
   private static func migrations(of connection: PostgreSQLConnection) throws -> Set<String> {
-    let text = try connection.run("SELECT string_agg(identifier, E'\\n') FROM ledger_migration") ?? ""
+    let text = try connection.run("SELECT string_agg(identifier, E'\\n') FROM ledger_migration", within: longest) ?? ""
     return Set(text.split(separator: "\n").map(String.init))
   }
 

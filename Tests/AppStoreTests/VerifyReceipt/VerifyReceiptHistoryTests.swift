@@ -66,6 +66,27 @@ import Testing
       Sample.body(inApp: "\(Sample.lifetimeRow),\(second)", latest: "[\(refunded),\(Sample.row)]"))
     #expect(history.purchases.map(\.transactionID) == ["480002000000200", "480002000000112", "480002000000300"])
     #expect(history.purchases.first?.cancellationDate == moment(1_717_977_600_000))
+    // The receipt's own row was only decoded.
+    #expect(history.purchases.map(\.reportedAt) == [nil, nil, moment(1_717_200_000_000)])
+  }
+
+  @Test func `a purchase without an end that only the receipt has is as of the receipt's creation`() throws {
+    let history = try history(Sample.body(inApp: Sample.lifetimeRow, latest: nil))
+    #expect(history.purchases.map(\.reportedAt) == [moment(1_717_200_000_000)])
+    #expect(history.evidence().map(\.evidenceTime) == [moment(1_717_200_000_000)])
+  }
+
+  @Test(arguments: StoreEnvironment.allCases)
+  func `a row of the receipt that was bought later than every latest row counts, also when it is over`(
+    _ environment: StoreEnvironment
+  ) throws {
+    let later = Sample.row.replacingOnce("480002000000112", with: "480002000000120")
+      .replacingOnce("1717200000000", with: "1717200000001").replacingOnce("1719792000000", with: "1718000000000")
+    let name = environment == .production ? "Production" : "Sandbox"
+    let history = try history(
+      Sample.body(environment: name, inApp: "\(later),\(Sample.row)", latest: "[\(Sample.row)]"),
+      environment: environment)
+    #expect(history.purchases.map(\.transactionID) == ["480002000000112", "480002000000120"])
   }
 
   @Test func `a repeated row counts once, and as taken back if any of its copies is`() throws {

@@ -85,7 +85,7 @@ import Testing
       #expect(trial.startedAt == noon && trial.expiresAt == noon + 7 * 86_400)
       #expect(trial.sessionsTotal == nil && trial.sessionsUsed == 0 && trial.sessionsRemaining == nil)
       let read = try await service.profile(Self.anna)
-      #expect(read.verdict == "pro active trial" && read["is_trial"] == "true")
+      #expect(read.verdict == "pro active trial" && read["is_trial"] == "true" && read["source"] == "trial")
       #expect(profiles.row(Self.anna)?["subscription_tier"] == .text("pro"))
       let history = try await service.send(.get, "/v1/profiles/\(Self.anna)/history", key: RunningService.supportKey)
       #expect(history.text.contains(#""reason":"trial""#))

@@ -105,14 +105,15 @@ import struct FoundationEssentials.Date
 
   private func check(_ batch: Int, _ body: (Scene, inout SeededRandom) throws -> Void) throws {
     var scenes = 0
-    for seed in (batch * 40)..<(batch * 40 + 40) {
+    let seeds = SeededRandom.cases(200)
+    for seed in (batch * seeds)..<((batch + 1) * seeds) {
       var chance = SeededRandom(seed: UInt64(seed))
       for scene in try Self.scenes(of: seed, &chance) {
         try body(scene, &chance)
         scenes += 1
       }
     }
-    #expect(scenes > 80)
+    #expect(scenes > 2 * seeds)
   }
 
   @Test(arguments: batches)

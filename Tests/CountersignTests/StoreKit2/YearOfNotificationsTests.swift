@@ -25,7 +25,7 @@ import Testing
     return state(try await service.validate(receipt, user: user))
   }
 
-  @Test(arguments: 0..<4)
+  @Test(arguments: 0..<UInt64(SeededRandom.cases(40)))
   func `in any order, with duplicates and losses, it ends in the same state`(seed: UInt64) async throws {
     let clock = MovingClock(Self.end)
     try await RunningService.besideStore(now: { clock.date }) { service, store in
