@@ -33,7 +33,10 @@ extension Ledger {
     Set(try await profile(of: user)?.evidence.map(\.key) ?? [])
   }
 
+  /// A user's verdicts, newest first.
   package func wholeHistory(of user: UserID) async throws -> [HistoryEntry] {
-    try await history(of: user, before: nil, limit: 1_000)
+    try await timeline(of: user, before: nil, limit: .max).events.compactMap { event in
+      if case .verdict(let entry, _, _) = event { entry } else { nil }
+    }
   }
 }

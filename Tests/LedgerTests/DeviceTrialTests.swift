@@ -226,7 +226,7 @@ import Testing
       #expect(again.isRunning(at: Self.now(600)) && again.endsAt == at(900))
       #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "pro")
       #expect(try await ledger.userCounts(at: Self.now(600)).trials == 1)
-      let history = try await ledger.history(of: "anna", before: nil, limit: 10)
+      let history = try await ledger.wholeHistory(of: "anna")
       #expect(history.count { $0.requestID == "amend" } == 2)
       let events = try await ledger.changeEvents(after: 0, limit: 10).map(\.type)
       #expect(events == ["trial.started", "trial.expired", "trial.started"])

@@ -265,8 +265,6 @@ import Testing
     let file = try SQLiteConnection(path: scratch.path)
     let found: @Sendable (Int, Int) -> Void = { count, expected in #expect(count == expected) }
     let operations: [(String, @Sendable (LedgerTables) throws -> Void)] = [
-      ("history", { found(try $0.history(of: "anna", before: nil, limit: 5).count, 3) }),
-      ("history, from a place on", { found(try $0.history(of: "anna", before: 6, limit: 5).count, 1) }),
       ("timeline", { found(try $0.timeline(of: "anna", before: nil, limit: 50).events.count, 6) }),
       (
         "timeline, from a place on", { found(try $0.timeline(of: "anna", before: .init(5), limit: 50).events.count, 2) }

@@ -67,6 +67,32 @@ import Testing
     }
   }
 
+  @Test func `a story goes on from its own events, and from no other place`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      for time in 0..<12 {
+        let user: UserID = time.isMultiple(of: 3) ? "ben" : "anna"
+        _ = try await ledger.record(
+          entry(user, [evidence(user.rawValue, time: Double(time), order: time)], request: "r\(time)"))
+      }
+      let story = try await Self.all(ledger, of: "anna", pages: 100)
+      let verdicts = story.filter { $0.hasPrefix("verdict") }.map { $0.split(separator: " ")[1] }
+      #expect(verdicts == ["r11", "r10", "r8", "r7", "r5", "r4", "r2", "r1"])
+      var places: [Int64] = []
+      func page(before place: Int64?, limit: Int) async throws -> TimelinePage {
+        try await ledger.timeline(of: "anna", before: place.map { TimelinePosition($0) }, limit: limit)
+      }
+      while let next = try await page(before: places.last, limit: 1).next { places.append(next.sequence) }
+      #expect(places.count == story.count - 1)
+      for place in [Int64.min, Int64.max] + Array(-1...20) {
+        let rest = places.firstIndex(of: place).map { story.dropFirst($0 + 1) } ?? []
+        for limit in [1, 3, 100] {
+          let events = try await page(before: place, limit: limit).events
+          #expect(Self.words(events) == Array(rest.prefix(limit)), "\(place), \(limit)")
+        }
+      }
+    }
+  }
+
   @Test func `events between two pages neither repeat nor hide an entry`() async throws {
     try await Scratch.withLedger { ledger, _ in
       for step in 0..<5 {

@@ -20,7 +20,7 @@ import Testing
         let profile = try #require(try await ledger.profile(of: name))
         #expect(profile.version == 2)
         #expect(profile.evidence.map(\.key) == [key("1"), key("2")])
-        #expect(try await ledger.history(of: name, before: nil, limit: 9).count == 2)
+        #expect(try await ledger.wholeHistory(of: name).count == 2)
         #expect(try await ledger.receipts(of: name, limit: 9).count == 1)
         #expect(try await ledger.knowledge(of: "both", for: name).proves == [key("1"), key("2")])
         #expect(try await ledger.timeline(of: name, before: nil, limit: 9).events.count == 4)

@@ -19,7 +19,6 @@ package struct LedgerProfile: Sendable {
 
 /// One line of a user's history.
 package struct HistoryEntry: Sendable {
-  package var sequence: Int64
   package var recordedAt: Date
   package var requestID: String
   package var entitlement: Entitlement

@@ -219,8 +219,7 @@ extension LedgerTables {
     case .verdict(let entitlement, let changed):
       return .verdict(
         HistoryEntry(
-          sequence: event.sequence, recordedAt: event.recordedAt, requestID: event.requestID, entitlement: entitlement,
-          changed: changed),
+          recordedAt: event.recordedAt, requestID: event.requestID, entitlement: entitlement, changed: changed),
         before: try verdict(from: event.previous, ofKey: user.key), note: try note(event.note))
     case .change(let isGain, let purchase, let other):
       let other = try other.map(name(ofKey:))
@@ -270,21 +269,4 @@ extension LedgerTables {
   }
 
   static let verdictsSearched = 100
-
-  func history(of user: UserID, before: Int64?, limit: Int) throws -> [HistoryEntry] {
-    var next = try account(of: user)?.newest
-    var entries: [HistoryEntry] = []
-    while let sequence = next, entries.count < limit {
-      let link = try link(sequence, ofKey: key(of: user))
-      next = link.previous
-      guard sequence < before ?? .max, case .event(let event) = link,
-        case .verdict(let entitlement, let changed) = event.content
-      else { continue }
-      entries.append(
-        HistoryEntry(
-          sequence: sequence, recordedAt: event.recordedAt, requestID: event.requestID, entitlement: entitlement,
-          changed: changed))
-    }
-    return entries
-  }
 }

@@ -65,12 +65,6 @@ extension Ledger {
     try await readShort { tables in try tables.receipts(mentioning: id) }
   }
 
-  /// A user's verdicts, newest first.
-  /// - Parameter before: the `sequence` to continue below; `nil` begins with the newest.
-  package func history(of user: UserID, before: Int64?, limit: Int) async throws(LedgerError) -> [HistoryEntry] {
-    try await read { tables in try tables.history(of: user, before: before, limit: limit) }
-  }
-
   // MARK: The users to reevaluate
 
   /// Users with all their evidence, in the order of their IDs.

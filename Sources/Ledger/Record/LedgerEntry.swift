@@ -129,8 +129,6 @@ package struct Recorded: Sendable {
   package var changed: Bool
   /// Users who lost a purchase to this one, or a provisional grant on it: each reevaluated and recorded.
   package var losers: [UserID]
-  /// Keys of the answer left with other users while the rest was recorded.
-  package var keptByOthers: Int
   /// The write state of the user's row in the app's table.
   package var write: ProfileWriteState
   /// The update of the user's row, if this answer brought one.

@@ -203,8 +203,7 @@ final class RecordOperation {
       if let row = rows[past.key] { try tables.keepPast(past, of: row) }
     }
     var account = account
-    var recorded = Recorded(
-      entitlement: verdict, changed: false, losers: [], keptByOthers: grant.leftWithOthers.count, write: .waiting)
+    var recorded = Recorded(entitlement: verdict, changed: false, losers: [], write: .waiting)
     var disproven: Set<UserID> = []
     let gains = try gained.map { key in
       guard let row = rows[key] else { throw StoredForm.Unstorable() }

@@ -1,6 +1,7 @@
 import Entitlements
 import Foundation
 import Ledger
+import LedgerFixtures
 import Testing
 
 @testable import AppStoreSimulator
@@ -122,9 +123,7 @@ import Testing
       #expect(try await recorded(bench, "user-02") == "pro renewing 2")
       #expect(try await recorded(bench, "for-life") == "premium lifetime 2")
       #expect(try await bench.ledger.waitingUpdate(of: "for-life")?.entitlement.tier == "premium")
-      #expect(
-        try await bench.ledger.history(of: "for-life", before: nil, limit: 1).first?.requestID.hasPrefix("rules-")
-          == true)
+      #expect(try await bench.ledger.wholeHistory(of: "for-life").first?.requestID.hasPrefix("rules-") == true)
       #expect(reviewer.review.withheld == 0)
       #expect(bench.log.lines.contains { $0.contains("users are re-evaluated") && $0.contains(#""changed":3"#) })
     }
