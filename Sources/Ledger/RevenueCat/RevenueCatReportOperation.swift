@@ -117,14 +117,10 @@ struct RevenueCatReportOperation {
     purchase.owner = winner.user
     let id = try tables.save(purchase)
     guard former != winner.user else {
-      try reevaluate(&winner)
+      try writer(for: winner).reevaluateIfChanged(&winner)
       return []
     }
     return try OwnershipMove(tables: tables, gained: [(id, from: former)], writer: writer).run(to: &winner)
-  }
-
-  private func reevaluate(_ account: inout Account) throws {
-    try writer(for: account).reevaluateIfChanged(&account)
   }
 
   // MARK: Hints
@@ -150,7 +146,7 @@ struct RevenueCatReportOperation {
 
   private func reevaluate(_ user: UserID) throws {
     var account = try account(user)
-    try reevaluate(&account)
+    try writer(for: account).reevaluateIfChanged(&account)
   }
 
   // MARK: Access while RevenueCat cannot reach a store
