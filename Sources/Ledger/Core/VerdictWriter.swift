@@ -60,23 +60,16 @@ struct VerdictWriter {
     evidence.filter { $0.provisionalUntil == nil }.map(\.evaluatedAt).reduce(moment, max)
   }
 
-  /// A stored verdict.
-  struct Saved {
-    /// The verdict as it will be read.
-    var entitlement: Entitlement
-    var changed: Bool
-    var update: WaitingUpdate
-  }
-
   /// Stores a verdict as the next version, and the user's account, and appends the events of what changed.
   ///
   /// - Parameters:
   ///   - evidence: of all the user's purchases, for the prices in events.
   ///   - bought: the verdict on the purchases alone, after the one that is passed; called only where a grant decides.
+  /// - Returns: the verdict as it will be read, and its update.
   func save(
     _ verdict: Entitlement, of account: inout Account, after before: Entitlement?, on evidence: [SubscriptionEvidence],
     bought: (_ before: Entitlement?) -> Entitlement?
-  ) throws -> Saved {
+  ) throws -> Recorded {
     let verdict = verdict.inWholeMilliseconds
     let former = account.verdict
     let changed = before.map { !Self.isSame(verdict, $0, by: \.apartFromEvidence) } ?? true
@@ -97,8 +90,8 @@ struct VerdictWriter {
     }
     account.access = access
     try tables.save(account, at: head.recordedAt)
-    return Saved(
-      entitlement: verdict, changed: changed,
+    return Recorded(
+      entitlement: verdict, changed: changed, losers: [], write: .waiting,
       update: WaitingUpdate(
         user: account.user, version: account.rowVersion, entitlement: verdict, waitingSince: waitingSince, attempts: 0,
         state: .waiting))

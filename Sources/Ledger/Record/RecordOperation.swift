@@ -203,7 +203,7 @@ final class RecordOperation {
       if let row = rows[past.key] { try tables.keepPast(past, of: row) }
     }
     var account = account
-    var recorded = Recorded(entitlement: verdict, changed: false, losers: [], write: .waiting)
+    var recorded = Recorded(entitlement: repeated ?? verdict, changed: false, losers: [], write: .waiting)
     var disproven: Set<UserID> = []
     let gains = try gained.map { key in
       guard let row = rows[key] else { throw StoredForm.Unstorable() }
@@ -215,14 +215,12 @@ final class RecordOperation {
       for key in own.map(\.evidence.key).filter({ known.unclaimed[$0] != nil }) + named.map(\.key) {
         try tables.removeUnclaimed(key)
       }
-      if let repeated {
-        recorded.entitlement = repeated
+      if repeated != nil {
         recorded.write = try tables.writeState(of: entry.user)
       } else {
-        let saved = try writer.save(verdict, of: &account, after: before, on: evidence) { _ in
+        recorded = try writer.save(verdict, of: &account, after: before, on: evidence) { _ in
           entry.evaluate(entry.user, evidence, [], moment)
         }
-        (recorded.entitlement, recorded.changed, recorded.update) = (saved.entitlement, saved.changed, saved.update)
       }
       disproven = try endGrants(on: own + named.map(\.subscription)).subtracting(grant.moved.values)
     }
