@@ -69,10 +69,6 @@ struct RevenueCatReportOperation {
       evidenceAt: StoredForm.milliseconds(report.at), rowsClaimedUntil: report.rowsClaimedUntil)
   }
 
-  private func account(_ user: UserID) throws -> Account {
-    try tables.knownOrNewAccount(of: user)
-  }
-
   // MARK: Other stores
 
   private func record(_ event: StoreEvent, of key: SubscriptionKey) throws -> RevenueCatReportOutcome {
@@ -113,7 +109,7 @@ struct RevenueCatReportOperation {
   private func save(_ purchase: LedgerTables.RevenueCatPurchase, owner: UserID) throws -> [UserID] {
     var purchase = purchase
     let former = purchase.id == nil ? nil : purchase.owner
-    var winner = try account(owner)
+    var winner = try tables.knownOrNewAccount(of: owner)
     purchase.owner = winner.user
     let id = try tables.save(purchase)
     guard former != winner.user else {
@@ -145,7 +141,7 @@ struct RevenueCatReportOperation {
   }
 
   private func reevaluate(_ user: UserID) throws {
-    var account = try account(user)
+    var account = try tables.knownOrNewAccount(of: user)
     try writer(for: account).reevaluateIfChanged(&account)
   }
 
@@ -266,7 +262,7 @@ struct RevenueCatReportOperation {
       return false
     }
     if let grant = try tables.grant(on: evidence.key), grant.owner != to { try tables.endGrant(on: evidence.key) }
-    var winner = try account(to)
+    var winner = try tables.knownOrNewAccount(of: to)
     let former = purchase.owner
     purchase.owner = winner.user
     _ = try tables.save(purchase)
