@@ -84,6 +84,9 @@ extension LedgerTables {
     return digest
   }
 
+  /// The app of a purchase.
+  func bundleID(ofProof id: Int64) throws -> BundleID? { try first("SELECT bundle_id FROM proof WHERE id = ?", id) }
+
   /// Whether a stored proof is this receipt.
   func isProof(_ id: Int64, _ proof: StoredProof) throws -> Bool {
     try exists(

@@ -71,6 +71,22 @@ extension LedgerTables {
     return try first("SELECT environment, original_transaction_id FROM revenuecat_purchase WHERE id = ?", id)
   }
 
+  private static let successorOf = SQL(
+    "SELECT environment, successor_id FROM migrated_purchase WHERE environment = ? AND original_transaction_id = ?")
+
+  /// A purchase may migrate more than once.
+  private static let mostMigrations = 8
+
+  /// The ID under which a purchase is kept; `nil` for one that has not moved.
+  func successor(of key: SubscriptionKey) throws -> SubscriptionKey? {
+    var last: SubscriptionKey?
+    for _ in 0..<Self.mostMigrations {
+      guard let next = try first(Self.successorOf, last ?? key, as: SubscriptionKey.self) else { break }
+      last = next
+    }
+    return last
+  }
+
   /// A user's purchases at Apple's, in the order of `SubscriptionKey.precedes`.
   func purchases(of account: Account?, without known: Set<Int64> = []) throws -> [StoredPurchase] {
     try (account?.purchases ?? []).filter { $0 > 0 && !known.contains($0) }.map(purchase(id:))
@@ -162,5 +178,13 @@ extension LedgerTables.StoredPurchase {
     if let scheduledAt: Int64 = try row.get(14) {
       schedule = .init(scheduledAt: scheduledAt, dueAt: try row.get(15), attempts: try row.get(16))
     }
+  }
+}
+
+extension SubscriptionKey {
+  /// The order in which the ledger returns evidence, so that equal evidence always evaluates to an equal verdict.
+  func precedes(_ other: SubscriptionKey) -> Bool {
+    (environment.rawValue, originalTransactionID.rawValue)
+      < (other.environment.rawValue, other.originalTransactionID.rawValue)
   }
 }

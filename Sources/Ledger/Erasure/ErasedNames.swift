@@ -148,15 +148,3 @@ struct ErasedNames: Sendable {
     return nil
   }
 }
-
-extension SubscriptionEvidence {
-  /// The evidence without the account tokens that a test picks out.
-  func withoutAccounts(where isErased: (String) throws -> Bool) rethrows -> SubscriptionEvidence {
-    var copy = self
-    for index in copy.purchases.indices {
-      guard let token = copy.purchases[index].appAccountToken, try isErased(token) else { continue }
-      copy.purchases[index].appAccountToken = nil
-    }
-    return copy
-  }
-}

@@ -276,9 +276,4 @@ extension LedgerTables {
   func forgetUpdate(of key: String) throws {
     try execute("DELETE FROM outbox WHERE key = ? AND reset IS NULL", key)
   }
-
-  /// A user who comes back has a verdict again, which takes the place of the reset.
-  func forgetReset(of key: String) throws {
-    try execute("UPDATE outbox SET reset = NULL, reset_spelling = NULL WHERE key = ? AND reset IS NOT NULL", key)
-  }
 }

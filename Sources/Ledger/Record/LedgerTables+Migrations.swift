@@ -15,27 +15,12 @@ internal import Entitlements
 ///
 /// https://developer.apple.com/documentation/appstoreservernotifications/previousoriginaltransactionid
 extension LedgerTables {
-  private static let successorOf = SQL(
-    "SELECT environment, successor_id FROM migrated_purchase WHERE environment = ? AND original_transaction_id = ?")
   private static let insertMigration = SQL.insert(
     "migrated_purchase", "environment, original_transaction_id, successor_id",
     "ON CONFLICT (environment, original_transaction_id) DO NOTHING")
 
   private static let updateNotifications = SQL.update(
     "notification", "original_transaction_id", "WHERE environment = ? AND original_transaction_id = ?")
-
-  /// A purchase may migrate more than once.
-  private static let mostMigrations = 8
-
-  /// The ID under which a purchase is kept; `nil` for one that has not moved.
-  func successor(of key: SubscriptionKey) throws -> SubscriptionKey? {
-    var last: SubscriptionKey?
-    for _ in 0..<Self.mostMigrations {
-      guard let next = try first(Self.successorOf, last ?? key, as: SubscriptionKey.self) else { break }
-      last = next
-    }
-    return last
-  }
 
   /// Moves what is kept under the former IDs that evidence names.
   func migrate(to evidence: SubscriptionEvidence) throws {

@@ -74,11 +74,3 @@ struct PreparedEntry: Sendable {
     proof = StoredProof(entry.receipt)
   }
 }
-
-extension SubscriptionKey {
-  /// The order in which the ledger returns evidence, so that equal evidence always evaluates to an equal verdict.
-  func precedes(_ other: SubscriptionKey) -> Bool {
-    (environment.rawValue, originalTransactionID.rawValue)
-      < (other.environment.rawValue, other.originalTransactionID.rawValue)
-  }
-}

@@ -51,9 +51,6 @@ extension LedgerTables {
     return (questions, unreadable, ids.last)
   }
 
-  /// The app of a purchase.
-  func bundleID(ofProof id: Int64) throws -> BundleID? { try first("SELECT bundle_id FROM proof WHERE id = ?", id) }
-
   fileprivate func refundQuestion(_ stored: StoredPurchase) throws -> RefundQuestion? {
     guard let id = stored.id, let bundleID = try bundleID(ofProof: stored.proof) else { return nil }
     return RefundQuestion(place: id, evidence: stored.evidence, owner: stored.owner, bundleID: bundleID)

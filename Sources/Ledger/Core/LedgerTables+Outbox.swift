@@ -37,6 +37,11 @@ extension LedgerTables {
     return waitingSince ?? StoredForm.date(recordedAt)
   }
 
+  /// A user who comes back has a verdict again, which takes the place of the reset.
+  private func forgetReset(of key: String) throws {
+    try execute("UPDATE outbox SET reset = NULL, reset_spelling = NULL WHERE key = ? AND reset IS NOT NULL", key)
+  }
+
   /// Since when a user's row is outdated; `nil` if it is not.
   func waitingSince(of account: Account) throws -> Date? {
     try first("SELECT waiting_since FROM outbox WHERE key = ? AND state = 'waiting'", account.user.key)

@@ -1,0 +1,33 @@
+internal import Entitlements
+
+extension LedgerTables {
+  /// Has Apple told the user who came to have a purchase, unless the purchase names them already. Of a user whose ID is no UUID
+  /// nothing can be told, and a family-shared purchase names its buyer.
+  func tellAccountToken(ofPurchase id: Int64, at now: Int64) throws {
+    guard id > 0 else { return }
+    let purchase = try purchase(id: id)
+    let evidence = purchase.evidence
+    guard let token = purchase.owner.accountToken, !purchase.owner.isErased, !evidence.key.isOfApp,
+      !evidence.isAccountGone, evidence.accountToken != token,
+      evidence.purchases.contains(where: { $0.ownership == .purchased }),
+      let bundleID = try bundleID(ofProof: purchase.proof)
+    else { return try forgetAccountToken(of: evidence.key) }
+    // Where another user is being told, this one's turn is afterwards.
+    try execute(
+      """
+      INSERT INTO account_token_due (environment, original_transaction_id, bundle_id, account_token, due_at, attempts)
+      VALUES (?, ?, ?, ?, ?, 0)
+      ON CONFLICT (environment, original_transaction_id) DO UPDATE SET
+        bundle_id = excluded.bundle_id, account_token = excluded.account_token, due_at = excluded.due_at, attempts = 0
+      """, evidence.key, bundleID, token, now)
+  }
+
+  func forgetAccountToken(of key: SubscriptionKey) throws {
+    try execute("DELETE FROM account_token_due WHERE environment = ? AND original_transaction_id = ?", key)
+  }
+
+  func forgetAccountToken(ofPurchase id: Int64) throws {
+    guard id > 0 else { return }
+    try forgetAccountToken(of: purchase(id: id).evidence.key)
+  }
+}
