@@ -96,9 +96,9 @@ import Testing
         "keep what a user saw",
         { try $0.keep(Exposure(experiment: "paywall", variant: "a", at: now), of: "u7") }
       ),
-      ("noteExposures", { try $0.noteExposures(of: "u7") }),
-      ("noteTrials", { try $0.noteTrials(of: "u7") }), ("noteTrial", { try $0.noteTrial(7) }),
-      ("noteLimits", { try $0.noteLimits(of: "u7") }),
+      ("markExposures", { try $0.markExposures(of: "u7") }),
+      ("markTrials", { try $0.markTrials(of: "u7") }), ("markTrial", { try $0.markTrial(7) }),
+      ("markLimits", { try $0.markLimits(of: "u7") }),
       ("countedExperiments", { _ = try $0.countedExperiments(limit: 10) }),
       ("customer", { _ = try $0.customer("u7") }),
       ("customer, joined", { _ = try $0.key(of: "$RCAnonymousID:0123456789abcdef0123456789abcdef") }),

@@ -51,8 +51,8 @@ package struct CountPurchases: LedgerOperation {
       if counted == nil, id >= LedgerTables.lastTrial { continue }
       for (product, period) in counted?.periods ?? [] { periods[product] = period }
       if let owner = counted?.owner {
-        try tables.noteExposures(of: owner.key)
-        try tables.noteTrials(of: owner.key)
+        try tables.markExposures(of: owner.key)
+        try tables.markTrials(of: owner.key)
         if let progress = try tables.progress(of: owner, by: counted) { try tables.record(progress, of: owner) }
       }
       let present = counted?.figures ?? [:]

@@ -39,7 +39,7 @@ struct CorrectSubscribers: LedgerOperation {
   func run(_ tables: LedgerTables) throws {
     guard !recount.differences.isEmpty, try tables.corrections() == recount.corrections else { return }
     for (tally, difference) in recount.differences.sorted(by: { $0.key < $1.key }) {
-      try tables.note(difference, to: tally)
+      try tables.mark(difference, to: tally)
     }
     try tables.keepMemo(LedgerTables.correctionMemo, "\(recount.corrections &+ 1)")
   }

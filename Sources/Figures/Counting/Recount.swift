@@ -115,7 +115,7 @@ struct KeepRecountPage: LedgerOperation {
     for row in page.rows {
       if row.isGone { try tables.forgetCounts(of: row.id) }
       if let text = row.text { try tables.keepCounts(text, of: row.id) }
-      if let owner = row.owner { try tables.noteExposures(of: owner.key) }
+      if let owner = row.owner { try tables.markExposures(of: owner.key) }
       if let owner = row.owner, let progress = row.progress { try tables.record(progress, of: owner) }
       if ContinuousClock.now - start >= time, row.id != page.end {
         return try tables.keep(.purchases(after: row.id))

@@ -46,7 +46,7 @@ extension LedgerTables {
   func appendLoss(of purchase: Int64, to other: UserID, from account: inout Account, _ head: EventHead) throws {
     try appendChange("lost", of: purchase, other: other, to: &account, head)
     account.purchases.removeAll { $0 == purchase }
-    try noteExposures(of: account.user.key)
+    try markExposures(of: account.user.key)
     account.transfers.append(.init(purchase: purchase, from: account.user, to: other))
   }
 

@@ -3,7 +3,7 @@ internal import Entitlements
 /// Marks for the figures, which are counted a moment later.
 extension LedgerTables {
   /// Marks a purchase for recounting.
-  func noteFigures(of purchase: Int64) throws {
+  func markFigures(of purchase: Int64) throws {
     try execute(
       """
       INSERT INTO figure_due (purchase_id, changes) VALUES (?, 1)
@@ -14,7 +14,7 @@ extension LedgerTables {
   /// Added to the ID of one of the app's own trials, it makes its place among the purchases to be counted, far below theirs.
   package static let trialPlace: Int64 = -1 << 62
 
-  private static func noteTrials(where condition: String) -> SQL {
+  private static func markTrials(where condition: String) -> SQL {
     SQL(
       """
       INSERT INTO figure_due (purchase_id, changes) SELECT id + (\(trialPlace)), 1 FROM trial WHERE \(condition)
@@ -22,17 +22,17 @@ extension LedgerTables {
       """)
   }
 
-  private static let noteTrialByID = noteTrials(where: "id = ?")
-  private static let noteTrialsOfUser = noteTrials(where: "user_id = ?")
+  private static let markTrialByID = markTrials(where: "id = ?")
+  private static let markTrialsOfUser = markTrials(where: "user_id = ?")
 
   /// Marks the app's own trial for recounting, if the given period is one.
-  func noteTrial(_ id: GivenPeriod.ID) throws { try execute(Self.noteTrialByID, id) }
+  func markTrial(_ id: GivenPeriod.ID) throws { try execute(Self.markTrialByID, id) }
 
   /// Marks a user's trials of the app's own for recounting.
-  package func noteTrials(of key: String) throws { try execute(Self.noteTrialsOfUser, key) }
+  package func markTrials(of key: String) throws { try execute(Self.markTrialsOfUser, key) }
 
   /// Marks a user for whom counts are kept, as the tier has other limits.
-  func noteLimits(of key: String) throws {
+  func markLimits(of key: String) throws {
     try execute(
       """
       INSERT INTO limit_due (user_id, changes) SELECT user_id, 1 FROM feature_total WHERE user_id = ? LIMIT 1
@@ -41,7 +41,7 @@ extension LedgerTables {
   }
 
   /// Marks a user who saw a variant for recounting.
-  package func noteExposures(of key: String) throws {
+  package func markExposures(of key: String) throws {
     try execute(
       """
       INSERT INTO exposure_due (user_id, changes) SELECT user_id, 1 FROM exposure WHERE user_id = ? LIMIT 1
@@ -50,7 +50,7 @@ extension LedgerTables {
   }
 
   /// Adds to a count, a moment later: a row that every transaction changed would make each wait for the others.
-  package func note(_ change: Int64, to tally: Tally) throws {
+  package func mark(_ change: Int64, to tally: Tally) throws {
     try execute(
       "INSERT INTO tally_change (name, day, label, detail, change) VALUES (?, ?, ?, ?, ?)", tally.name, tally.day,
       tally.label, tally.detail, change)
@@ -59,8 +59,8 @@ extension LedgerTables {
   /// Moves a user from the count of one tier and status to another's.
   func countSubscriber(_ former: Account.Access?, replacedBy access: Account.Access) throws {
     guard former?.tier != access.tier || former?.status != access.status else { return }
-    if let former { try note(-1, to: Tally(subscriber: former)) }
-    try note(1, to: Tally(subscriber: access))
+    if let former { try mark(-1, to: Tally(subscriber: former)) }
+    try mark(1, to: Tally(subscriber: access))
   }
 }
 

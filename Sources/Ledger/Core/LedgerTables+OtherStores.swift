@@ -85,13 +85,13 @@ extension LedgerTables {
     changes.invalidate(purchase.owner)
     func write<each Value: SQLValue>(_ values: repeat each Value) throws -> Int64 {
       if let id = purchase.id {
-        try noteFigures(of: id)
+        try markFigures(of: id)
         try execute(Self.updateRevenueCat, repeat each values, id)
         return id
       }
       let id: Int64? = try first("SELECT coalesce(min(id), 0) - 1 FROM revenuecat_purchase")
       guard let id else { throw StoredForm.Unstorable() }
-      try noteFigures(of: id)
+      try markFigures(of: id)
       try execute(Self.insertRevenueCat, id, evidence.key, repeat each values)
       return id
     }

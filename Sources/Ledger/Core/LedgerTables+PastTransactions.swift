@@ -10,7 +10,7 @@ extension LedgerTables {
     let past = known?.merging(parts) ?? parts
     guard past.purchases != known?.purchases else { return }
     try execute(Self.upsertPast, purchase, StoredForm.text(past.withoutAccounts { _ in true }))
-    try noteFigures(of: purchase)
+    try markFigures(of: purchase)
   }
 
   private static let upsertPast = SQL.upsert("past_evidence", key: "purchase_id", "evidence")

@@ -40,22 +40,22 @@ extension LedgerTables {
 
   private func count(_ former: [UserProgress.Step: Int], replacedBy present: [UserProgress.Step: Int]) throws {
     for step in UserProgress.Step.allCases where former[step] != present[step] {
-      if let day = former[step] { try note(-1, to: Tally(name: .funnel, day: day, label: step.rawValue)) }
-      if let day = present[step] { try note(1, to: Tally(name: .funnel, day: day, label: step.rawValue)) }
+      if let day = former[step] { try mark(-1, to: Tally(name: .funnel, day: day, label: step.rawValue)) }
+      if let day = present[step] { try mark(1, to: Tally(name: .funnel, day: day, label: step.rawValue)) }
     }
   }
 
   // MARK: Limits
 
-  /// Notes that a user is near a limit of a tier; `nil`: not any more.
-  package func noteLimit(_ feature: FeatureName, of user: UserID, near tier: Tier?) throws {
+  /// Marks a user who is near a limit of a tier; `nil`: not any more.
+  package func markLimit(_ feature: FeatureName, of user: UserID, near tier: Tier?) throws {
     let former = try first(
       "SELECT tier FROM near_limit WHERE user_id = ? AND feature = ?", user.key, feature, as: Tier.self)
     guard former != tier else { return }
     if let former { try leaveLimit(feature, near: former, ofKey: user.key) }
     guard let tier else { return }
     try execute("INSERT INTO near_limit (user_id, feature, tier) VALUES (?, ?, ?)", user.key, feature, tier)
-    try note(1, to: Tally(name: .nearLimit, label: feature.rawValue, detail: tier.rawValue))
+    try mark(1, to: Tally(name: .nearLimit, label: feature.rawValue, detail: tier.rawValue))
   }
 
   /// Takes a user out of the counts of limits.
@@ -67,6 +67,6 @@ extension LedgerTables {
 
   private func leaveLimit(_ feature: FeatureName, near tier: Tier, ofKey key: String) throws {
     try execute("DELETE FROM near_limit WHERE user_id = ? AND feature = ?", key, feature)
-    try note(-1, to: Tally(name: .nearLimit, label: feature.rawValue, detail: tier.rawValue))
+    try mark(-1, to: Tally(name: .nearLimit, label: feature.rawValue, detail: tier.rawValue))
   }
 }

@@ -121,10 +121,10 @@ extension LedgerTables {
     func write<each Value: SQLValue>(_ values: repeat each Value) throws -> Int64 {
       guard let id = purchase.id else {
         let id = try insert(nextPurchase(), Self.insertPurchase, evidence.key, repeat each values)
-        try noteFigures(of: id)
+        try markFigures(of: id)
         return id
       }
-      try noteFigures(of: id)
+      try markFigures(of: id)
       try execute(Self.updatePurchase, repeat each values, id)
       return id
     }

@@ -83,7 +83,7 @@ struct VerdictWriter {
     let access = Account.Access(verdict)
     try tables.count(account.access, replacedBy: access)
     try tables.countSubscriber(account.access, replacedBy: access)
-    if let former = account.access, former.tier != access.tier { try tables.noteLimits(of: account.user.key) }
+    if let former = account.access, former.tier != access.tier { try tables.markLimits(of: account.user.key) }
     // A user with purchases is noted when those are counted.
     if former == nil, account.purchases.isEmpty {
       try tables.record(UserProgress(seen: StoredForm.date(head.recordedAt).utcDay), of: account.user)

@@ -126,7 +126,7 @@ extension LedgerTables {
     try execute("UPDATE revenuecat_report SET user_id = ? WHERE user_id = ?", user.key, id.key)
     try execute("UPDATE given_period SET user_id = ?, idempotency_key = NULL WHERE user_id = ?", user.key, id.key)
     try execute("UPDATE trial SET user_id = ? WHERE user_id = ?", user.key, id.key)
-    try noteTrials(of: user.key)
+    try markTrials(of: user.key)
     try execute(
       """
       UPDATE device SET user_id = ? WHERE user_id = ? AND NOT EXISTS (
@@ -163,7 +163,7 @@ extension LedgerTables {
       """, user.key, id.key)
     try execute("DELETE FROM user_time_zone WHERE user_id = ?", id.key)
     try leaveLimits(ofKey: id.key)
-    try noteLimits(of: user.key)
+    try markLimits(of: user.key)
     if let progress = try takeProgress(ofKey: id.key) { try record(progress, of: user) }
     try move(exposuresOf: id, to: user)
     try move(reportsOf: id, to: user)

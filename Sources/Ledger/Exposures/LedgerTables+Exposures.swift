@@ -13,7 +13,7 @@ extension LedgerTables {
       """, user.key, exposure.experiment, exposure.variant, exposure.at)
     guard changesCount == 1 else { return }
     changes.invalidate(usageOf: user)
-    try noteExposures(of: user.key)
+    try markExposures(of: user.key)
   }
 
   package func exposures(of key: String) throws -> [Exposure] {
@@ -24,7 +24,7 @@ extension LedgerTables {
 
   /// Gives a user what an anonymous customer saw. Of an experiment of which both saw a variant, the user's own stays.
   func move(exposuresOf id: UserID, to user: UserID) throws {
-    try noteExposures(of: id.key)
+    try markExposures(of: id.key)
     try execute(
       """
       INSERT INTO exposure (user_id, experiment, variant, exposed_at)
@@ -32,7 +32,7 @@ extension LedgerTables {
       ON CONFLICT (user_id, experiment) DO NOTHING
       """, user.key, id.key)
     try execute("DELETE FROM exposure WHERE user_id = ?", id.key)
-    try noteExposures(of: user.key)
+    try markExposures(of: user.key)
   }
 }
 

@@ -78,13 +78,13 @@ extension LedgerTables {
         starts_at = CASE WHEN starts_at > ? AND recorded_at > ? THEN ? ELSE starts_at END
       WHERE id = ?
       """, now, now, now, now, now, now, id)
-    try noteTrial(id)
+    try markTrial(id)
   }
 
   /// - Parameter endedAt: the moment of an early end; `nil` at its own end.
   func endGiven(_ id: GivenPeriod.ID, endedAt: Date?) throws {
     try execute("UPDATE given_period SET is_over = 1, ended_at = ? WHERE id = ?", endedAt, id)
-    try noteTrial(id)
+    try markTrial(id)
   }
 
   private static func given(_ row: SQLRow) throws -> GivenRecord {

@@ -73,7 +73,7 @@ extension Ledger {
   ) async throws(LedgerError) {
     try await engine.submit { tables in
       try tables.endUsedUp(trial.id, of: trial.user, requestID: requestID, evaluationContext)
-      try tables.noteTrial(trial.id)
+      try tables.markTrial(trial.id)
       try tables.execute("DELETE FROM trial WHERE id = ?", trial.id)
     }
   }

@@ -14,7 +14,7 @@ extension LedgerTables {
       VALUES (?, ?, ?, ?, ?, ?, ?)
       """, id, start.terms.name, key(of: start.user), start.device.id, start.terms.sessions,
       start.former?.sessionsUsed ?? 0, start.owesBit)
-    try noteTrial(id)
+    try markTrial(id)
   }
 
   func trial(_ id: GivenPeriod.ID) throws -> TrialRecord? {
@@ -66,7 +66,7 @@ extension LedgerTables {
     try execute(
       "UPDATE given_period SET ends_at = ?, ended_at = ?, is_over = ? WHERE id = ?", endsAt, endedAt, isOver, id)
     try execute("UPDATE trial SET sessions_total = ? WHERE id = ?", sessions, id)
-    try noteTrial(id)
+    try markTrial(id)
   }
 
   func countTrials(runningAt now: Date) throws -> Int {

@@ -95,7 +95,7 @@ package struct StartTrial: LedgerOperation {
     ).run(tables)
     guard case .given(let record) = outcome else { throw StoredForm.Unstorable() }
     try tables.add(self, as: record.period.id)
-    try tables.noteExposures(of: record.user.key)
+    try tables.markExposures(of: record.user.key)
     guard let trial = try tables.trial(record.period.id) else { throw StoredForm.Unstorable() }
     try tables.appendStart(of: trial, record, at: now)
     return .started(trial)

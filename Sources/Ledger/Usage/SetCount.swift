@@ -20,7 +20,7 @@ package struct SetCount: LedgerOperation {
 
   package func run(_ tables: LedgerTables) throws {
     let user = UserID(try tables.key(of: user))
-    try tables.noteLimit(feature.name, of: user, near: feature.isNear(count, limitOf: tier) ? tier : nil)
+    try tables.markLimit(feature.name, of: user, near: feature.isNear(count, limitOf: tier) ? tier : nil)
     let former = try tables.total(of: feature.name, of: user)
     if former == nil { try tables.record(UserProgress(seen: now.utcDay), of: user) }
     var total = former ?? FeatureTotal()

@@ -98,7 +98,7 @@ extension LedgerTables {
     let delivered = results.count { $0.outcome == .delivered }
     let failed = results.count { ![.delivered, .untold, .waits].contains($0.outcome) }
     for (detail, count) in [("delivered", delivered), ("failed", failed)] where count > 0 {
-      try note(Int64(count), to: Tally(name: .webhooks, day: now.utcDay, label: name, detail: detail))
+      try mark(Int64(count), to: Tally(name: .webhooks, day: now.utcDay, label: name, detail: detail))
     }
   }
 

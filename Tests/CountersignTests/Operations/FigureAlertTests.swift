@@ -79,10 +79,10 @@ import Testing
         for (step, count) in [
           ("users", users), ("conversions", part(month.conversion)), ("viewers", users),
           ("purchasers", part(month.paywall)),
-        ] { try tables.note(count, to: Tally(name: .funnel, day: day, label: step)) }
+        ] { try tables.mark(count, to: Tally(name: .funnel, day: day, label: step)) }
         let delivered = Int64((Double(users) * 10 * month.webhooks).rounded())
         for (detail, count) in [("delivered", delivered), ("failed", users * 10 - delivered)] {
-          try tables.note(count, to: Tally(name: .webhooks, day: day, label: "shop", detail: detail))
+          try tables.mark(count, to: Tally(name: .webhooks, day: day, label: "shop", detail: detail))
         }
         _ = try tables.addTallies(limit: 100)
       }
