@@ -90,16 +90,22 @@ import struct FoundationEssentials.Date
     row(TransactionID("\(number)"), from: day(begin), until: day(end), cancelled: cancelled)
   }
 
+  /// The evidence that some reports make, the same in any order and however often each comes.
+  private static func result(of reports: inout Reports, _ seed: Int) throws -> SubscriptionEvidence {
+    let last = reports.merged()
+    let first = try #require(last)
+    for _ in 0..<6 {
+      let again = reports.merged()
+      #expect(again == first, "seed \(seed)")
+    }
+    for one in reports.all { #expect(first.merging(one) == first && one.merging(first) == first, "seed \(seed)") }
+    return first
+  }
+
   @Test func `the same comes of the same reports, in any order, however often each comes`() throws {
     for seed in Self.cases {
       var reports = Reports(seed)
-      let last = reports.merged()
-      let first = try #require(last)
-      for _ in 0..<6 {
-        let again = reports.merged()
-        #expect(again == first, "seed \(seed)")
-      }
-      for one in reports.all { #expect(first.merging(one) == first && one.merging(first) == first, "seed \(seed)") }
+      _ = try Self.result(of: &reports, seed)
     }
   }
 
@@ -164,13 +170,7 @@ import struct FoundationEssentials.Date
     for seed in Self.cases {
       var reports = Reports(200_000 + seed)
       reports.all = reports.all.indices.map { _ in Self.lagging(&reports.random) }
-      let last = reports.merged()
-      let first = try #require(last)
-      for _ in 0..<6 {
-        let again = reports.merged()
-        #expect(again == first, "seed \(seed)")
-      }
-      for one in reports.all { #expect(first.merging(one) == first && one.merging(first) == first, "seed \(seed)") }
+      let first = try Self.result(of: &reports, seed)
       guard let new = first.ahead, case .partial(let since?) = first.coverage else { continue }
       ahead += 1
       let row = try #require(first.purchases.first { $0.transactionID == new })

@@ -28,6 +28,14 @@ import Webhooks
     AppEvent(user: UserID(user), type: type, at: UseCase.start, properties: "{}")
   }
 
+  /// Records that the receiver failed to take some events, which are due again at once.
+  private static func fail(_ events: [ChangeEvent], attempts: Int, _ ledger: Ledger) async throws {
+    try await ledger.settleWebhook(
+      "shop",
+      events.map { WebhookResult(of: $0, .failed(attempts: attempts, due: UseCase.start, problem: "http_500")) },
+      through: events.last?.sequence, isGone: false, at: UseCase.start)
+  }
+
   @Test func `events that are never taken hold up no other user's`() async throws {
     try await UseCase.run { useCase in
       let ledger = useCase.ledger
@@ -36,10 +44,7 @@ import Webhooks
       // The receiver cannot read them: each failed before, and is due.
       try await ledger.record((0..<20).map { Self.event("viewed", of: "bad-\($0)") }, at: UseCase.start)
       let failed = try await ledger.webhookWork(of: "shop", dueAt: UseCase.start, due: 1, fresh: 100).fresh
-      try await ledger.settleWebhook(
-        "shop",
-        failed.map { WebhookResult(of: $0, .failed(attempts: 1, due: UseCase.start, problem: "http_500")) },
-        through: failed.last?.sequence, isGone: false, at: UseCase.start)
+      try await Self.fail(failed, attempts: 1, ledger)
       let receiver = Receiver()
       let clock = Mutex(UseCase.start)
       let deliverer = WebhookDeliverer(
@@ -74,10 +79,7 @@ import Webhooks
       }
       // One was tried before it was damaged, and the receiver may have been away.
       let fresh = try await ledger.webhookWork(of: "shop", dueAt: UseCase.start, due: 1, fresh: 1).fresh
-      try await ledger.settleWebhook(
-        "shop",
-        fresh.map { WebhookResult(of: $0, .failed(attempts: 3, due: UseCase.start, problem: "http_500")) },
-        through: fresh.last?.sequence, isGone: false, at: UseCase.start)
+      try await Self.fail(fresh, attempts: 3, ledger)
       let receiver = Receiver()
       let deliverer = WebhookDeliverer(
         endpoints: [endpoint], sender: receiver, ledger: ledger, logger: UseCase.logger,

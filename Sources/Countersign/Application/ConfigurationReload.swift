@@ -6,9 +6,9 @@ import UnixSignals
 import Validation
 import Webhooks
 
-/// Reads the configuration again on SIGHUP and takes up the API keys and public keys, the secrets of webhooks in and out, and the keys of access
-/// tokens. Other changes count from the next start on, and are logged, as are warnings that the start did not have. A configuration
-/// that is wrong changes nothing.
+/// Reads the configuration again on SIGHUP and takes up the API keys and public keys, the secrets of webhooks in and out, and
+/// the keys of access tokens. Other changes count from the next start on, and are logged, as are warnings that the start did not
+/// have. A configuration that is wrong changes nothing.
 struct ConfigurationReload: Service {
   /// The signals to read again, and the function that reads.
   struct Source: Sendable {

@@ -128,7 +128,7 @@ extension ServiceRequestContext {
     guard case .user(let user) = try requireUserOr(.service, .support) else { return try checkedUserInPath() }
     let name = try userNameInPath()
     // No other name is looked up, so that the answer does not reveal whether the user exists.
-    guard name == "me" || UserID(valid: name) ?? UserID(appUserID: name) == user else {
+    guard name == "me" || UserID(fromOutside: name) == user else {
       throw Problem(.forbidden, "A user's token is for that user alone: write 'me' for the user ID.")
     }
     return user

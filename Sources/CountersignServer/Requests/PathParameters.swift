@@ -78,12 +78,10 @@ extension UserID {
     Character(Unicode.Scalar(byte)).hexDigitValue.flatMap { UInt8(exactly: $0) }
   }
 
-  /// A user ID from outside: one of this service's, or of RevenueCat's SDKs, which may have other signs.
-  ///
   /// - Parameter name: the member or parameter that it came as.
   /// - Throws: a 400 problem.
   init(checking text: String, named name: String = "user_id") throws(Problem) {
-    guard let user = UserID(valid: text) ?? UserID(appUserID: text) else {
+    guard let user = UserID(fromOutside: text) else {
       throw Problem(
         .malformedRequest,
         "'\(name)' has to be 1 to 100 characters, without '/' and spaces, and neither 'me' nor a word like '(null)'."

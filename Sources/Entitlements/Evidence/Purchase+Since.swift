@@ -1,8 +1,8 @@
 package import struct FoundationEssentials.Date
 
 extension [Purchase] {
-  /// Those of a subscription's purchases that were made since a moment, and stand: no renewal of what ran then, and nothing
-  /// that was taken back.
+  /// A subscription's purchases since a moment, without renewals of a product that ran then, and without those that the
+  /// store took back.
   package func bought(since start: Date) -> [Purchase] {
     let running = Set(filter { $0.isRunning(at: start) }.map(\.productID))
     return filter { purchase in

@@ -230,7 +230,7 @@ private struct Reports {
   /// The one of some transactions that the answer does not have yet.
   func newPurchase(in left: some Sequence<Purchase>) -> TransactionID? {
     guard let answer, !answer.isAccountGone else { return nil }
-    // Of what was told ahead of its begin, only an answer's counts.
+    // A renewal that was told ahead of its begin is later than the purchase only where the answer itself has it.
     let last =
       purchases.values.lazy.filter { $0.hasBegun || $0.reportedAt == answer.evidenceTime }.map(\.begin).max()
       ?? .distantPast

@@ -1,6 +1,12 @@
 @_spi(_Unicode) import Swift
 
 extension UserID {
+  /// A user ID from outside: one of this service's, or of RevenueCat's SDKs, which may have other signs.
+  package init?(fromOutside text: String) {
+    guard let id = UserID(valid: text) ?? UserID(appUserID: text) else { return nil }
+    self = id
+  }
+
   /// An app user ID of RevenueCat's: 1 to 100 characters, any but `/`, spaces and controls, and none of the words that a
   /// program writes where it has no ID; nor `me`, which names the caller in our own paths.
   /// https://www.revenuecat.com/docs/customers/user-ids

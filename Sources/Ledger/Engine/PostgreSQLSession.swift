@@ -37,7 +37,7 @@ final class PostgreSQLSession: @unchecked Sendable {
   /// Notes that an operation begins, or is over.
   func note(isBusy: Bool) { activity.withLock { $0.since = isBusy ? .now : nil } }
 
-  /// From another thread: breaks the connection where an operation takes longer, which then fails as with a server that went away.
+  /// From another thread: breaks the connection where an operation takes longer. It then fails as if the server had gone away.
   func breakOff(after longest: Duration) {
     activity.withLock { activity in
       guard let since = activity.since, since.duration(to: .now) > longest, let socket = activity.socket else { return }

@@ -305,7 +305,7 @@ package struct WebhookDeliverer: Service {
     }
   }
 
-  /// None for an event that the format does not have, or that cannot be read.
+  /// - Returns: no message for an event that the format does not have, or that cannot be read.
   private func messages(
     of event: ChangeEvent, for endpoint: WebhookEndpoint, _ work: WebhookWork
   ) -> [WebhookMessage] {
