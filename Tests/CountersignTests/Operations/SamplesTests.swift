@@ -38,31 +38,67 @@ import YAML
       as: UTF8.self)
   }
 
+  /// As the quick start's configuration has it.
+  private static var settings: Settings {
+    var settings = Settings(policy: ["reuse": "0", "provisional": "24h"])
+    settings.catalog["original_purchase"] = "[{ before: 2024-01-01, tier: pro }]"
+    settings.trials = ["week": "{ tier: pro, length: 7d, sessions: 30 }"]
+    return settings
+  }
+
+  /// The path and the body of a post before the requests.
+  private static func post(_ name: String) throws -> (path: String, body: String) {
+    let file = try JSONSerialization.jsonObject(with: Data(try text("posts/\(name).json").utf8)) as? [String: Any]
+    let body = try JSONSerialization.data(withJSONObject: try #require(file?["body"]))
+    return (try #require(file?["path"] as? String), String(decoding: body, as: UTF8.self))
+  }
+
   @Test func `every request gets the answer that is shown for it`() async throws {
     let requests = try Self.names("requests")
+    let posts = try Self.names("posts")
     let answers = try Self.names("answers")
     let problems = try Self.names("problems")
-    #expect(requests.count > 20)
-    #expect((answers + problems).sorted() == requests)
-    let policy = ["reuse": "0", "provisional": "24h"]
-    // As the quick start's configuration has it.
-    try await RunningService.besideStore(at: Self.clock, settings: Settings(policy: policy)) { service, _ in
-      for name in requests {
+    #expect(requests.count > 40 && posts.count > 4)
+    // A post that is refused has no request of its name.
+    #expect((answers + problems).sorted() == Set(requests + posts).sorted())
+    try await RunningService.besideStore(at: Self.clock, settings: Self.settings) { service, _ in
+      func send(_ name: String, _ path: String, _ body: String) async throws -> Answer {
+        try await service.send(.post, path, body: body, headers: [TransportHeader("X-Request-Id", "sample-\(name)")])
+      }
+      func expectShown(_ answer: Answer, _ name: String) throws {
         let shown = try Self.text("\(answers.contains(name) ? "answers" : "problems")/\(name).json")
-        let answer = try await service.send(
-          .post, "/v1/validations", body: try Self.text("requests/\(name).json"),
-          headers: [TransportHeader("X-Request-Id", "sample-\(name)")])
         let status = answers.contains(name) ? (name == "app_store_away" ? 202 : 200) : nil
         #expect(status == nil ? answer.status >= 400 : answer.status == status, "\(name): \(answer.status)")
         #expect(try Self.canonical(answer.body) == Self.canonical(Array(shown.utf8)), "\(name)")
       }
+      for name in posts {
+        let post = try Self.post(name)
+        let answer = try await send(name, post.path, post.body)
+        if requests.contains(name) {
+          #expect((200..<300).contains(answer.status), "\(name): \(answer.text)")
+        } else {
+          try expectShown(answer, name)
+        }
+      }
+      for name in requests {
+        let answer = try await send(name, "/v1/validations", try Self.text("requests/\(name).json"))
+        try expectShown(answer, name)
+      }
     }
+  }
+
+  @Test func `the answers show every reason`() throws {
+    struct Verdict: Decodable { var reason: String }
+    let shown = try Self.names("answers").map {
+      try JSONDecoder().decode(Verdict.self, from: Data(try Self.text("answers/\($0).json").utf8)).reason
+    }
+    #expect(Set(shown) == Set(EntitlementReason.allCases.map(\.rawValue)))
   }
 
   @Test func `every receipt is the one that its request posts, and authentic but for two kinds`() throws {
     let roots = try TrustedRoots(files: [Self.folder.appending(path: "simulator-root.pem").path(percentEncoded: false)])
     let names = try Self.names("receipts")
-    #expect(names.count > 12)
+    #expect(names.count > 30)
     for name in names {
       let receipt = try Self.text("receipts/\(name).b64")
       let request = try JSONDecoder().decode(
