@@ -104,7 +104,7 @@ package struct Explanation: Hashable, Codable, Sendable {
   /// A row that did not decide, and why.
   package struct PassedOver: Hashable, Codable, Sendable {
     /// Why a row did not decide.
-    package enum Cause: String, Hashable, Codable, Sendable {
+    package enum Cause: String, Hashable, Codable, Sendable, CaseIterable {
       case upgraded, cancelled
       case notCatalogued = "not_catalogued"
       case noExpiry = "no_expiry"

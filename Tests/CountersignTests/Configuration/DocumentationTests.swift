@@ -33,6 +33,13 @@ import Testing
     for source in EvidenceSource.allCases { #expect(row?.contains("`\(source.rawValue)`") == true, "\(source)") }
   }
 
+  @Test func `the reference explains each cause for which a row was passed over`() throws {
+    let row = try Self.page("reference/http.md").split(separator: "\n").first { $0.hasPrefix("| `verdict` |") }
+    for cause in Explanation.PassedOver.Cause.allCases {
+      #expect(row?.contains("`\(cause.rawValue)`") == true, "\(cause)")
+    }
+  }
+
   @Test func `the keys that most services set are keys`() throws {
     let page = try Self.page("reference/configuration.md")
     let section = try #require(page.split(separator: "\n## ").first { $0.hasPrefix("Most services set these") })

@@ -64,6 +64,7 @@ import TestSupport
     #expect(Set(try words("Entitlement", "environment")) == Set(StoreEnvironment.allCases.map(\.rawValue)))
     #expect(Set(try words("Entitlement", "profile_write")) == Set(ProfileWrite.allCases.map(\.rawValue)))
     #expect(Set(try words("Entitlement", "source")) == Set(EvidenceSource.allCases.map(\.rawValue) + ["ledger"]))
+    #expect(try words("PassedOver", "cause") == Explanation.PassedOver.Cause.allCases.map(\.rawValue))
     #expect(try words("LookUp", "app_store") == SupportLookUp.AppStore.allCases.map(\.rawValue))
     #expect(
       try words("UnownedPurchase", "told_by") == SupportLookUp.UnownedPurchase.Source.allCases.map(\.rawValue))
