@@ -55,6 +55,18 @@ import Testing
     }
   }
 
+  @Test func `an answer of Apple's, whose clock is behind ours, takes away nothing that was given`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await give(ledger, giving(tier: "premium", from: 10))
+      let outcome = try await ledger.record(
+        entry("anna", [evidence("1", time: 9, expires: 1_000)], evaluate: rules))
+      let verdict = try #require(outcome.recorded).entitlement
+      #expect(verdict.tier == "premium" && verdict.reason == .granted)
+      #expect(verdict.explanation.evaluatedAt == at(10) && verdict.evidenceTime == at(9))
+      #expect(try await ledger.waitingUpdate(of: "anna")?.entitlement.tier == "premium")
+    }
+  }
+
   @Test func `a grant ends by itself, once, and leaves purchases alone`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("anna", [evidence("1", expires: 1_000)], evaluate: rules))

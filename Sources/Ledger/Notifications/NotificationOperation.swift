@@ -99,15 +99,13 @@ struct NotificationOperation {
     return recorded
   }
 
-  /// A notification that was missed is evaluated as of its signature, but not before the user's last verdict, nor before the
-  /// begin of a grant or trial: it would take away what was given since.
+  /// A notification that was missed is evaluated as of its signature, but not before the user's last verdict.
   private func moment(for user: UserID) throws -> Date {
     guard entry.evaluatedAt < entry.receivedAt, let account = try tables.account(of: user) else {
       return entry.evaluatedAt
     }
-    let begun = account.given.map(\.startsAt).filter { $0 <= entry.receivedAt }
     let decided = try tables.profile(of: account)?.entitlement.explanation.evaluatedAt
-    return (begun + [decided].compactMap(\.self)).reduce(entry.evaluatedAt, max)
+    return max(entry.evaluatedAt, decided ?? entry.evaluatedAt)
   }
 
   private func keep(_ evidence: SubscriptionEvidence, with stored: LedgerTables.StoredUnclaimed?) throws {
