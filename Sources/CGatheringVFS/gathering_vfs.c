@@ -13,7 +13,7 @@
 // A write that fails is reported by the call that passed it on: then that is the commit, which SQLite rolls back. Where pages
 // spill, it may be a read: whoever spills has to roll a transaction back after any failure.
 //
-// The database file has no part in this: its methods are those of the VFS beneath.
+// The database file has no part in this: its methods are those of the VFS beneath, but for a fault that a test plants.
 
 #include "gathering_vfs.h"
 
@@ -39,28 +39,52 @@ struct log {
 
 static struct log *as_log(sqlite3_file *file) { return (struct log *)file; }
 
-enum operation { WRITE, SYNC };
+enum operation { WRITE, SYNC, READ };
 
 #ifdef DEBUG
-// Whether a test wants this operation on a log to fail. COUNTERSIGN_PLANTED_LOG_FAULT=write:8:5 fails the eighth write of
-// this process with errno 5; sync counts syncs. Never in what is deployed.
-static int is_to_fail(struct log *log, enum operation operation) {
-  static const char *const names[] = {"write", "sync"};
-  static atomic_int counts[2];
+// The errno with which a test wants this operation to fail, else 0. COUNTERSIGN_PLANTED_LOG_FAULT=write:8:5 fails the eighth
+// write of a log by this process with errno 5; sync counts syncs of a log, and read reads of a database file. Never in what
+// is deployed.
+static int planted_fault(enum operation operation) {
+  static const char *const names[] = {"write", "sync", "read"};
+  static atomic_int counts[3];
   char name[8];
   int number, code;
   const char *fault = getenv("COUNTERSIGN_PLANTED_LOG_FAULT");
   if (!fault || sscanf(fault, "%7[a-z]:%d:%d", name, &number, &code) != 3) return 0;
   if (strcmp(name, names[operation]) != 0 || atomic_fetch_add(&counts[operation], 1) + 1 != number) return 0;
-  log->planted = code;
-  return 1;
+  return code;
+}
+
+static const sqlite3_io_methods *database_methods;
+
+static int database_read(sqlite3_file *file, void *bytes, int count, sqlite3_int64 offset) {
+  return planted_fault(READ) ? SQLITE_IOERR_READ : database_methods->xRead(file, bytes, count, offset);
+}
+
+// Puts the fault before the reads of a database file, the first that is opened.
+static void plant(sqlite3_file *file) {
+  static sqlite3_io_methods methods;
+  if (!getenv("COUNTERSIGN_PLANTED_LOG_FAULT") || !file->pMethods || database_methods) return;
+  database_methods = file->pMethods;
+  methods = *file->pMethods;
+  methods.xRead = database_read;
+  file->pMethods = &methods;
 }
 #else
-static int is_to_fail(struct log *log, enum operation operation) {
-  (void)log, (void)operation;
+static int planted_fault(enum operation operation) {
+  (void)operation;
   return 0;
 }
+
+static void plant(sqlite3_file *file) { (void)file; }
 #endif
+
+static int is_to_fail(struct log *log, enum operation operation) {
+  int code = planted_fault(operation);
+  if (code != 0) log->planted = code;
+  return code != 0;
+}
 
 static int write_beneath(struct log *log, const void *bytes, int count, sqlite3_int64 offset) {
   if (is_to_fail(log, WRITE)) return SQLITE_IOERR_WRITE;
@@ -183,7 +207,11 @@ static sqlite3_vfs *beneath;
 
 static int open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *flags_out) {
   (void)vfs;
-  if (!(flags & SQLITE_OPEN_WAL)) return beneath->xOpen(beneath, name, file, flags, flags_out);
+  if (!(flags & SQLITE_OPEN_WAL)) {
+    int code = beneath->xOpen(beneath, name, file, flags, flags_out);
+    if (code == SQLITE_OK && flags & SQLITE_OPEN_MAIN_DB) plant(file);
+    return code;
+  }
   struct log *log = as_log(file);
   memset(log, 0, sizeof *log);
   log->file = (sqlite3_file *)(log + 1);
