@@ -24,6 +24,8 @@ extension Trait where Self == ConditionTrait {
     .enabled(if: isThere || FaultSize.isFull, "NOT PLAYED: without \(tool)")
   }
 
+  /// Where chance has a part, such as the instant at which a kill comes.
+  static var playedInFull: Self { .enabled(if: FaultSize.isFull, "`make faults` plays it") }
   static var playedWithStrace: Self { .played(with: "strace", if: FaultTool.strace != nil) }
   static var playedOnSmallDisk: Self { .played(with: "a tmpfs, for which it takes root", if: SmallDisk.isPossible) }
 }

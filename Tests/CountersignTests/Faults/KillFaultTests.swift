@@ -40,7 +40,7 @@ extension FaultTests {
     }
 
     #if PLANTED_DEFECTS
-      @Test(.playedWithStrace) func `planted: a service that answers before it commits is noticed`() async throws {
+      @Test(.playedInFull) func `planted: a service that answers before it commits is noticed`() async throws {
         try await FaultWorld.run(customers: 40, withProfiles: false) { world in
           // A disk that from now on takes three seconds for each write: the kill comes between the answer and the commit. Slow
           // syncs would not do: what was written survives the process without them.
