@@ -150,7 +150,8 @@ extension FaultTests {
             if answer?.status == 202 { run.kept += 1 }
           }
           await during.run(service, customers: customers, random: own, pace: .milliseconds(10)) {
-            ContinuousClock.now - began < each
+            // On a busy machine the posts before may have taken all the time.
+            ContinuousClock.now - began < each || during.figures.posts < fresh + 8
           }
           let took = ContinuousClock.now - began
           let calls = world.simulator.calls.total

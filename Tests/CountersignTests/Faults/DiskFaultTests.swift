@@ -86,7 +86,7 @@ extension FaultTests {
         // There is room for a heartbeat still; a record was refused all the same.
         run.wasUnready = try await service.send(.get, "/readyz").status == 503
         if mends { try disk.resize("40m") }
-        run.mended = try await Self.timeUntilTaken(service, world, load, patience: .seconds(mends ? 30 : 1))
+        run.mended = try await Self.timeUntilTaken(service, world, load, patience: .seconds(mends ? 120 : 1))
         if run.mended != nil { for customer in world.customers { await load.post(customer, to: service) } }
         await service.stop()
         if putsBack {
@@ -181,7 +181,7 @@ extension FaultTests {
           run.reads += 1
         }
         if mends { await attached.release() }
-        run.mended = try? await timeUntilTaken(service, world, during, patience: .seconds(mends ? 30 : 1))
+        run.mended = try? await timeUntilTaken(service, world, during, patience: .seconds(mends ? 120 : 1))
         await attached.release()
         run.code = await service.stop().code
         run.findings = try LedgerAudit(path: world.ledgerPath)

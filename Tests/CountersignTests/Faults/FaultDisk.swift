@@ -68,7 +68,7 @@ struct SystemCallFault {
   /// Lays hold of a running process, each of its threads, until the value that is returned is released.
   func attach(to process: Int32) async throws -> Attached {
     let attached = try await Attached(arguments, process: process)
-    guard try await eventually(within: .seconds(20), { attached.hasAllThreads(of: process) }) else {
+    guard try await eventually(within: .seconds(60), { attached.hasAllThreads(of: process) }) else {
       throw NotAttached()
     }
     return attached
@@ -104,7 +104,7 @@ struct SystemCallFault {
   /// The record that strace wrote until the process ended: one call a line. Its last line may come after the end.
   func read() async throws -> Record {
     var record = Record(lines: [])
-    _ = try await eventually(within: .seconds(10)) {
+    _ = try await eventually(within: .seconds(60)) {
       let text = try String(contentsOfFile: log, encoding: .utf8)
       record = Record(lines: text.split(separator: "\n").map(String.init))
       return text.hasSuffix("\n") && record.hasEnd

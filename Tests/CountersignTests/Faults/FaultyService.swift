@@ -48,10 +48,10 @@ final class FaultyService: Sendable {
     throw NotStarted(ending: Ending(await process.ending()))
   }
 
-  /// No start and no end takes as long as a minute; what hangs is killed, and its test fails.
+  /// No start and no end takes as long as two minutes; what hangs is killed, and its test fails.
   private static func killLater(_ process: ChildProcess) -> Task<Void, any Error> {
     Task {
-      try await Task.sleep(for: .seconds(60))
+      try await Task.sleep(for: .seconds(120))
       process.signal(SIGKILL)
     }
   }
@@ -102,7 +102,7 @@ final class FaultyService: Sendable {
           TransportHeader("Authorization", "Bearer \(key)"),
           TransportHeader("Content-Type", "application/json"),
         ], body: Array(body.utf8), responseBodyLimit: 1 << 20),
-      deadline: .now.advanced(by: .seconds(30)))
+      deadline: .now.advanced(by: .seconds(60)))
     return Answer(status: response.status, headers: response.headers, body: response.body)
   }
 }

@@ -8,7 +8,7 @@ import Testing
 extension FaultTests {
   /// SIGTERM, as every deployment sends it.
   @Suite(.serialized) struct ShutdownFaultTests {
-    private static let grace = 10
+    private static let grace = FaultSize.choose(short: 60, full: 10)
 
     @Test func `SIGTERM under load: every accepted request is answered, and the process ends in time`() async throws {
       let random = FaultRandom()
@@ -94,9 +94,9 @@ extension FaultTests {
             }
           }
           // At a random moment, but under load.
-          _ = try await eventually(within: .seconds(10)) { world.simulator.calls.inFlight > 8 }
+          _ = try await eventually(within: .seconds(60)) { world.simulator.calls.inFlight > 8 }
           try await Task.sleep(for: pause)
-          _ = try await eventually(within: .seconds(10)) { world.simulator.calls.inFlight > 8 }
+          _ = try await eventually(within: .seconds(60)) { world.simulator.calls.inFlight > 8 }
           total.inFlight += world.simulator.calls.inFlight
           reported = .now
           service.signal(signal)
