@@ -40,8 +40,14 @@ extension Transport {
   func outcome(
     _ request: TransportRequest, within time: Duration = .seconds(60)
   ) async -> Result<TransportResponse, TransportError> {
+    await outcome(request, by: .now + time)
+  }
+
+  func outcome(
+    _ request: TransportRequest, by deadline: ContinuousClock.Instant
+  ) async -> Result<TransportResponse, TransportError> {
     do throws(TransportError) {
-      return .success(try await send(request, deadline: .now + time))
+      return .success(try await send(request, deadline: deadline))
     } catch {
       return .failure(error)
     }

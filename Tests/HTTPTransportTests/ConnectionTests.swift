@@ -208,7 +208,7 @@ extension HTTPTransportTests {
           try await connection.write(TestAnswer(text: "fine"))
         }
       } during: { server in
-        try await bench.withTransport({ $0.connectTimeout = .milliseconds(500) }) { transport in
+        try await bench.withTransport({ $0.connectTimeout = .seconds(60) }) { transport in
           let request = TransportRequest(method: method, url: server.origin, responseBodyLimit: 100)
           #expect(await transport.outcome(request).text == "fine")
           #expect(await transport.outcome(request).error == .reset)
@@ -268,7 +268,7 @@ extension HTTPTransportTests {
             await transport.outcome(.get(server.origin), within: end == .timedOut ? .seconds(3) : .seconds(60))
           }
           await Load.until { server.connectionsAccepted == 1 }
-          let others = (0..<5).map { _ in Task { await transport.outcome(.get(server.origin), within: .seconds(30)) } }
+          let others = (0..<5).map { _ in Task { await transport.outcome(.get(server.origin), within: .seconds(60)) } }
           await Load.until { transport.statistics.inFlight == 6 || transport.statistics.requestsEnded > 0 }
           if end == .cancelled { first.cancel() }
           #expect(await first.value.error == end)

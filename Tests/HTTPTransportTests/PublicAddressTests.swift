@@ -59,7 +59,7 @@ import Testing
     defer { transport.shutdown() }
     await #expect(throws: TransportError.privateAddress) {
       try await transport.send(
-        TransportRequest(method: .post, url: url, responseBodyLimit: 10), deadline: .now.advanced(by: .seconds(20)))
+        TransportRequest(method: .post, url: url, responseBodyLimit: 10), deadline: .now.advanced(by: .seconds(60)))
     }
   }
 
@@ -73,7 +73,7 @@ import Testing
     await #expect(throws: TransportError.privateAddress) {
       try await transport.send(
         TransportRequest(method: .post, url: "https://hooks.example/", responseBodyLimit: 10),
-        deadline: .now.advanced(by: .seconds(20)))
+        deadline: .now.advanced(by: .seconds(60)))
     }
   }
 }
