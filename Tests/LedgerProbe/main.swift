@@ -1,7 +1,7 @@
 // A process around a ledger, for tests that have to kill one or watch its system calls. Not part of the product.
 //
 //   LedgerProbe PATH sequential COUNT [normal]   records one after another
-//   LedgerProbe PATH concurrent COUNT [normal]   records all at once
+//   LedgerProbe PATH concurrent COUNT [normal]   records all at once: the writer begins when all of them wait
 //   LedgerProbe PATH forever                     eight writers, until killed
 //   LedgerProbe PATH consume                     eight consumers, until killed, each with every key twice
 //
@@ -88,6 +88,20 @@ func consume(_ user: String, key: String, in ledger: Ledger) async {
   }
 }
 
+#if DEBUG
+  /// Keeps the writer until so many records wait.
+  func holdWriter(of ledger: Ledger, until count: Int) async {
+    let (began, begin) = AsyncStream<Void>.makeStream()
+    Task {
+      try? await ledger.engine.submit { _ in
+        begin.finish()
+        while ledger.statistics.waiting < count { usleep(200) }
+      }
+    }
+    for await _ in began {}
+  }
+#endif
+
 let arguments = CommandLine.arguments
 guard arguments.count >= 3 else {
   say("usage: LedgerProbe PATH sequential|concurrent|forever|consume [COUNT] [normal]")
@@ -110,6 +124,9 @@ switch arguments[2] {
 case "sequential":
   for number in 0..<count { await record("u\(number)", in: ledger) }
 case "concurrent":
+  #if DEBUG
+    await holdWriter(of: ledger, until: count)
+  #endif
   await withTaskGroup { group in
     for number in 0..<count { group.addTask { await record("u\(number)", in: ledger) } }
   }
