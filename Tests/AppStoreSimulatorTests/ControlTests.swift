@@ -3,7 +3,7 @@ import Testing
 
 @testable import AppStoreSimulator
 
-@Suite("The control API", .serialized, .enabled(if: Tool.curl != nil, "curl is not installed"))
+@Suite("The control API", .enabled(if: Tool.curl != nil, "curl is not installed"))
 struct ControlTests {
   private func withSimulator(
     _ test: (RunningSimulator, _ control: String) async throws -> Void

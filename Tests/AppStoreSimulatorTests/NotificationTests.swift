@@ -230,7 +230,7 @@ struct NotificationTests {
   }
 }
 
-@Suite("Delivery of notifications", .serialized)
+@Suite("Delivery of notifications")
 struct NotificationDeliveryTests {
   private func withSimulator(_ test: (RunningSimulator, Inbox) async throws -> Void) async throws {
     var configuration = Simulator.Configuration()

@@ -441,7 +441,7 @@ struct ServerAPITokenTests {
   }
 }
 
-@Suite("The Server API over real TLS", .serialized, .enabled(if: Tool.curl != nil, "curl is not installed"))
+@Suite("The Server API over real TLS", .enabled(if: Tool.curl != nil, "curl is not installed"))
 struct ServerAPIListenerTests {
   @Test("answers at both base URLs, to the key that the simulator offers")
   func answers() async throws {

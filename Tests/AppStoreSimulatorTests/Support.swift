@@ -39,7 +39,7 @@ struct Exchange {
   var json: [String: Any]? { try? JSONSerialization.jsonObject(with: Data(body)) as? [String: Any] }
 
   static func send(
-    _ method: String = "POST", _ url: String, root: String? = nil, body: String = "", seconds: Double = 10,
+    _ method: String = "POST", _ url: String, root: String? = nil, body: String = "", seconds: Double = 60,
     extra: [String] = []
   ) async throws -> Exchange {
     let curl = try #require(Tool.curl)
