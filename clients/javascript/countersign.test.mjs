@@ -309,14 +309,15 @@ test("a clock that is set right is no reason to forget the hourly question where
 
 // Requests.
 
-test("isAllowed makes no request, and a million calls take less than a second", async () => {
+test("isAllowed makes no request, and a million calls take less than a second of the processor", async () => {
   const app = client({ now: Date.now });
   time.now = Math.floor(Date.now() / 1000) * 1000;
   await app.refresh();
   const before = service.requests.length;
-  const begin = performance.now();
+  const begin = process.cpuUsage();
   for (let call = 0; call < 1_000_000; call += 1) app.isAllowed("filters");
-  assert.ok(performance.now() - begin < 1_000);
+  const { user, system } = process.cpuUsage(begin);
+  assert.ok(user + system < 1_000_000);
   await turns();
   assert.equal(service.requests.length, before);
 });
@@ -1188,7 +1189,7 @@ test("R10 without the catalog only a user without access is compared", async () 
     service.access.status = status;
     const app = client({ user: "user-1", storage: new Storage(), store: { currentEntitlements: async () => [jwsOf({ productId: "pro.monthly" })] } });
     await app.start();
-    await until(() => service.count(PLANS) > 0);
+    await until(() => service.count(PLANS) > 0 && service.count(POST) >= posts);
     await turns();
     assert.equal(service.count(POST), posts);
     service.requests = [];
