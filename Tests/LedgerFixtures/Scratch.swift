@@ -69,21 +69,7 @@ package final class Scratch: Sendable {
       // Enough patience for a thousand at once on a busy machine.
       return try await Ledger.open(url: url(), connections: 4, settings: .init(patience: .seconds(120)))
     }
-    return try await Self.retrying { () throws(LedgerOpenError) in
-      try await Ledger.open(path: path) { problem in Issue.record("the ledger gave up: \(problem)") }
-    }
-  }
-
-  /// A process that another test is just starting holds the lock of this one's ledger until it becomes its program.
-  package static func retrying(_ open: () async throws(LedgerOpenError) -> Ledger) async throws -> Ledger {
-    for _ in 0..<200 {
-      do throws(LedgerOpenError) {
-        return try await open()
-      } catch .inUse {
-        try await Task.sleep(for: .milliseconds(20))
-      }
-    }
-    return try await open()
+    return try await Ledger.open(path: path) { problem in Issue.record("the ledger gave up: \(problem)") }
   }
 
   /// Runs a test's body on a new ledger and closes it.

@@ -15,11 +15,9 @@ import Testing
   private func commits(first: Int, then script: [Int]) async throws -> (sizes: [Int], pauses: Int) {
     let scratch = try Scratch()
     let writer = ScriptedWriter(script)
-    let ledger = try await Scratch.retrying { () throws(LedgerOpenError) in
-      try await Ledger.open(
-        path: scratch.path, synchronous: .full, onFatal: { Issue.record("the ledger gave up: \($0)") },
-        onCommit: writer.note, pause: writer.pause)
-    }
+    let ledger = try await Ledger.open(
+      path: scratch.path, synchronous: .full, onFatal: { Issue.record("the ledger gave up: \($0)") },
+      onCommit: writer.note, pause: writer.pause)
     try await withThrowingDiscardingTaskGroup { group in
       let evaluator = PausedEvaluator()
       group.addTask { _ = try await ledger.record(entry("gate", [evidence("gate")], evaluate: evaluator.evaluate)) }
@@ -79,18 +77,16 @@ import Testing
     let evaluator = PausedEvaluator()
     let pauses = ConcurrencyCounter()
     let opened = Once<Ledger>()
-    let ledger = try await Scratch.retrying { () throws(LedgerOpenError) in
-      try await Ledger.open(
-        path: scratch.path, synchronous: .full, onFatal: { Issue.record("the ledger gave up: \($0)") },
-        pause: {
-          pauses.begin()
-          guard let ledger = opened.value else { return }
-          Task { try await ledger.record(entry("late", [evidence("late")])) }
-          hold { ledger.statistics.waiting >= 1 }
-          Task { await ledger.close() }
-          hold { ledger.engine.isClosed }
-        })
-    }
+    let ledger = try await Ledger.open(
+      path: scratch.path, synchronous: .full, onFatal: { Issue.record("the ledger gave up: \($0)") },
+      pause: {
+        pauses.begin()
+        guard let ledger = opened.value else { return }
+        Task { try await ledger.record(entry("late", [evidence("late")])) }
+        hold { ledger.statistics.waiting >= 1 }
+        Task { await ledger.close() }
+        hold { ledger.engine.isClosed }
+      })
     opened.value = ledger
     try await withThrowingDiscardingTaskGroup { group in
       group.addTask { _ = try await ledger.record(entry("gate", [evidence("gate")], evaluate: evaluator.evaluate)) }

@@ -55,7 +55,7 @@ import Testing
     for suffix in ["", "-wal"] {
       try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: scratch.path + suffix)
     }
-    let inspection = await LedgerInspection.inspect(path: scratch.path, within: .seconds(20))
+    let inspection = await LedgerInspection.inspect(path: scratch.path, within: .seconds(60))
     #expect(inspection.exposures.map(\.path) == [scratch.path, scratch.path + "-wal"])
     #expect(inspection.exposures.map(\.isToEverybody) == [mode != 0o640, mode != 0o640])
     let second = try await scratch.open()
@@ -69,7 +69,7 @@ import Testing
       #expect(attributes[.posixPermissions] as? Int == 0o600, "\(suffix)")
     }
     await second.close()
-    #expect(await LedgerInspection.inspect(path: scratch.path, within: .seconds(20)).exposures.isEmpty)
+    #expect(await LedgerInspection.inspect(path: scratch.path, within: .seconds(60)).exposures.isEmpty)
   }
 
   @Test(arguments: [EACCES, EPERM]) func `a file of another user's names what gives the permission`(code: Int32) {
@@ -89,6 +89,19 @@ import Testing
     await first.close()
     let second = try await scratch.open()
     await second.close()
+  }
+
+  /// A process that is just being started has one until it becomes its program.
+  @Test func `a ledger that was closed is free, whoever has a copy of its lock's descriptor`() async throws {
+    let ledger = try await scratch.open()
+    let descriptor = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").first {
+      (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\($0)")) == scratch.path + ".lock"
+    }
+    let copy = dup(try #require(descriptor.flatMap { Int32($0) }))
+    defer { close(copy) }
+    await ledger.close()
+    #expect(await LedgerInspection.inspect(path: scratch.path, within: .seconds(60)).state != .inUse)
+    await (try await scratch.open()).close()
   }
 
   @Test func `a file of something else is refused and left as it is`() async throws {

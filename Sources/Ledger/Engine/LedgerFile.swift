@@ -50,7 +50,7 @@ final class LedgerFile: Sendable {
     } catch {
       // Nothing is left beside what is no ledger of ours.
       if !hadLock { _ = unlink(path + ".lock") }
-      _ = close(lock)
+      Self.unlock(lock)
       throw error
     }
     exposures = LedgerExposure.find(at: path).map { exposure in
@@ -67,9 +67,15 @@ final class LedgerFile: Sendable {
   /// Releases the lock for another process.
   func release() {
     lock.withLock { lock in
-      if let descriptor = lock { _ = close(descriptor) }
+      if let descriptor = lock { Self.unlock(descriptor) }
       lock = nil
     }
+  }
+
+  /// Closing alone would not do: a process that is just being started has a copy of the descriptor until it becomes its program.
+  static func unlock(_ descriptor: Int32) {
+    _ = flock(descriptor, LOCK_UN)
+    _ = close(descriptor)
   }
 
   /// Whether the paths still lead to the open files. If not, SQLite's writes are lost as soon as the process ends.

@@ -105,7 +105,7 @@ package struct LedgerInspection: Hashable, Sendable {
   private static func isLocked(_ path: String) -> Bool {
     let descriptor = open(path + ".lock", O_RDWR | O_CLOEXEC | O_NOFOLLOW)
     guard descriptor >= 0 else { return false }
-    defer { _ = close(descriptor) }
+    defer { LedgerFile.unlock(descriptor) }
     return flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK
   }
 
