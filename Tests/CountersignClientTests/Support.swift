@@ -362,7 +362,7 @@ extension Bench {
 
 /// Lets others run until something holds. Only a failure is timed: nothing waits for the clock.
 func eventually(isolation: isolated (any Actor)? = #isolation, _ condition: () async -> Bool) async -> Bool {
-  let end = Date() + 20
+  let end = Date() + 60
   repeat {
     if await condition() { return true }
     await Task.yield()

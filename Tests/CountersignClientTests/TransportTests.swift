@@ -6,7 +6,7 @@ import Testing
 #if canImport(Glibc)
   import Glibc
 
-  /// URLSession against a real socket, with real time and a deadline of a tenth of a second: one test after the other.
+  /// URLSession against a real socket, with real time and a deadline of a second: one test after the other.
   @Suite(.serialized) struct TransportTests {
     private func request(_ server: Server, _ method: String = "GET") throws -> TransportRequest {
       TransportRequest(
@@ -35,11 +35,11 @@ import Testing
 
     @Test func `a server that does not answer is given up at the deadline`() async throws {
       let silent = try #require(Server(""))
-      let transport = URLSessionTransport(deadline: 0.1)
+      let transport = URLSessionTransport(deadline: 1)
       let start = Date()
       await #expect(throws: (any Error).self) { try await transport.send(request(silent)) }
-      #expect((0.05...5).contains(Date().timeIntervalSince(start)))
-      #expect(silent.received.hasPrefix("GET "))
+      #expect((0.5...60).contains(Date().timeIntervalSince(start)))
+      #expect(await eventually { silent.received.hasPrefix("GET ") })
     }
 
     @Test func `a redirect is an answer, and is not followed`() async throws {

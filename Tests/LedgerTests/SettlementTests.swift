@@ -5,7 +5,7 @@ import Testing
 @testable import Ledger
 
 /// A profile row that was written is settled with a later commit.
-@Suite(.ofTheFile, .timeLimit(.minutes(1))) struct SettlementTests {
+@Suite(.ofTheFile, .timeLimit(.minutes(10))) struct SettlementTests {
   @Test func `a row whose settlement fails waits again`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("anna", [evidence("1")]))

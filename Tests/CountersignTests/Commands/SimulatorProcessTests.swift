@@ -25,14 +25,14 @@ import Testing
   }
 
   /// It is started by a thread that blocks signals, which a program inherits.
-  @Test(.timeLimit(.minutes(1))) func `a simulator is started, and ends when it has to`() async throws {
+  @Test(.timeLimit(.minutes(10))) func `a simulator is started, and ends when it has to`() async throws {
     let simulator = try await start(Self.ready)
     #expect(simulator.productionURL == "http://p" && simulator.sandboxURL == "http://s")
     #expect(simulator.controlURL == "http://c" && simulator.rootFile == "/tmp/root.pem")
     simulator.stop()
   }
 
-  @Test(.timeLimit(.minutes(1)), arguments: ["#!/bin/sh\nexit 1", "#!/bin/sh\necho nonsense\nexec cat", "#!/no/shell"])
+  @Test(.timeLimit(.minutes(10)), arguments: ["#!/bin/sh\nexit 1", "#!/bin/sh\necho nonsense\nexec cat", "#!/no/shell"])
   func `a program that does not say where it listens is no simulator`(script: String) async {
     await #expect(throws: DemoFailure.self) { try await start(script) }
   }

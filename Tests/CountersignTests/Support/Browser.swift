@@ -130,6 +130,9 @@ final class Browser: Sendable {
     return (process, port)
   }
 
+  /// How often is looked for what has to come, every tenth of a second.
+  private let looks = 900
+
   // MARK: What a person does
 
   func open(_ url: String) async throws { _ = try await post("url", ["url": url]) }
@@ -148,7 +151,7 @@ final class Browser: Sendable {
     let passing: Set = [
       "no such element", "stale element reference", "element not interactable", "element click intercepted",
     ]
-    for _ in 0..<300 {
+    for _ in 0..<looks {
       do {
         _ = try await act(element(selector))
         return
@@ -221,7 +224,7 @@ final class Browser: Sendable {
   /// Waits until an element says something; what it says last, if it never does.
   @discardableResult func wait(_ selector: String, says part: String) async throws -> String {
     var last = ""
-    for _ in 0..<300 {
+    for _ in 0..<looks {
       last = (try? await text(selector)) ?? ""
       if last.contains(part) { return last }
       try await Task.sleep(for: .milliseconds(100))
@@ -231,7 +234,7 @@ final class Browser: Sendable {
 
   /// Waits until a script says `true`.
   func waitUntil(_ script: String) async throws {
-    for _ in 0..<300 {
+    for _ in 0..<looks {
       if try await evaluate(script) as? Bool == true { return }
       try await Task.sleep(for: .milliseconds(100))
     }

@@ -22,7 +22,7 @@ final class MovingClock: Sendable {
 /// - Parameters:
 ///   - clock: goes on by `step` seconds after each look, so that whatever waits becomes due.
 func eventually(
-  _ clock: MovingClock? = nil, step: TimeInterval = 60, looks: Int = 1_000,
+  _ clock: MovingClock? = nil, step: TimeInterval = 60, looks: Int = 4_000,
   sourceLocation: SourceLocation = #_sourceLocation,
   _ condition: () async throws -> Bool
 ) async throws {
