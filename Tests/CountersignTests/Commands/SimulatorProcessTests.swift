@@ -32,7 +32,8 @@ import Testing
     simulator.stop()
   }
 
-  @Test(.timeLimit(.minutes(10)), arguments: ["#!/bin/sh\nexit 1", "#!/bin/sh\necho nonsense\nexec cat", "#!/no/shell"])
+  @Test(
+    .timeLimit(.minutes(10)), arguments: ["#!/bin/sh\nexit 1", "#!/bin/sh\necho nonsense\nexec cat", "#!/no/shell"])
   func `a program that does not say where it listens is no simulator`(script: String) async {
     await #expect(throws: DemoFailure.self) { try await start(script) }
   }
