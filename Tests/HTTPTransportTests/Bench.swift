@@ -3,8 +3,9 @@ import Synchronization
 import Testing
 import TestSupport
 
-/// All tests of the module, one after the other: some count connections, threads and turns of a loop.
-@Suite(.serialized, .timeLimit(.minutes(2)))
+/// All tests of the module. Each has a server and a transport of its own, of which it counts connections, threads and turns of
+/// the loop.
+@Suite(.timeLimit(.minutes(10)))
 struct HTTPTransportTests {}
 
 /// An authority and a server certificate of its own for a test, and transports that trust it.

@@ -7,7 +7,7 @@ import Testing
 @testable import Ledger
 
 /// A system that refuses to write (a file system mounted read-only, a quota) has not failed: nothing has reached the disk.
-@Suite(.ofTheFile, .serialized) struct RefusedWriteTests {
+@Suite(.ofTheFile) struct RefusedWriteTests {
   @Test(arguments: [EROFS, EPERM, EACCES, EDQUOT])
   func `a refused write is trouble that passes`(errno: Int32) {
     let failure = LedgerFailure(SQLiteError(code: SQLITE_IOERR | 3 << 8), systemError: errno)

@@ -6,7 +6,7 @@ import Testing
 
 extension FaultTests {
   /// A profile store that is down, slow, or answers everything but what it should, while purchases come in.
-  @Suite(.serialized) struct StoreFaultTests {
+  @Suite struct StoreFaultTests {
     /// The trouble that befalls the store, and the answers that a caller may see of it.
     enum Trouble: String, CaseIterable, Sendable {
       case refused
