@@ -19,6 +19,8 @@ package final class ReceiptValidator: Sendable {
   /// The look-ups of unknown IDs. Users can invent IDs, and each costs calls to both stores, of the few that Apple
   /// allows: a few at once delay no purchase, and one for each user keeps no other user out.
   let lookUps = ConcurrencyLimit<UserID>(limit: 4)
+  /// Guards the log from posts of a product that the catalog calls by the wrong kind.
+  private let isWorthALine = Occasional(most: 1, every: .seconds(60))
   /// Called with each verdict on an answer of Apple's, once it is recorded.
   let onVerdict: @Sendable (Entitlement) -> Void
 
@@ -128,9 +130,6 @@ package final class ReceiptValidator: Sendable {
     answer.isTransactionFound = !answer.isAnothersTransaction
   }
 
-  /// Guards the log from posts of a product that the catalog calls by the wrong kind.
-  private static let isWorthALine = Occasional(most: 1, every: .seconds(60))
-
   /// Evaluates, records and writes back what Apple has answered.
   ///
   /// Not inlined, nor is `answer(without:)`: a request holds the memory of `validate` while it waits for Apple, 1.6 KB, and 6.4
@@ -152,7 +151,7 @@ package final class ReceiptValidator: Sendable {
         "environment": "\(accepted.history.environment.rawValue)", "changed": .stringConvertible(recorded.changed),
         "source": "\(accepted.history.source.rawValue)", "receipt": "\(reference.name)",
       ])
-    if recorded.entitlement.lacksEnd, Self.isWorthALine.admit() {
+    if recorded.entitlement.lacksEnd, isWorthALine.admit() {
       logger.warning(
         "Apple names no end of a subscription: if it does not renew, the catalog needs kind: non_renewing and period",
         metadata: ["product": "\(recorded.entitlement.productID?.rawValue ?? "")"])

@@ -3,9 +3,7 @@ import HTTPTransport
 import SeededRandom
 import TestSupport
 import Testing
-
-@testable import Countersign
-@testable import Validation
+import Validation
 
 /// What begins now, by the machine's own clock: no moment of it is chosen, and each has nanoseconds.
 @Suite struct SystemClockTests {
