@@ -115,6 +115,49 @@ import Testing
     }
   }
 
+  @Test(arguments: LateRenewalTests.Source.allCases)
+  func `the end of a grace period is told as that and no other end, as it is listed`(
+    source: LateRenewalTests.Source
+  ) async throws {
+    let day: TimeInterval = 86_400
+    try await WebhookReceiver.running { receiver in
+      try await World.run(
+        at: noon - 5 * day, withServerAPI: source == .serverAPI, withSecret: source != .serverAPI,
+        settings: settings(receiver.url)
+      ) { world in
+        let (service, simulator) = (world.service, world.simulator)
+        // At noon the period is over for three days: it is bought, and its end is seen, before.
+        simulator.setClock(noon)
+        let proof =
+          source == .verifyReceipt
+          ? try simulator.issueReceipt(.grace, age: .seconds(5 * day)).receiptData
+          : try simulator.issueTransaction(.grace, age: .seconds(5 * day)).signedTransaction
+        simulator.setClock(world.clock.date)
+        #expect(try await service.validate(proof, user: "anna").verdict == "pro active renewing")
+        if source == .notifications {
+          try simulator.deliverNotifications(to: "\(service.origin)/v1/notifications/app-store")
+        }
+        try await eventually { receiver.requests.count == 1 }
+        try await world.move(by: 2 * day + 60)
+        try await eventually { receiver.requests.count == 2 }
+        #expect(try await service.profile("anna").verdict == "pro grace_period billing_grace")
+        // The charge is tried for weeks more.
+        try await world.move(by: 16 * day)
+        try await eventually { receiver.requests.count == 3 }
+        #expect(try await service.profile("anna").verdict == "free expired billing_error")
+        #expect(
+          try receiver.requests.map { try Self.event($0).type }
+            == ["subscription.started", "subscription.billing_issue", "subscription.grace_ended"])
+        let listed = try await service.send(.get, "/v1/events")
+        let told = receiver.requests.map(\.text).joined(separator: ",")
+        #expect(listed.text.hasPrefix("{\"events\":[\(told)],"))
+        let last = try #require(try EventsTests.Page(listed).events.last)
+        #expect(last.text("status") == "expired" && last.text("reason") == "billing_error" && last.user == "anna")
+        #expect((last.data["previous"] as? [String: Any])?["reason"] as? String == "billing_grace")
+      }
+    }
+  }
+
   @Test func `an event that fails is sent again by the schedule, with the same ID, and then given up`() async throws {
     try await WebhookReceiver.running { receiver in
       receiver.answer(500)
