@@ -20,6 +20,7 @@ import Testing
     var store: SimulatedStore
     var profiles: ProfileStoreDouble
     var settings: Settings
+    let clock = MovingClock()
 
     func run<Result: Sendable>(
       _ change: (inout Settings) -> Void = { _ in },
@@ -29,7 +30,7 @@ import Testing
       change(&settings)
       return try await RunningService.run(
         apple: store.apple, settings: settings, directory: directory,
-        now: { noon },
+        now: { clock.date },
         body: body)
     }
 
@@ -170,6 +171,20 @@ import Testing
         let receipt = try deployment.store.simulator.issueReceipt(.lifetime, subscriber: 99).receiptData
         #expect(try await service.validate(receipt, user: "for-life").verdict == "free active no_known_product")
         #expect(try await service.profile("for-life").verdict == "free active no_known_product")
+      }
+    }
+  }
+
+  @Test func `who is withheld is counted anew within a minute`() async throws {
+    try await deploy { deployment in
+      try await deployment.run { try await subscribe($0, deployment, users: 10) }
+      try await deployment.run(Self.misspellAndAccept) { service in
+        try await eventually { try await withheld(service) == 10 }
+        // Apple's own word about a purchase decides, by the catalog of today.
+        let receipt = try deployment.store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
+        #expect(try await service.validate(receipt, user: "user-0").verdict == "free active no_known_product")
+        deployment.clock.advance(by: 60)
+        try await eventually { try await withheld(service) == 9 }
       }
     }
   }
