@@ -50,7 +50,9 @@ package final class ServiceClock: Sendable {
     /// The uptime of the first of them.
     var dissentSince: Duration = .zero
 
-    func time(at uptime: Duration) -> Date { anchor.advanced(by: (uptime - anchoredAt) / .seconds(1)) }
+    func time(at uptime: Duration) -> Date {
+      anchor.advanced(by: (uptime - anchoredAt) / .seconds(1)).inWholeMilliseconds
+    }
   }
 
   private let wall: @Sendable () -> Date
@@ -80,7 +82,7 @@ package final class ServiceClock: Sendable {
       if PlantedDefect.judgeByWallClock.isActive { return machineTime }
     #endif
     let uptime = uptime()
-    return state.withLock { $0.time(at: uptime) }.inWholeMilliseconds
+    return state.withLock { $0.time(at: uptime) }
   }
 
   /// The machine's time of day, with its jumps, in whole milliseconds.
@@ -125,7 +127,7 @@ package final class ServiceClock: Sendable {
   }
 
   /// The time of day at the start, by the clock as it is now.
-  package var start: Date { state.withLock { $0.time(at: startedAt) }.inWholeMilliseconds }
+  package var start: Date { state.withLock { $0.time(at: startedAt) } }
 
   var corrections: Int { state.withLock { $0.corrections } }
 
@@ -146,7 +148,7 @@ package final class ServiceClock: Sendable {
   /// simulated store's.
   package var skew: Double? {
     guard !state.withLock(\.isFollowing) else { return nil }
-    let ahead = wall().timeIntervalSince(now)
+    let ahead = machineTime.timeIntervalSince(now)
     return abs(ahead) > Self.tolerance ? ahead : nil
   }
 }

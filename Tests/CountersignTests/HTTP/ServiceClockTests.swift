@@ -14,7 +14,7 @@ import TestSupport
 
   static let year: TimeInterval = 365 * 86_400
 
-  /// A machine: a time of day that can be set, and an uptime that only goes on.
+  /// A machine: a time of day that can be set, with nanoseconds, and an uptime that only goes on.
   private final class Machine: Sendable {
     private let state: Mutex<(wall: Date, uptime: Duration)>
 
@@ -32,7 +32,7 @@ import TestSupport
     func jump(by seconds: Double) { state.withLock { $0.wall += seconds } }
 
     var clock: ServiceClock {
-      ServiceClock(wall: { self.state.withLock { $0.wall } }, uptime: { self.state.withLock { $0.uptime } })
+      ServiceClock(wall: { self.wall.withNanoseconds }, uptime: { self.state.withLock { $0.uptime } })
     }
   }
 

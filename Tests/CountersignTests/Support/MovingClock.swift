@@ -3,7 +3,7 @@ import Synchronization
 import Testing
 
 /// 2024-06-15T12:00:00Z: the time of a test that is about no other. A service's own clock stands between whole milliseconds:
-/// `ServiceClock.moved(by:)` sets it 400 ns before.
+/// `ServiceClock.moved(by:)` adds the nanoseconds.
 let noon = Date(timeIntervalSince1970: 1_718_452_800)
 
 /// A clock that goes on when a test says so.

@@ -134,12 +134,10 @@ extension RunningService: CustomTestStringConvertible {
 extension ServiceClock {
   /// A clock whose time and uptime both go as a test says: it jumps where the test lets time pass.
   ///
-  /// It has nanoseconds, as a machine's clock has: it stands a little before what the test says, so that a moment which is
-  /// compared before it is rounded lies before the same one in the ledger.
+  /// It has nanoseconds, as a machine's clock has.
   static func moved(by now: @escaping @Sendable () -> Date) -> ServiceClock {
     let start = now()
-    let clock = ServiceClock(
-      wall: { now().addingTimeInterval(-0.000_000_4) }, uptime: { .seconds(now().timeIntervalSince(start)) })
+    let clock = ServiceClock(wall: { now().withNanoseconds }, uptime: { .seconds(now().timeIntervalSince(start)) })
     // Apple's is the same.
     _ = clock.observe(clock.now)
     return clock
