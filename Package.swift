@@ -253,7 +253,7 @@ let package = Package(
       swiftSettings: clientSettings),
     .testTarget(
       name: "EntitlementsTests",
-      dependencies: ["Entitlements", "SeededRandom"],
+      dependencies: ["Entitlements", "SeededRandom", "TestSupport"],
       swiftSettings: settings),
     .testTarget(
       name: "AccessTests",

@@ -1,5 +1,6 @@
 import Foundation
 import SeededRandom
+import TestSupport
 import Testing
 
 @testable import Entitlements
@@ -37,7 +38,7 @@ import Testing
 
   private static func verdict(_ events: [StoreEvent], at days: Double) throws -> String {
     guard let evidence = SubscriptionEvidence(events, of: key) else { return "nothing" }
-    let verdict = try rules().evaluate("anna", [evidence], at: self.days(days))
+    let verdict = try rules().evaluate("anna", [evidence], at: self.days(days).withNanoseconds)
     let until = verdict.accessUntil.map { " until \(Int(($0.timeIntervalSince(start) / day).rounded()))" } ?? ""
     return "\(verdict.tier) \(verdict.status.rawValue) \(verdict.reason.rawValue)\(until)"
       + (verdict.isStale ? " stale" : "")
@@ -314,7 +315,7 @@ import Testing
     )
     let rules = try Self.rules()
     var turns: [Double] = []
-    var now = Self.days(30)
+    var now = Self.days(30).withNanoseconds
     while let next = rules.nextTurn(of: evidence, after: now), turns.count < 10 {
       turns.append(next.timeIntervalSince(Self.start) / Self.day)
       now = next
@@ -322,6 +323,6 @@ import Testing
     #expect(turns == [36, 43])
     let lifetime = try #require(
       SubscriptionEvidence([Self.event(.single, at: 0, product: "forever")], of: Self.key))
-    #expect(rules.nextTurn(of: lifetime, after: Self.days(1)) == nil)
+    #expect(rules.nextTurn(of: lifetime, after: Self.days(1).withNanoseconds) == nil)
   }
 }

@@ -1,5 +1,6 @@
 import Entitlements
 import Foundation
+import TestSupport
 import Testing
 
 @testable import Validation
@@ -59,7 +60,7 @@ import Testing
   ) throws -> [String] {
     let recorded = try Self.rules().evaluate(Self.user, evidence, at: Self.day(0))
     return days.map {
-      Self.words(changed.standing(of: Self.user, evidence, recorded: recorded, at: Self.day($0)))
+      Self.words(changed.standing(of: Self.user, evidence, recorded: recorded, at: Self.day($0).withNanoseconds))
     }
   }
 
@@ -136,10 +137,10 @@ import Testing
     let changed = try Self.rules(without: Self.monthly)
     let recorded = try Self.rules().evaluate(Self.user, Self.evidence(), at: Self.day(0))
     for evidence in [[], Self.evidence(id: "2"), Self.evidence(environment: .sandbox)] {
-      let verdict = changed.standing(of: Self.user, evidence, recorded: recorded, at: Self.day(1))
+      let verdict = changed.standing(of: Self.user, evidence, recorded: recorded, at: Self.day(1).withNanoseconds)
       #expect(verdict.tier == "free")
     }
-    #expect(changed.standing(of: Self.user, [], recorded: nil, at: Self.day(1)).tier == "free")
+    #expect(changed.standing(of: Self.user, [], recorded: nil, at: Self.day(1).withNanoseconds).tier == "free")
   }
 
   @Test func `a provisional grant is held until its end and not beyond`() throws {

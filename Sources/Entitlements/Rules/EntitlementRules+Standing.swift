@@ -5,7 +5,7 @@ extension EntitlementRules {
   /// - Returns: `nil` for access without an end, and for the tier that everybody has.
   package func accessEnd(of verdict: Entitlement, at now: Date) -> Date? {
     guard catalog.rank(of: verdict.tier) > 0, let end = verdict.accessUntil else { return nil }
-    return end <= now ? end.advanced(by: policy.outageHold) : end
+    return now.isBefore(end) ? end : end.advanced(by: policy.outageHold)
   }
 
   /// The verdict on a user without a new answer from Apple: the evidence evaluated now, but never less than the
@@ -33,6 +33,7 @@ extension EntitlementRules {
   package func nextChange(
     of evidence: [SubscriptionEvidence], given: [GivenPeriod] = [], recorded: Entitlement?, after now: Date
   ) -> Date? {
+    let now = now.inWholeMilliseconds
     var dates = [recorded?.accessUntil, recorded?.expiresAt]
     for period in given { dates += [period.startsAt, period.endsAt] }
     dates += NonRenewingPeriods(of: evidence, catalog: catalog).dates.map { $0 }
@@ -79,9 +80,9 @@ extension EntitlementRules {
     guard isLowering(recorded, verdict), evidence.contains(where: recorded.isGiven) else { return false }
     // A lifetime purchase ends only by Apple's report.
     guard let end = recorded.accessUntil else { return true }
-    if now < end { return true }
+    if now.isBefore(end) { return true }
     // A provisional grant has no outage hold.
-    guard !recorded.isProvisional, now < end.advanced(by: policy.outageHold) else { return false }
+    guard !recorded.isProvisional, now.isBefore(end.advanced(by: policy.outageHold)) else { return false }
     let evaluatedAt = recorded.explanation.evaluatedAt ?? recorded.evidenceTime ?? end
     return isLowering(recorded, evaluate(user, evidence, given: given, at: evaluatedAt))
   }
