@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 import struct FoundationEssentials.Date
@@ -6,7 +7,7 @@ import struct FoundationEssentials.Date
 
 @Suite struct DowngradeBrakeTests {
   private static let start = ContinuousClock.now
-  private static let date = Date(timeIntervalSince1970: 1_718_452_800)
+  private static let date = Date(timeIntervalSince1970: 1_718_452_800).withNanoseconds
 
   private static func after(_ duration: Duration) -> DowngradeBrake.Instant { start.advanced(by: duration) }
   private static func hours(_ hours: Double) -> Duration { .milliseconds(Int64(hours * 3_600_000)) }

@@ -6,7 +6,7 @@ import Testing
 
 /// The proof that RevenueCat sent an event.
 @Suite struct RevenueCatAuthenticationTests {
-  private static let now = Date(timeIntervalSince1970: 1_718_452_800)
+  private static let now = Date(timeIntervalSince1970: 1_718_452_800).withNanoseconds
   private static let body = Array(#"{"event":{}}"#.utf8)
 
   private static func signed(_ secret: String = "one", late seconds: Int = 0, uppercase: Bool = false) -> String {

@@ -12,9 +12,10 @@ import TestSupport
 @testable import AppStoreSimulator
 @testable import Validation
 
-/// The use case on a scripted transport and a real ledger: no server, no socket, a clock that stands still.
+/// The use case on a scripted transport and a real ledger: no server, no socket, a clock that stands still, between whole
+/// milliseconds.
 struct UseCase: Sendable {
-  static let start = Date(timeIntervalSince1970: 1_718_452_800)
+  static let start = Date(timeIntervalSince1970: 1_718_452_800).withNanoseconds
 
   static let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 
