@@ -11,7 +11,7 @@ import _CryptoExtras
 
 /// Which tokens name a user, and why the others do not.
 @Suite struct UserTokenTests {
-  static let now = Date(timeIntervalSince1970: 1_718_452_800)
+  static let now = Date(timeIntervalSince1970: 1_718_452_800.123_456_789)
   static let user = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
 
   /// Keys that take time to make.

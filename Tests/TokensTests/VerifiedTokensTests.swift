@@ -12,7 +12,7 @@ import _CryptoExtras
 
 /// The checks that a remembered token is spared, and those that it is not.
 @Suite struct VerifiedTokensTests {
-  private static let start = Date(timeIntervalSince1970: 1_718_452_800)
+  private static let start = Date(timeIntervalSince1970: 1_718_452_800.123_456_789)
   private static let user = "6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11"
 
   /// An RSA key takes time to make.
