@@ -28,8 +28,8 @@ package typealias Approval = @Sendable (_ before: Entitlement?, _ after: Entitle
 package struct EvaluationContext: Sendable {
   /// The evaluation time, in whole milliseconds as the ledger stores it: a period that begins then has begun.
   package let evaluatedAt: Date
-  /// Our own clock, for the record.
-  package var recordedAt: Date
+  /// Our own clock, for the record, in whole milliseconds too.
+  package let recordedAt: Date
   package var evaluate: Evaluator
   package var evaluatePart: PartEvaluator
   /// Every account token is the ID of a user (`policy.app_account_token`).
@@ -42,7 +42,7 @@ package struct EvaluationContext: Sendable {
     evaluate: @escaping Evaluator, evaluatePart: PartEvaluator? = nil
   ) {
     self.evaluatedAt = evaluatedAt.inWholeMilliseconds
-    self.recordedAt = recordedAt
+    self.recordedAt = recordedAt.inWholeMilliseconds
     self.tokensAreUserIDs = tokensAreUserIDs
     self.tellsAccountTokens = tellsAccountTokens
     self.evaluate = evaluate

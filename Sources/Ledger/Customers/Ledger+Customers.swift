@@ -7,7 +7,9 @@ extension Ledger {
   /// - Returns: `isNew`: nothing was known of the ID before.
   package func meet(_ id: UserID, at now: Date) async throws(LedgerError) -> (customer: Customer, isNew: Bool) {
     let (known, isKept) = try await readShort { tables in (try tables.customer(id), try tables.isCustomer(id)) }
-    if let known, isKept, now < known.lastSeenAt.advanced(by: Customer.visit) { return (known, false) }
+    if let known, isKept, now.inWholeMilliseconds < known.lastSeenAt.advanced(by: Customer.visit) {
+      return (known, false)
+    }
     return try await engine.submit { tables in
       let isNew = try tables.customer(id) == nil
       try tables.meet(id, at: now)

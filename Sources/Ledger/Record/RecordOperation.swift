@@ -114,9 +114,9 @@ final class RecordOperation {
     }
   }
 
-  /// Seconds for which a receipt waits for an earlier one without a grant. The earlier user may have sent a receipt
+  /// The time for which a receipt waits for an earlier one without a grant. The earlier user may have sent a receipt
   /// that Apple never answers for.
-  private static let reservation = 86_400.0
+  private static let reservation = Duration.seconds(86_400)
 
   /// Whether a queued receipt contains a purchase that is granted to or reserved for another user, whose receipt came
   /// first and is still queued.
@@ -130,7 +130,7 @@ final class RecordOperation {
       guard let grant = try tables.grant(on: key) else { return false }
       let isReserved =
         grant.isReservation
-        && entry.recordedAt.timeIntervalSince(grant.evidence.evaluatedAt) < Self.reservation
+        && entry.recordedAt.inWholeMilliseconds < grant.evidence.evaluatedAt.advanced(by: Self.reservation)
       guard !grant.isOver || isReserved else { return false }
       return grant.owner != entry.user && grant.pending < id
     }

@@ -35,7 +35,8 @@ extension Ledger {
   ) async throws(LedgerError) {
     try await engine.submit { tables in
       guard let purchase = try tables.revenueCatPurchase(key) else { return }
-      try tables.setTurn(of: key, at: nextTurn(purchase.evidence, max(now, purchase.evidence.evaluatedAt)))
+      let moment = max(now.inWholeMilliseconds, purchase.evidence.evaluatedAt)
+      try tables.setTurn(of: key, at: nextTurn(purchase.evidence, moment))
     }
   }
 

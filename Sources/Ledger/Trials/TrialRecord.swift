@@ -61,7 +61,7 @@ package struct TrialRecord: Hashable, Sendable {
   /// Whether all its sessions were used.
   package var isUsedUp: Bool { sessionsUsed >= sessionsTotal ?? TrialTerms.mostSessions }
 
-  package func isRunning(at now: Date) -> Bool { !isEndedEarly && now < endsAt }
+  package func isRunning(at now: Date) -> Bool { !isEndedEarly && now.inWholeMilliseconds < endsAt }
 }
 
 /// A trial as a former system kept it.

@@ -35,7 +35,7 @@ package struct Consume: LedgerOperation {
     self.feature = feature
     self.tier = tier
     self.amount = amount
-    self.now = now
+    self.now = now.inWholeMilliseconds
     self.zone = zone
     self.idempotencyKey = idempotencyKey
     self.request = request

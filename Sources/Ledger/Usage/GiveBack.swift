@@ -30,7 +30,7 @@ package struct GiveBack: LedgerOperation {
     self.feature = feature
     self.tier = tier
     self.idempotencyKey = idempotencyKey
-    self.now = now
+    self.now = now.inWholeMilliseconds
     self.zone = zone
     self.isByUser = isByUser
   }
