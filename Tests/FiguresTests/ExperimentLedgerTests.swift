@@ -40,7 +40,7 @@ import Testing
       let former: [ProductID: Plans.Terms] = [pro: .init(prices: ["EUR": Price(milliunits: 2_990)])]
       try await ledger.beginFigures(former)
       try await ledger.beginFigures([:])
-      try await ledger.record([Self.saw("anna", "family")], at: at(10))
+      try await ledger.record([Self.saw("anna", "family")], at: clock(10))
       #expect(try await ledger.countExposures(former, limit: 10) == 0)
       #expect(try await ledger.readLong(ReadExperimentFigures(exposedIn: 0..<100_000)).pending > 0)
       #expect(try await ledger.countExposures([:], limit: 10) == 1)
@@ -51,9 +51,9 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       let user = UserID(annasAccount)
       let generation = ledger.usageGeneration(of: user)
-      try await ledger.record([Self.saw(UserID(annasAccount.uppercased()), "family", at: 5)], at: at(10))
+      try await ledger.record([Self.saw(UserID(annasAccount.uppercased()), "family", at: 5)], at: clock(10))
       #expect(ledger.usageGeneration(of: user) != generation)
-      try await ledger.record([Self.saw(user, "savings", at: 1), Self.saw(user, "start", of: "cta")], at: at(11))
+      try await ledger.record([Self.saw(user, "savings", at: 1), Self.saw(user, "start", of: "cta")], at: clock(11))
       #expect(try await Self.kept(ledger, user) == ["paywall": "family", "cta": "start"])
       #expect(try await ledger.exposures(of: user).exposures.last?.at == at(5))
       // Every one of them is an event all the same.
@@ -65,13 +65,13 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       try await withThrowingTaskGroup(of: Void.self) { group in
         for number in 0..<40 {
-          group.addTask { try await ledger.record([Self.saw("anna", "v\(number)")], at: at(1)) }
+          group.addTask { try await ledger.record([Self.saw("anna", "v\(number)")], at: clock(1)) }
         }
         try await group.waitForAll()
       }
       let kept = try await Self.kept(ledger, "anna")
       #expect(kept.count == 1)
-      try await ledger.record([Self.saw("anna", "later")], at: at(2))
+      try await ledger.record([Self.saw("anna", "later")], at: clock(2))
       #expect(try await Self.kept(ledger, "anna") == kept)
       try await Self.count(ledger)
       #expect(try await Self.exposed(ledger, try #require(kept["paywall"])) == 1)
@@ -84,7 +84,7 @@ import Testing
       try await ledger.record(
         [
           Self.saw(Self.anonymous, "family"), Self.saw(Self.anonymous, "start", of: "cta"), Self.saw("anna", "savings"),
-        ], at: at(1))
+        ], at: clock(1))
       try await Self.count(ledger)
       #expect(try await Self.exposed(ledger, "family") == 1)
       _ = try await ledger.run(JoinCustomer(Self.anonymous, to: "anna", requestID: "join", reevaluated(at: 5)))
@@ -92,7 +92,7 @@ import Testing
       let joined = try await ledger.exposures(of: Self.anonymous)
       #expect(joined.user == "anna" && joined.exposures.count == 2)
       // Events of the former ID are the user's.
-      try await ledger.record([Self.saw(Self.anonymous, "family")], at: at(6))
+      try await ledger.record([Self.saw(Self.anonymous, "family")], at: clock(6))
       try await Self.count(ledger)
       #expect(try await Self.exposed(ledger, "family") == 0)
       #expect(try await Self.exposed(ledger, "savings") == 1)
@@ -103,16 +103,16 @@ import Testing
 
   @Test func `an erased user is in the sums alone, and who comes back is new`() async throws {
     try await Scratch.withLedger { ledger, scratch in
-      try await ledger.record([Self.saw("anna", "family")], at: at(1))
+      try await ledger.record([Self.saw("anna", "family")], at: clock(1))
       _ = try await ledger.record(entry("anna", [evidence("1")]))
       try await Self.count(ledger)
       let generation = ledger.usageGeneration(of: "anna")
-      _ = try await ledger.erase(Erasure(user: "anna", reset: nil, recordedAt: at(9)))
+      _ = try await ledger.erase(Erasure(user: "anna", reset: nil, recordedAt: clock(9)))
       #expect(ledger.usageGeneration(of: "anna") != generation)
       #expect(try await Self.kept(ledger, "anna") == [:])
       try await Self.count(ledger)
       #expect(try await Self.exposed(ledger, "family") == 1)
-      try await ledger.record([Self.saw("anna", "savings", at: 10)], at: at(10))
+      try await ledger.record([Self.saw("anna", "savings", at: 10)], at: clock(10))
       #expect(try await Self.kept(ledger, "anna") == ["paywall": "savings"])
       try await Self.count(ledger)
       #expect(try await Self.exposed(ledger, "family") == 1)
@@ -126,7 +126,7 @@ import Testing
       let day = 86_400.0
       try await ledger.record(
         [Self.saw("anna", "family"), Self.saw("ben", "family", at: day), Self.saw("cleo", "family", at: 3 * day)],
-        at: at(3 * day))
+        at: clock(3 * day))
       #expect(try await ledger.readLong(ReadExperimentFigures(exposedIn: 0..<100_000)).pending == 3)
       try await Self.count(ledger)
       let first = at(0).utcDay
@@ -141,7 +141,7 @@ import Testing
 
   @Test func `verify finds what is not to be counted`() async throws {
     try await Scratch.withLedger { ledger, scratch in
-      try await ledger.record([Self.saw("anna", "family")], at: at(1))
+      try await ledger.record([Self.saw("anna", "family")], at: clock(1))
       #expect(try await scratch.verify().findings == [])
       try await scratch.change("DELETE FROM exposure_due")
       #expect(
@@ -238,7 +238,7 @@ import Testing
       let (user, experiment, variant) = (pick(users), pick(["paywall", "cta"]), pick(["a", "b"]))
       // An app may have been offline.
       let moment = now - pick([0, 0, 30_000])
-      try await ledger.record([ExperimentLedgerTests.saw(user, variant, of: experiment, at: moment)], at: at(now))
+      try await ledger.record([ExperimentLedgerTests.saw(user, variant, of: experiment, at: moment)], at: clock(now))
       if seen[user]?[experiment] == nil { seen[user, default: [:]][experiment] = (variant, moment) }
     }
 
@@ -276,7 +276,7 @@ import Testing
     private mutating func transfer() async throws {
       guard let id = purchases.keys.sorted().randomElement(using: &random) else { return }
       let user = pick(users)
-      let note = Note(author: "desk", text: "why", requestID: "r", recordedAt: at(now))
+      let note = Note(author: "desk", text: "why", requestID: "r", recordedAt: clock(now))
       _ = try await ledger.run(
         TransferPurchase(key: key(id), to: user, note: note, evaluationContext: reevaluated(at: now)))
       purchases[id]?.owner = user

@@ -300,7 +300,7 @@ import Testing
         if case .notification = report {
           _ = try await ledger.record(
             NotificationEntry(
-              uuid: "\(number)", receivedAt: at(100 * 86_400), payload: "signed", evidence: [report.evidence],
+              uuid: "\(number)", receivedAt: clock(100 * 86_400), payload: "signed", evidence: [report.evidence],
               evaluatedAt: report.evidence.evidenceTime, evaluate: evaluate))
         } else {
           _ = try await ledger.record(entry("anna", [report.evidence]))

@@ -39,13 +39,13 @@ import Testing
         [
           Self.event("anna", "opened", day: 1), Self.event("anna", "paywall_viewed", day: 3),
           Self.event("anna", "paywall_viewed", day: 2), Self.event("ben", "paywall_viewed", day: 2),
-        ], at: at(3 * 86_400))
+        ], at: clock(3 * 86_400))
       _ = try await ledger.run(
         Consume(
-          user: "carl", feature: Anna.meter, tier: "free", amount: 1, now: at(Self.days(1)),
+          user: "carl", feature: Anna.meter, tier: "free", amount: 1, now: clock(Self.days(1)),
           zone: ZoneChoice(usual: .utc, named: nil, isTrusted: true), idempotencyKey: nil, request: "1"))
-      try await ledger.run(SetCount(1, of: Self.children, of: "dora", with: "free", at: at(Self.days(1))))
-      try await ledger.run(SetCount(2, of: Self.children, of: "dora", with: "free", at: at(Self.days(5))))
+      try await ledger.run(SetCount(1, of: Self.children, of: "dora", with: "free", at: clock(Self.days(1))))
+      try await ledger.run(SetCount(2, of: Self.children, of: "dora", with: "free", at: clock(Self.days(5))))
       _ = try await ledger.record(entry("anna", [Self.paid("1", from: 4, days: 30)], evaluate: rules))
       let report = try await Self.report(ledger)
       #expect(report.users(in: Self.day..<Self.day + 40) == [.users: 4, .conversions: 1, .viewers: 2, .purchasers: 1])
@@ -72,8 +72,8 @@ import Testing
 
   @Test func `an anonymous customer who signs in is one user, and an erased one stays counted`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      _ = try await ledger.meet(Anna.alias, at: at(0))
-      try await ledger.record([Self.event(Anna.alias, "paywall_viewed", day: 0)], at: at(1))
+      _ = try await ledger.meet(Anna.alias, at: clock(0))
+      try await ledger.record([Self.event(Anna.alias, "paywall_viewed", day: 0)], at: clock(1))
       _ = try await ledger.run(JoinCustomer(Anna.alias, to: "anna", requestID: "join", reevaluated(at: 10)))
       _ = try await ledger.record(entry("anna", [Self.paid("1", from: 0, days: 30)], evaluate: rules))
       var counts = try await Self.report(ledger).users(in: Self.day..<Self.day + 1)
@@ -100,13 +100,13 @@ import Testing
           uniqueKeysWithValues: try await Self.report(ledger).nearLimits.map { ("\($0.feature) \($0.tier)", $0.users) })
       }
       for user in ["anna", "ben", "carl"] {
-        try await ledger.run(SetCount(1, of: Self.children, of: UserID(user), with: "free", at: at(0)))
+        try await ledger.run(SetCount(1, of: Self.children, of: UserID(user), with: "free", at: clock(0)))
       }
-      try await ledger.run(SetCount(9, of: Self.children, of: "dora", with: "pro", at: at(0)))
+      try await ledger.run(SetCount(9, of: Self.children, of: "dora", with: "pro", at: clock(0)))
       #expect(try await near() == ["children free": 3, "children pro": 1])
-      try await ledger.run(SetCount(1, of: Self.children, of: "anna", with: "free", at: at(0)))
-      try await ledger.run(SetCount(0, of: Self.children, of: "ben", with: "free", at: at(0)))
-      try await ledger.run(SetCount(1, of: Self.children, of: "carl", with: "pro", at: at(0)))
+      try await ledger.run(SetCount(1, of: Self.children, of: "anna", with: "free", at: clock(0)))
+      try await ledger.run(SetCount(0, of: Self.children, of: "ben", with: "free", at: clock(0)))
+      try await ledger.run(SetCount(1, of: Self.children, of: "carl", with: "pro", at: clock(0)))
       #expect(try await near() == ["children free": 1, "children pro": 1])
       _ = try await ledger.erase(Anna.erasure("dora", hasRows: false))
       #expect(try await near() == ["children free": 1])
@@ -200,7 +200,7 @@ import Testing
     try await Scratch.withLedger { ledger, scratch in
       for day in [1, 2, 40] {
         try await ledger.record(
-          [Self.event(UserID("user-\(day)"), "paywall_viewed", day: Double(day))], at: at(Double(day) * 86_400))
+          [Self.event(UserID("user-\(day)"), "paywall_viewed", day: Double(day))], at: clock(Double(day) * 86_400))
       }
       try await ledger.beginFigures([:])
       _ = try await Self.report(ledger)
@@ -226,18 +226,18 @@ import Testing
   @Test func `attempts to tell receivers are counted by day, and watched`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       try await ledger.keepWebhooks(["shop": "https://shop.example/"])
-      try await ledger.record((0..<4).map { Self.event(UserID("user-\($0)"), "paywall_viewed", day: 0) }, at: at(0))
-      let work = try await ledger.webhookWork(of: "shop", dueAt: at(0), due: 10, fresh: 100)
+      try await ledger.record((0..<4).map { Self.event(UserID("user-\($0)"), "paywall_viewed", day: 0) }, at: clock(0))
+      let work = try await ledger.webhookWork(of: "shop", dueAt: clock(0), due: 10, fresh: 100)
       let outcomes: [WebhookResult.Outcome] = [
         .delivered, .failed(attempts: 1, due: at(60), problem: "x"), .dead(attempts: 10, problem: "x"), .waits,
       ]
       try await ledger.settleWebhook(
         "shop", zip(work.fresh, outcomes).map { WebhookResult(of: $0, $1) }, through: work.fresh.last?.sequence,
-        isGone: false, at: at(0))
+        isGone: false, at: clock(0))
       // An event that the receiver's format lacks was not sent.
       let last = try #require(work.fresh.last)
       try await ledger.settleWebhook(
-        "shop", [WebhookResult(of: last, .untold)], through: nil, isGone: false, at: at(0))
+        "shop", [WebhookResult(of: last, .untold)], through: nil, isGone: false, at: clock(0))
       let report = try await Self.report(ledger)
       #expect(report.webhooks == [WebhookAttempts(webhook: "shop", delivered: 1, failed: 2)])
       // By month, as counted, and as another number of the rules has them counted anew.

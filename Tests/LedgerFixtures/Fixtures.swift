@@ -2,9 +2,13 @@ package import Entitlements
 package import Foundation
 
 package import Ledger
+import TestSupport
 
 /// 2025-06-15T15:06:40Z, from which tests count in seconds.
 package func at(_ seconds: Double) -> Date { Date(timeIntervalSince1970: 1_750_000_000 + seconds) }
+
+/// The same by our own clock, which has nanoseconds. Apple's dates and what the ledger stores are whole milliseconds.
+package func clock(_ seconds: Double) -> Date { at(seconds).withNanoseconds }
 
 package let pro: ProductID = "com.example.app.pro.monthly"
 
@@ -71,7 +75,7 @@ package func entry(
     user: user, evidence: evidence, contestedKeys: contested ?? known,
     receipt: KeptReceipt(
       base64: receipt, environment: evidence.first?.key.environment ?? .production, bundleID: "com.example.app"),
-    origin: .presented(ownership), evaluatedAt: evaluatedAt.map(at) ?? newest, recordedAt: at(5_000),
+    origin: .presented(ownership), evaluatedAt: evaluatedAt.map(at) ?? newest, recordedAt: clock(5_000),
     requestID: request,
     evaluate: evaluate)
 }
@@ -81,7 +85,7 @@ extension RecordOutcome {
   package var isRefused: Bool { if case .ownedByAnotherUser = self { true } else { false } }
 }
 
-package let evaluationContext = EvaluationContext(evaluatedAt: at(0), recordedAt: at(5_000), evaluate: evaluate)
+package let evaluationContext = EvaluationContext(evaluatedAt: clock(0), recordedAt: clock(5_000), evaluate: evaluate)
 
 extension Ledger {
   /// Keeps a receipt without granting anything.
@@ -160,11 +164,11 @@ package func signed(
 }
 
 package func pending(_ base64: String, of user: UserID, at seconds: Double = 0) -> PendingReceipt {
-  PendingReceipt(user: user, base64: base64, requestID: "request-\(base64)", receivedAt: at(seconds))
+  PendingReceipt(user: user, base64: base64, requestID: "request-\(base64)", receivedAt: clock(seconds))
 }
 
 package func reevaluated(at seconds: Double) -> EvaluationContext {
-  EvaluationContext(evaluatedAt: at(seconds), recordedAt: at(seconds), evaluate: rules)
+  EvaluationContext(evaluatedAt: clock(seconds), recordedAt: clock(seconds), evaluate: rules)
 }
 
 /// Milliseconds since 1970 of `at(_:)`.

@@ -11,7 +11,7 @@ import Testing
 
   private static func context(_ seconds: Double) -> EvaluationContext {
     EvaluationContext(
-      evaluatedAt: at(seconds), recordedAt: at(seconds), tokensAreUserIDs: true, tellsAccountTokens: true,
+      evaluatedAt: clock(seconds), recordedAt: clock(seconds), tokensAreUserIDs: true, tellsAccountTokens: true,
       evaluate: rules)
   }
 
@@ -26,7 +26,7 @@ import Testing
   private static func move(
     _ user: UserID, at seconds: Double, in ledger: Ledger, tells: Bool = true
   ) async throws {
-    let note = Note(author: "desk", text: "why", requestID: "t", recordedAt: at(seconds))
+    let note = Note(author: "desk", text: "why", requestID: "t", recordedAt: clock(seconds))
     var context = context(seconds)
     context.tellsAccountTokens = tells
     _ = try await ledger.run(TransferPurchase(key: key("1"), to: user, note: note, evaluationContext: context))
@@ -35,13 +35,13 @@ import Testing
   private static func due(
     _ ledger: Ledger, _ now: Double = 20_000, until lease: Double = 20_100, in environment: StoreEnvironment? = nil
   ) async throws -> [AccountTokenTask] {
-    try await ledger.claimAccountTokens(in: environment, dueAt: at(now), until: at(lease), limit: 9)
+    try await ledger.claimAccountTokens(in: environment, dueAt: clock(now), until: at(lease), limit: 9)
   }
 
   @Test func `a purchase that names nobody is told with its claim, once, and by one at a time`() async throws {
     try await Scratch.withLedger { ledger, _ in
       for _ in 0..<2 { try await Self.claim(Self.anna, evidence("1"), in: ledger) }
-      #expect(try await ledger.backlog(at: at(0)).accountTokens == 1)
+      #expect(try await ledger.backlog(at: clock(0)).accountTokens == 1)
       #expect(try await Self.due(ledger, in: .sandbox).isEmpty)
       let tasks = try await Self.due(ledger, in: .production)
       #expect(
@@ -59,7 +59,7 @@ import Testing
       try await ledger.returnAccountTokens(last, claimedUntil: at(20_600))
       #expect(try await Self.due(ledger, 20_501).count == 1)
       try await ledger.settle(last[0], dueAgainAt: nil)
-      #expect(try await ledger.backlog(at: at(0)).accountTokens == 0)
+      #expect(try await ledger.backlog(at: clock(0)).accountTokens == 0)
     }
   }
 
@@ -106,7 +106,7 @@ import Testing
   @Test func `an anonymous customer's purchase is told when the user signs in`() async throws {
     try await Scratch.withLedger { ledger, _ in
       let anonymous: UserID = "$RCAnonymousID:87c6049c58069238dce29853916d624c"
-      _ = try await ledger.meet(anonymous, at: at(0))
+      _ = try await ledger.meet(anonymous, at: clock(0))
       try await Self.claim(anonymous, evidence("1"), in: ledger)
       #expect(try await Self.due(ledger).isEmpty)
       _ = try await ledger.run(JoinCustomer(anonymous, to: Self.anna, requestID: "join", Self.context(50)))

@@ -43,7 +43,7 @@ import Testing
       for number in 1...5 {
         let user = UserID("user-\(number)")
         try await record(ledger, user, evidence("\(number)", expires: 1_000))
-        try await ledger.record([AppEvent(user: user, type: "seen", at: at(5_000), properties: "{}")], at: at(5_000))
+        try await ledger.record([AppEvent(user: user, type: "seen", at: at(5_000), properties: "{}")], at: clock(5_000))
       }
       let types: [EventType] = [.subscriptionStarted, .trialStarted]
       var (seen, place) = ([String](), Int64?.none)
@@ -64,7 +64,7 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       try await record(ledger, "anna", evidence("1", expires: 1_000))
       let events = (0..<50).map { _ in AppEvent(user: "ben", type: "seen", at: at(5_000), properties: "{}") }
-      for _ in 0..<(Int(NewestChanges.reach) / 50) { try await ledger.record(events, at: at(5_000)) }
+      for _ in 0..<(Int(NewestChanges.reach) / 50) { try await ledger.record(events, at: clock(5_000)) }
       let near = try await ledger.newestChangeEvents(of: [.subscriptionStarted], before: nil, limit: 1)
       #expect(near.events.isEmpty && near.before == 2)
       let far = try await ledger.newestChangeEvents(of: [.subscriptionStarted], before: near.before, limit: 1)
@@ -91,7 +91,7 @@ import Testing
   @Test func `a place that another ledger gave is none, and one that is not kept any more goes on`() async throws {
     try await Scratch.withLedger { ledger, _ in
       func report(at seconds: Double) async throws {
-        try await ledger.record([AppEvent(user: "ben", type: "seen", at: at(0), properties: "{}")], at: at(seconds))
+        try await ledger.record([AppEvent(user: "ben", type: "seen", at: at(0), properties: "{}")], at: clock(seconds))
       }
       for seconds in [1.0, 2, 3] { try await report(at: seconds) }
       func follow(_ number: Int64, recordedAt seconds: Double) async throws -> [Int64]? {
@@ -112,7 +112,7 @@ import Testing
   @Test func `a place in a gap is another ledger's where the event before it was recorded later`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       for seconds in [1.0, 20, 40, 60] {
-        try await ledger.record([AppEvent(user: "ben", type: "seen", at: at(0), properties: "{}")], at: at(seconds))
+        try await ledger.record([AppEvent(user: "ben", type: "seen", at: at(0), properties: "{}")], at: clock(seconds))
       }
       func follow(_ number: Int64, recordedAt milliseconds: Int64) async throws -> [Int64]? {
         let place = try #require(ChangeEvent.Place(id: "evt_\(milliseconds)_\(number)"))
@@ -135,7 +135,7 @@ import Testing
       func report(_ id: String, _ length: Int = 0) async throws -> Int {
         let properties = #"{"a":"\#(String(repeating: "a", count: length))"}"#
         return try await ledger.record(
-          [AppEvent(user: "ben", type: "seen", at: at(0), properties: properties, id: id)], at: at(0))
+          [AppEvent(user: "ben", type: "seen", at: at(0), properties: properties, id: id)], at: clock(0))
       }
       func bytes() async throws -> [Int] { try await scratch.fetch("SELECT bytes FROM reported_bytes") }
       #expect(try await report("1", AppEvent.mostBytes / 2) == 0)
@@ -201,7 +201,7 @@ import Testing
         #expect(event.detail.from == "anna" && event.detail.to == "ben")
         #expect(event.detail.purchase == key("1"))
       }
-      let note = Note(author: "desk", text: "why", requestID: "r", recordedAt: at(9))
+      let note = Note(author: "desk", text: "why", requestID: "r", recordedAt: clock(9))
       _ = try await ledger.run(
         TransferPurchase(key: key("1"), to: "anna", note: note, evaluationContext: reevaluated(at: 9)))
       #expect(
@@ -234,7 +234,7 @@ import Testing
       guard case .given(let record) = try await ledger.run(giving()) else { throw Unexpected() }
       _ = try await ledger.run(
         EndGiven(
-          record.period.id, of: "anna", note: Note(author: "desk", text: "x", requestID: "r", recordedAt: at(5)),
+          record.period.id, of: "anna", note: Note(author: "desk", text: "x", requestID: "r", recordedAt: clock(5)),
           reevaluated(at: 5)))
       _ = try await ledger.run(giving("premium", from: 10))
       #expect(try await ledger.endOverdueGiven(reevaluated(at: 110)) == 1)
@@ -363,7 +363,7 @@ import Testing
   private func consume(_ ledger: Ledger, _ feature: Feature, at seconds: Double) async throws {
     _ = try await ledger.run(
       Consume(
-        user: "anna", feature: feature, tier: "free", amount: 1, now: at(seconds),
+        user: "anna", feature: feature, tier: "free", amount: 1, now: clock(seconds),
         zone: ZoneChoice(usual: .utc, named: nil, isTrusted: false), idempotencyKey: nil, request: "1"))
   }
 
@@ -411,12 +411,12 @@ import Testing
         [
           AppEvent(user: "anna", type: "paywall_viewed", at: at(-60), properties: #"{"source":"home"}"#),
           AppEvent(user: "anna", type: "plan_selected", at: at(-50), properties: "{}"),
-        ], at: at(0))
+        ], at: clock(0))
       let events = try await ledger.changeEvents(after: 0, limit: 10)
       #expect(events.map(\.type) == ["paywall_viewed", "plan_selected"])
       #expect(events.map(\.at) == [at(-60), at(-50)] && events.allSatisfy { $0.recordedAt == at(0) })
       #expect(events.first?.detail.properties == #"{"source":"home"}"#)
-      try await ledger.record([], at: at(1))
+      try await ledger.record([], at: clock(1))
       #expect(try await ledger.newestChangeEvent() == 2)
     }
   }
@@ -430,8 +430,8 @@ import Testing
         report("anna", "paywall_viewed", "1"), report("anna", "plan_selected", "2"), report("anna", "again", "1"),
         report("anna", "unnamed", nil),
       ]
-      try await ledger.record(batch, at: at(0))
-      try await ledger.record(batch + [report("ben", "paywall_viewed", "1")], at: at(5))
+      try await ledger.record(batch, at: clock(0))
+      try await ledger.record(batch + [report("ben", "paywall_viewed", "1")], at: clock(5))
       #expect(
         try await lines(ledger) == [
           "anna paywall_viewed", "anna plan_selected", "anna unnamed", "anna unnamed", "ben paywall_viewed",
@@ -439,14 +439,14 @@ import Testing
       #expect(try await ledger.changeEvents(after: 0, limit: 3).map(\.detail.reportedID) == ["1", "2", nil])
       // An event that an anonymous customer's app reported before the sign-in comes again after it.
       let anonymous: UserID = "$RCAnonymousID:0123456789abcdef0123456789abcdef"
-      try await ledger.record([report(anonymous, "opened", "3")], at: at(6))
+      try await ledger.record([report(anonymous, "opened", "3")], at: clock(6))
       _ = try await ledger.run(JoinCustomer(anonymous, to: "anna", requestID: "join", reevaluated(at: 6)))
-      try await ledger.record([report("anna", "opened", "3"), report(anonymous, "opened", "3")], at: at(7))
+      try await ledger.record([report("anna", "opened", "3"), report(anonymous, "opened", "3")], at: clock(7))
       #expect(try await lines(ledger).count == 6)
       // The event is forgotten, and its ID with it.
       _ = try await ledger.pruneChangeEvents(before: at(6), limit: 10)
       #expect(try await scratch.rows("SELECT count(*) FROM reported_event") == [["1"]])
-      try await ledger.record([report("anna", "paywall_viewed", "1")], at: at(8))
+      try await ledger.record([report("anna", "paywall_viewed", "1")], at: clock(8))
       #expect(try await lines(ledger).last == "anna paywall_viewed")
     }
   }
@@ -463,7 +463,7 @@ import Testing
         let last = try await ledger.newestChangeEvent()
         _ = try await ledger.record(
           entry("anna", [evidence], evaluate: rules).with {
-            $0.evaluatedAt = at(time); $0.recordedAt = at(time)
+            $0.evaluatedAt = at(time); $0.recordedAt = clock(time)
           })
         return try await ledger.changeEvents(after: last, limit: 10).map(\.type)
       }
@@ -495,7 +495,7 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       for index in 0..<5 {
         try await ledger.record(
-          [AppEvent(user: "anna", type: "e\(index)", at: at(0), properties: "{}")], at: at(Double(index)))
+          [AppEvent(user: "anna", type: "e\(index)", at: at(0), properties: "{}")], at: clock(Double(index)))
       }
       #expect(try await ledger.pruneChangeEvents(before: at(0), limit: 10) == 0)
       #expect(try await ledger.pruneChangeEvents(before: at(3), limit: 2) == 2)
@@ -503,7 +503,7 @@ import Testing
       #expect(try await lines(ledger) == ["anna e3", "anna e4"])
       #expect(try await ledger.pruneChangeEvents(before: at(100), limit: 10) == 1)
       #expect(try await ledger.pruneChangeEvents(before: at(100), limit: 10) == 0)
-      try await ledger.record([AppEvent(user: "anna", type: "e5", at: at(9), properties: "{}")], at: at(9))
+      try await ledger.record([AppEvent(user: "anna", type: "e5", at: at(9), properties: "{}")], at: clock(9))
       #expect(try await ledger.changeEvents(after: 0, limit: 10).map(\.sequence) == [5, 6])
     }
   }

@@ -22,7 +22,7 @@ import Testing
   private static func claim(
     _ ledger: Ledger, _ now: Double, until lease: Double = 500, in environment: StoreEnvironment? = nil
   ) async throws -> [ClaimedConsumptionRequest] {
-    try await ledger.claimConsumptionRequests(in: environment, dueAt: at(now), until: at(lease), limit: 9)
+    try await ledger.claimConsumptionRequests(in: environment, dueAt: clock(now), until: at(lease), limit: 9)
   }
 
   private static func record(_ ledger: Ledger) async throws -> ConsumptionRecord? {
@@ -32,7 +32,7 @@ import Testing
   @Test func `a request is kept with its notification, and claimed by one at a time`() async throws {
     try await Scratch.withLedger { ledger, _ in
       for _ in 0..<2 { try await Self.take(Self.request(), "n1", ledger) }
-      #expect(try await ledger.backlog(at: at(200)).consumptionRequests == 1)
+      #expect(try await ledger.backlog(at: clock(200)).consumptionRequests == 1)
       #expect(try await Self.claim(ledger, 199).isEmpty)
       #expect(try await Self.claim(ledger, 200, in: .sandbox).isEmpty)
       let claimed = try await Self.claim(ledger, 200, in: .production)
@@ -50,16 +50,16 @@ import Testing
   @Test func `a word of the backend makes a request due at once, and stays for the next one`() async throws {
     try await Scratch.withLedger { ledger, _ in
       let said = ConsumptionInformation(customerConsented: true, refundPreference: .decline)
-      let first = try await ledger.say(said, of: "7", in: .production, at: at(50))
+      let first = try await ledger.say(said, of: "7", in: .production, at: clock(50))
       #expect(first.said == said && first.request == nil)
-      #expect(try await ledger.say(said, of: "7", in: .sandbox, at: at(50)).request == nil)
+      #expect(try await ledger.say(said, of: "7", in: .sandbox, at: clock(50)).request == nil)
       try await Self.take(Self.request(), "n1", ledger)
       let claimed = try #require(try await Self.claim(ledger, 200).first)
       #expect(claimed.said == said)
-      try await ledger.settle(claimed.request, .due(at: at(800), attempts: 1, problem: "away"), at: at(210))
+      try await ledger.settle(claimed.request, .due(at: at(800), attempts: 1, problem: "away"), at: clock(210))
       #expect(try await Self.claim(ledger, 799).isEmpty)
       let changed = ConsumptionInformation(customerConsented: false)
-      let record = try await ledger.say(changed, of: "7", in: .production, at: at(300))
+      let record = try await ledger.say(changed, of: "7", in: .production, at: clock(300))
       #expect(record.said == changed && record.request?.attempts == 1 && record.request?.problem == "away")
       #expect(try await Self.claim(ledger, 300).map(\.said) == [changed])
     }
@@ -72,7 +72,7 @@ import Testing
       func say(_ word: ConsumptionInformation, in environment: StoreEnvironment = .production) async throws
         -> ConsumptionInformation?
       {
-        try await ledger.say(word, of: "7", in: environment, at: at(50)).said
+        try await ledger.say(word, of: "7", in: environment, at: clock(50)).said
       }
       _ = try await say(ConsumptionInformation(customerConsented: false, refundPreference: .decline))
       for _ in 0..<2 {
@@ -90,8 +90,8 @@ import Testing
       try await Self.take(Self.request(), "n1", ledger)
       let claimed = try #require(try await Self.claim(ledger, 200).first)
       _ = try await ledger.say(
-        ConsumptionInformation(customerConsented: true), of: "7", in: .production, at: at(205))
-      try await ledger.settle(claimed.request, .due(at: at(800), attempts: 0, problem: "no consent"), at: at(210))
+        ConsumptionInformation(customerConsented: true), of: "7", in: .production, at: clock(205))
+      try await ledger.settle(claimed.request, .due(at: at(800), attempts: 0, problem: "no consent"), at: clock(210))
       #expect(try await Self.claim(ledger, 211).map(\.said?.customerConsented) == [true])
     }
   }
@@ -99,19 +99,19 @@ import Testing
   @Test func `a request is settled once, and a later one about the transaction takes its place`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await Self.take(Self.request(), "n1", ledger)
-      try await ledger.settle(Self.request(), .closed(.answered), at: at(210))
-      try await ledger.settle(Self.request(), .closed(.missed, problem: "late"), at: at(220))
+      try await ledger.settle(Self.request(), .closed(.answered), at: clock(210))
+      try await ledger.settle(Self.request(), .closed(.missed, problem: "late"), at: clock(220))
       #expect(try await Self.record(ledger)?.request?.state == .answered)
       #expect(try await Self.record(ledger)?.request?.closedAt == at(210))
       try await Self.take(Self.request(asked: 90), "n0", ledger)
       #expect(try await Self.claim(ledger, 900).isEmpty, "an earlier request is over")
       try await Self.take(Self.request(asked: 300), "n2", ledger)
-      try await ledger.settle(Self.request(), .closed(.refused), at: at(310))
+      try await ledger.settle(Self.request(), .closed(.refused), at: clock(310))
       #expect(try await Self.claim(ledger, 900, until: 950).map(\.request.askedAt) == [at(300)])
-      try await ledger.settle(Self.request(asked: 300), .closed(.missed, problem: "late"), at: at(1_000))
-      let backlog = try await ledger.backlog(at: at(1_000))
+      try await ledger.settle(Self.request(asked: 300), .closed(.missed, problem: "late"), at: clock(1_000))
+      let backlog = try await ledger.backlog(at: clock(1_000))
       #expect(backlog.consumptionRequests == 0 && backlog.missedConsumptionRequests == 1)
-      #expect(try await ledger.backlog(at: at(1_000 + 8 * 86_400)).missedConsumptionRequests == 0)
+      #expect(try await ledger.backlog(at: clock(1_000 + 8 * 86_400)).missedConsumptionRequests == 0)
     }
   }
 
@@ -125,7 +125,7 @@ import Testing
       _ = try await ledger.record(posted("ben", [part("8", "8")]))
       for id in ["6", "7", "8"] {
         _ = try await ledger.say(
-          ConsumptionInformation(customerConsented: true), of: TransactionID(id), in: .production, at: at(50))
+          ConsumptionInformation(customerConsented: true), of: TransactionID(id), in: .production, at: clock(50))
       }
       try await Self.take(Self.request(), "n1", ledger)
       try await Self.take(Self.request("9"), "n2", ledger)

@@ -18,12 +18,12 @@ import Testing
 
   @Test func `a customer is kept from the first time on, and seen once a day`() async throws {
     try await Scratch.withLedger { ledger, _ async throws in
-      let first = try await ledger.meet("anna", at: at(0))
+      let first = try await ledger.meet("anna", at: clock(0))
       #expect(first.isNew && first.customer.firstSeenAt == at(0))
       let commits = ledger.statistics.commits
-      #expect(try await !ledger.meet("anna", at: at(3_600)).isNew)
+      #expect(try await !ledger.meet("anna", at: clock(3_600)).isNew)
       #expect(ledger.statistics.commits == commits)
-      let later = try await ledger.meet("anna", at: at(86_400)).customer
+      let later = try await ledger.meet("anna", at: clock(86_400)).customer
       #expect(later.firstSeenAt == at(0) && later.lastSeenAt == at(86_400) && later.originalID == "anna")
     }
   }
@@ -31,7 +31,7 @@ import Testing
   @Test func `a user who bought before any SDK came is no new customer`() async throws {
     try await Scratch.withLedger { ledger, _ async throws in
       _ = try await ledger.record(entry("anna", [evidence("1", expires: 1_000)], evaluate: rules))
-      let met = try await ledger.meet("anna", at: at(500_000))
+      let met = try await ledger.meet("anna", at: clock(500_000))
       #expect(!met.isNew && met.customer.firstSeenAt < at(500_000))
     }
   }
@@ -51,7 +51,7 @@ import Testing
       #expect(try await ledger.ownedPurchases("1").first?.owner == "anna")
       // The row of the named user alone is written.
       #expect(try await ledger.waitingUpdate(of: "anna")?.entitlement.tier == "premium")
-      #expect(try await ledger.claimUpdates(dueAt: at(100), until: at(200), limit: 10).map(\.user) == ["anna"])
+      #expect(try await ledger.claimUpdates(dueAt: clock(100), until: at(200), limit: 10).map(\.user) == ["anna"])
       let history = try await ledger.timeline(of: "anna", before: nil, limit: 10).events
       #expect(history.count == 2, "\(history)")
       #expect(try await ledger.profile(of: anonymous)?.evidence == anna.evidence)
@@ -112,7 +112,7 @@ import Testing
         named.purchases[0].appAccountToken = annasAccount
         _ = try await ledger.record(entry(anonymous, [named], evaluate: rules))
         let context = EvaluationContext(
-          evaluatedAt: at(50), recordedAt: at(50), tokensAreUserIDs: tokensAreUserIDs, evaluate: rules)
+          evaluatedAt: clock(50), recordedAt: clock(50), tokensAreUserIDs: tokensAreUserIDs, evaluate: rules)
         #expect(try await ledger.run(JoinCustomer(anonymous, to: "ben", requestID: "join", context)) == .joined)
         #expect(try await ledger.keys(of: "ben") == (tokensAreUserIDs ? [] : [key("1")]))
       }
@@ -129,7 +129,7 @@ import Testing
       }
       #expect(try await ledger.ownedPurchases("1").first?.owner == "anna")
       #expect(try await ledger.user(named: anonymous) == "anna")
-      #expect(try await ledger.meet(anonymous, at: at(60)).customer.user == "anna")
+      #expect(try await ledger.meet(anonymous, at: clock(60)).customer.user == "anna")
     }
   }
 
@@ -140,7 +140,7 @@ import Testing
       _ = try await ledger.run(
         Postpone(pending("x", of: anonymous, at: 51), provisional: [grant], reevaluated(at: 51)))
       #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "pro")
-      #expect(try await ledger.pendingReceipts(dueAt: at(60), limit: 5).map(\.user) == ["anna"])
+      #expect(try await ledger.pendingReceipts(dueAt: clock(60), limit: 5).map(\.user) == ["anna"])
       #expect(try await !ledger.knowledge(of: "x", for: anonymous).wasEvaluated)
       #expect(try await scratch.verify().findings == [])
     }
@@ -154,7 +154,7 @@ import Testing
       let grant = signed("1", time: 9_100, expires: 20_000, until: 15_000)
       _ = try await ledger.run(
         Postpone(pending("x", of: "anna", at: 9_100), provisional: [grant], reevaluated(at: 9_100)))
-      let note = Note(author: "desk", text: "hers", requestID: "move", recordedAt: at(9_200))
+      let note = Note(author: "desk", text: "hers", requestID: "move", recordedAt: clock(9_200))
       let transfer = TransferPurchase(
         key: key("1"), to: anonymous, note: note, evaluationContext: reevaluated(at: 9_200))
       guard case .moved = try await ledger.run(transfer) else {
@@ -282,10 +282,10 @@ import Testing
         uniqueKeysWithValues: (0..<101).map {
           ("a\($0 + 100)", CustomerAttribute(value: "x", updatedAtMilliseconds: 1))
         })
-      #expect(try await ledger.keep(many, of: "anna", at: at(0)) == ["a200"])
+      #expect(try await ledger.keep(many, of: "anna", at: clock(0)) == ["a200"])
       #expect(try await ledger.attributes(of: "anna").count == 100)
       let newer = ["a100": CustomerAttribute(value: "y", updatedAtMilliseconds: 2)]
-      #expect(try await ledger.keep(newer, of: "anna", at: at(1)) == [])
+      #expect(try await ledger.keep(newer, of: "anna", at: clock(1)) == [])
       #expect(try await ledger.attributes(of: "anna")["a100"]?.value == "y")
     }
   }
@@ -298,12 +298,12 @@ import Testing
         let pairs = (100..<100 + count).map { ("a\($0)", CustomerAttribute(value: long, updatedAtMilliseconds: 1)) }
         return Dictionary(uniqueKeysWithValues: pairs)
       }
-      let refused = try await ledger.keep(attributes(40), of: "anna", at: at(0))
+      let refused = try await ledger.keep(attributes(40), of: "anna", at: clock(0))
       #expect(refused == (132..<140).map { "a\($0)" })
       #expect(try await ledger.attributes(of: "anna").count == 32)
       // A shorter value makes room.
-      _ = try await ledger.keep(["a100": .init(value: "x", updatedAtMilliseconds: 2)], of: "anna", at: at(1))
-      #expect(try await ledger.keep(["a132": attributes(1)["a100"]!], of: "anna", at: at(2)) == [])
+      _ = try await ledger.keep(["a100": .init(value: "x", updatedAtMilliseconds: 2)], of: "anna", at: clock(1))
+      #expect(try await ledger.keep(["a132": attributes(1)["a100"]!], of: "anna", at: clock(2)) == [])
     }
   }
 
@@ -311,10 +311,10 @@ import Testing
     try await Scratch.withLedger { ledger, scratch async throws in
       let many = Dictionary(
         uniqueKeysWithValues: (0..<100).map { ("a\($0)", CustomerAttribute(value: "x", updatedAtMilliseconds: 5)) })
-      _ = try await ledger.keep(many, of: "anna", at: at(0))
+      _ = try await ledger.keep(many, of: "anna", at: clock(0))
       _ = try await ledger.keep(
         ["a7": .init(value: "y", updatedAtMilliseconds: 6), "a8": .init(value: "old", updatedAtMilliseconds: 4)],
-        of: "anna", at: at(1))
+        of: "anna", at: clock(1))
       let rows = try await scratch.rows(
         "SELECT name, value FROM customer_attribute WHERE key = 'anna' AND (updated_at <> 5 OR value <> 'x')")
       #expect(rows == [["a7", "y"]])
@@ -323,17 +323,17 @@ import Testing
 
   @Test func `an invented ID moves no first day, and one that bought does`() async throws {
     try await Scratch.withLedger { ledger, _ async throws in
-      _ = try await ledger.meet(anonymous, at: at(0))
-      _ = try await ledger.keep(["a": .init(value: "x", updatedAtMilliseconds: 1)], of: anonymous, at: at(0))
-      _ = try await ledger.meet("anna", at: at(10))
+      _ = try await ledger.meet(anonymous, at: clock(0))
+      _ = try await ledger.keep(["a": .init(value: "x", updatedAtMilliseconds: 1)], of: anonymous, at: clock(0))
+      _ = try await ledger.meet("anna", at: clock(10))
       #expect(try await join(ledger, anonymous, "anna") == .joined)
-      let anna = try await ledger.meet("anna", at: at(60)).customer
+      let anna = try await ledger.meet("anna", at: clock(60)).customer
       #expect(anna.firstSeenAt == at(10) && anna.originalID == "anna")
-      _ = try await ledger.meet(other, at: at(20))
+      _ = try await ledger.meet(other, at: clock(20))
       _ = try await ledger.record(entry(other, [evidence("1", expires: 1_000)], evaluate: rules))
-      _ = try await ledger.meet("ben", at: at(40))
+      _ = try await ledger.meet("ben", at: clock(40))
       #expect(try await join(ledger, other, "ben") == .joined)
-      let ben = try await ledger.meet("ben", at: at(60)).customer
+      let ben = try await ledger.meet("ben", at: clock(60)).customer
       #expect(ben.firstSeenAt == at(20) && ben.originalID == other)
     }
   }
@@ -389,7 +389,7 @@ import Testing
     func consume(_ ledger: Ledger, _ user: UserID, in zone: String) async throws {
       _ = try await ledger.run(
         Consume(
-          user: user, feature: feature, tier: "free", amount: 1, now: at(0),
+          user: user, feature: feature, tier: "free", amount: 1, now: clock(0),
           zone: ZoneChoice(usual: .utc, named: Zone(named: zone), isTrusted: true), idempotencyKey: nil, request: "1"))
     }
     func zone(_ ledger: Ledger) async throws -> String {
@@ -410,11 +410,13 @@ import Testing
 
   @Test func `a customer known only by an ID is forgotten after 30 days`() async throws {
     try await Scratch.withLedger { ledger, scratch async throws in
-      for id in ["bare", "fresh", "said", "bought", "joined"] as [UserID] { _ = try await ledger.meet(id, at: at(0)) }
-      _ = try await ledger.keep(["a": .init(value: "x", updatedAtMilliseconds: 1)], of: "said", at: at(0))
+      for id in ["bare", "fresh", "said", "bought", "joined"] as [UserID] {
+        _ = try await ledger.meet(id, at: clock(0))
+      }
+      _ = try await ledger.keep(["a": .init(value: "x", updatedAtMilliseconds: 1)], of: "said", at: clock(0))
       _ = try await ledger.record(entry("bought", [evidence("1", expires: 1_000)], evaluate: rules))
       _ = try await join(ledger, anonymous, "joined", at: 0)
-      _ = try await ledger.meet("fresh", at: at(86_401))
+      _ = try await ledger.meet("fresh", at: clock(86_401))
       #expect(try await ledger.pruneCustomers(before: at(86_400), limit: 10) == 1)
       #expect(try await ledger.pruneCustomers(before: at(86_400), limit: 10) == 0)
       let left = try await scratch.rows("SELECT key FROM customer WHERE joined_to IS NULL ORDER BY key")

@@ -24,7 +24,7 @@ import Testing
       }
       let invited = try #require(after.first { $0.type == "invited" })
       #expect(invited.detail.properties == #"{"whom":"(erased)","by":"app/(erased)"}"#)
-      let work = try await ledger.webhookWork(of: "shop", dueAt: at(1_000), due: 100, fresh: 100)
+      let work = try await ledger.webhookWork(of: "shop", dueAt: clock(1_000), due: 100, fresh: 100)
       #expect(work.fresh.isEmpty && work.due.allSatisfy { $0.event.user != Anna.id } && !work.due.isEmpty)
       #expect(try await ledger.webhookStatus("shop")?.waiting == after.count)
     }
@@ -33,11 +33,11 @@ import Testing
   @Test func `a number is not given again, though its event was hers`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await ledger.keepWebhooks(["shop": "https://shop.example/"])
-      try await ledger.record([Self.opened], at: at(1))
+      try await ledger.record([Self.opened], at: clock(1))
       _ = try await ledger.erase(Anna.erasure(hasRows: false))
       #expect(try await ledger.changeEvents(after: 0, limit: 10).isEmpty)
       #expect(try await ledger.webhookStatus("shop")?.oldest == nil)
-      try await ledger.record([AppEvent(user: "ben", type: "opened", at: at(2), properties: "{}")], at: at(2))
+      try await ledger.record([AppEvent(user: "ben", type: "opened", at: at(2), properties: "{}")], at: clock(2))
       #expect(try await ledger.changeEvents(after: 0, limit: 10).map(\.sequence) == [2])
       // With another one after it there is nothing to keep.
       _ = try await ledger.erase(Anna.erasure(hasRows: false))
@@ -49,12 +49,12 @@ import Testing
   @Test func `an event that was being sent meanwhile is not kept to be sent again`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       try await ledger.keepWebhooks(["shop": "https://shop.example/"])
-      try await ledger.record([Self.opened], at: at(1))
-      let sent = try #require(try await ledger.webhookWork(of: "shop", dueAt: at(2), due: 1, fresh: 1).fresh.first)
+      try await ledger.record([Self.opened], at: clock(1))
+      let sent = try #require(try await ledger.webhookWork(of: "shop", dueAt: clock(2), due: 1, fresh: 1).fresh.first)
       _ = try await ledger.erase(Anna.erasure(hasRows: false))
       try await ledger.settleWebhook(
         "shop", [WebhookResult(of: sent, .failed(attempts: 1, due: at(3), problem: "answered 503"))],
-        through: sent.sequence, isGone: false, at: at(2))
+        through: sent.sequence, isGone: false, at: clock(2))
       let status = try #require(try await ledger.webhookStatus("shop"))
       #expect(status.waiting == 0 && status.dead == 0)
       #expect(try await ledger.redeliver(.event(sent.place), to: "shop") == .unknown)
@@ -73,7 +73,7 @@ import Testing
       _ = try await ledger.run(
         TransferPurchase(
           key: key("1"), to: "ben",
-          note: Note(author: "desk", text: "it is Ben's", requestID: "t", recordedAt: at(9_600)),
+          note: Note(author: "desk", text: "it is Ben's", requestID: "t", recordedAt: clock(9_600)),
           evaluationContext: reevaluated(at: 9_600)))
       let told = try await ledger.changeEvents(after: 0, limit: 10)
       #expect(told.allSatisfy { $0.user == "ben" })

@@ -32,13 +32,13 @@ extension Anna {
   static func fill(_ ledger: Ledger) async throws {
     try await ledger.keepWebhooks(["shop": "https://shop.example/"])
     // Before she signed in.
-    _ = try await ledger.meet(alias, at: at(0))
+    _ = try await ledger.meet(alias, at: clock(0))
     _ = try await ledger.record(
       entry(alias, [evidence("1", expires: 1_000)], receipt: "YWxpYXM=", evaluate: rules)
         .with { $0.nextCheck = nextCheck })
     _ = try await ledger.run(JoinCustomer(alias, to: id, requestID: "join-\(session)", reevaluated(at: 10)))
     _ = try await ledger.keep(
-      ["$email": CustomerAttribute(value: email, updatedAtMilliseconds: 1)], of: alias, at: at(10))
+      ["$email": CustomerAttribute(value: email, updatedAtMilliseconds: 1)], of: alias, at: clock(10))
 
     // Purchases at Apple's: one that names her, with notifications; one that is Ben's now; one that was Ben's.
     var named = evidence("2", time: 20, expires: 20_000)
@@ -59,7 +59,7 @@ extension Anna {
           key: key(purchase), to: user,
           note: Note(
             author: "desk", text: "moved for \(annasAccount)", requestID: user == id ? "t-\(session)" : "t",
-            recordedAt: at(40)),
+            recordedAt: clock(40)),
           evaluationContext: reevaluated(at: 40)))
     }
     // Ben's purchase has a period that she had bought, with a transaction that says so.
@@ -94,7 +94,7 @@ extension Anna {
 
     // At a limit, which the next tier moves.
     let children = Feature(name: "children", kind: .limit, values: ["pro": .limit(2)], tiers: ["free", "pro"])
-    try await ledger.run(SetCount(2, of: children, of: id, with: "pro", at: at(68)))
+    try await ledger.run(SetCount(2, of: children, of: id, with: "pro", at: clock(68)))
 
     // Given periods, and trials.
     _ = try await ledger.run(
@@ -107,7 +107,7 @@ extension Anna {
       CountSession(
         of: id, on: phone, idempotencyKey: "s-\(annasAccount)", requestID: session, reevaluated(at: 80)))
     _ = try await ledger.keep(
-      Device(id: "22222222-2222-4222-8222-222222222222", model: "iPad", pushToken: pushToken), of: id, at: at(80))
+      Device(id: "22222222-2222-4222-8222-222222222222", model: "iPad", pushToken: pushToken), of: id, at: clock(80))
 
     for (number, subject) in [
       ExtensionRecord.Subject.purchase("2"), .purchase("3"), .product(ExtendedProduct(productID: pro)),
@@ -117,7 +117,7 @@ extension Anna {
           environment: .production, subject: subject,
           terms: RenewalExtension(days: 9, reason: .other, requestIdentifier: "extension-\(number)"), author: "desk",
           note: "for \(annasAccount)", requestID: subject.purchase == nil ? "x-\(annasAccount)" : "x-\(session)",
-          idempotencyKey: "x-\(annasAccount)", now: at(80),
+          idempotencyKey: "x-\(annasAccount)", now: clock(80),
           claimedUntil: nil))
     }
 
@@ -125,7 +125,7 @@ extension Anna {
     for number in 0..<3 {
       _ = try await ledger.run(
         Consume(
-          user: id, feature: meter, tier: "pro", amount: 1, now: at(80 + Double(number)),
+          user: id, feature: meter, tier: "pro", amount: 1, now: clock(80 + Double(number)),
           zone: ZoneChoice(usual: .utc, named: Zone(named: "Europe/Berlin"), isTrusted: true),
           idempotencyKey: "u\(number)-\(annasAccount)", request: "1")
       )
@@ -137,23 +137,23 @@ extension Anna {
       tiers: ["free", "pro"])
     _ = try await ledger.run(
       Consume(
-        user: id, feature: exports, tier: "pro", amount: 1, now: at(85),
+        user: id, feature: exports, tier: "pro", amount: 1, now: clock(85),
         zone: ZoneChoice(usual: .utc, named: nil, isTrusted: true), idempotencyKey: nil, request: "1"))
 
     // A waiting receipt.
     _ = try await ledger.run(
       Postpone(
-        PendingReceipt(user: id, base64: receipt, requestID: "wait-\(session)", receivedAt: at(90)),
+        PendingReceipt(user: id, base64: receipt, requestID: "wait-\(session)", receivedAt: clock(90)),
         provisional: [signed("7", time: 90)], reevaluated(at: 90)))
 
     // Notes that people wrote, and notifications that were not believed.
     _ = try await ledger.keepNote(
-      Note(author: "desk", text: "\(email) asks", requestID: "n-\(session)", recordedAt: at(95)), about: id)
+      Note(author: "desk", text: "\(email) asks", requestID: "n-\(session)", recordedAt: clock(95)), about: id)
     _ = try await ledger.keepNote(
-      Note(author: "desk", text: "see also \(annasAccount).", requestID: "n", recordedAt: at(96)), about: "ben")
+      Note(author: "desk", text: "see also \(annasAccount).", requestID: "n", recordedAt: clock(96)), about: "ben")
     try await ledger.noteRefused(
       RefusedNotification(
-        problem: "another app", payload: jws(naming: annasAccount), isSigned: true, receivedAt: at(97)))
+        problem: "another app", payload: jws(naming: annasAccount), isSigned: true, receivedAt: clock(97)))
     _ = try await ledger.record(
       notification("n2", [part("8", reported: 98)], proof: nil, payload: "x"))
 
@@ -168,7 +168,7 @@ extension Anna {
         AppEvent(
           user: id, type: "experiment_exposed", at: at(99), properties: "{}",
           exposure: Exposure(experiment: "paywall", variant: "family", at: at(99))),
-      ], at: at(99))
+      ], at: clock(99))
     // Counted once, and to be counted again.
     _ = try await ledger.countExposures([:], limit: 10)
     try await ledger.record(
@@ -176,11 +176,11 @@ extension Anna {
         AppEvent(
           user: id, type: "experiment_exposed", at: at(99), properties: "{}",
           exposure: Exposure(experiment: "cta", variant: "start", at: at(99)))
-      ], at: at(99))
-    let work = try await ledger.webhookWork(of: "shop", dueAt: at(99), due: 10, fresh: 100)
+      ], at: clock(99))
+    let work = try await ledger.webhookWork(of: "shop", dueAt: clock(99), due: 10, fresh: 100)
     try await ledger.settleWebhook(
       "shop", work.fresh.map { WebhookResult(of: $0, .failed(attempts: 1, due: at(200), problem: "answered 503")) },
-      through: work.fresh.last?.sequence, isGone: false, at: at(99))
+      through: work.fresh.last?.sequence, isGone: false, at: clock(99))
     try await ledger.keepMemo("progress", #"{"cursor":"\#(id.rawValue)"}"#)
   }
 }

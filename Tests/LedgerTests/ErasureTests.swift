@@ -56,12 +56,12 @@ import Testing
         if number.isMultiple(of: 5) {
           _ = try await ledger.run(
             Consume(
-              user: user, feature: Anna.meter, tier: "pro", amount: 1, now: at(100 + Double(number)),
+              user: user, feature: Anna.meter, tier: "pro", amount: 1, now: clock(100 + Double(number)),
               zone: ZoneChoice(usual: .utc, named: nil, isTrusted: true), idempotencyKey: "key-\(number)", request: "1")
           )
         }
         if number.isMultiple(of: 50) {
-          for update in try await ledger.claimUpdates(dueAt: at(1e6), until: at(2e6), limit: 20) {
+          for update in try await ledger.claimUpdates(dueAt: clock(1e6), until: at(2e6), limit: 20) {
             try await ledger.settleUpdate(
               of: update.user, version: update.version, isDoubtful: false, confirmingAt: nil)
           }
@@ -140,7 +140,7 @@ import Testing
         entry("anna", [evidence("1"), evidence("2")], receipt: "c2hhcmVk", evaluate: rules))
       _ = try await ledger.run(
         TransferPurchase(
-          key: key("2"), to: "ben", note: Note(author: "desk", text: "why", requestID: "t", recordedAt: at(1)),
+          key: key("2"), to: "ben", note: Note(author: "desk", text: "why", requestID: "t", recordedAt: clock(1)),
           evaluationContext: reevaluated(at: 1)))
       let report = try await ledger.erase(Anna.erasure("anna"))
       #expect(report.receipts == 0 && report.purchases == 1)
@@ -156,7 +156,7 @@ import Testing
       _ = try await ledger.record(entry("1", [evidence("11")], evaluate: rules))
       _ = try await ledger.record(entry("anna", [evidence("12")], evaluate: rules))
       _ = try await ledger.keepNote(
-        Note(author: "desk", text: "gave 1 month to annabel, not to anna", requestID: "n", recordedAt: at(1)),
+        Note(author: "desk", text: "gave 1 month to annabel, not to anna", requestID: "n", recordedAt: clock(1)),
         about: "ben")
       _ = try await ledger.erase(Anna.erasure("1"))
       _ = try await ledger.erase(Anna.erasure("anna"))
@@ -208,7 +208,7 @@ import Testing
       let owner = try #require(try await ledger.ownedPurchases("2").first?.owner)
       #expect(owner.isErased && owner.shown == "(erased)" && UserID(valid: owner.rawValue) == nil)
       #expect(owner.rawValue.contains("/"), "nobody can have that name")
-      let note = Note(author: "desk", text: "she is back", requestID: "t", recordedAt: at(9_600))
+      let note = Note(author: "desk", text: "she is back", requestID: "t", recordedAt: clock(9_600))
       let moved = try await ledger.run(
         TransferPurchase(key: key("2"), to: Anna.id, note: note, evaluationContext: reevaluated(at: 9_600)))
       #expect(moved == .moved(from: owner))
@@ -282,7 +282,7 @@ import Testing
       new.users = [UserID(annasAccount)]
       _ = try await ledger.record(new)
       #expect(try await ledger.profile(of: Anna.id) == nil)
-      let updates = try await ledger.claimUpdates(dueAt: at(1e6), until: at(2e6), limit: 50)
+      let updates = try await ledger.claimUpdates(dueAt: clock(1e6), until: at(2e6), limit: 50)
       #expect(updates.allSatisfy { $0.user.mayHaveRow })
       try await ledger.removeTraces()
       try await expectNoTraces(scratch)
@@ -306,7 +306,7 @@ import Testing
   @Test func `a receipt that was being settled meanwhile makes no user of her`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.postpone(pending("cmVjZWlwdA==", of: Anna.id))
-      let waiting = try #require(try await ledger.pendingReceipts(dueAt: at(1), limit: 1).first)
+      let waiting = try #require(try await ledger.pendingReceipts(dueAt: clock(1), limit: 1).first)
       _ = try await ledger.erase(Anna.erasure())
       let outcome = try await ledger.record(
         entry(Anna.id, [evidence("1")], evaluate: rules).with { $0.origin = .settlement(waiting.id, .keep) })
@@ -320,7 +320,7 @@ import Testing
       _ = try await ledger.record(
         entry(Anna.id, [evidence("1", expires: 1_000)], evaluate: rules).with { $0.nextCheck = nextCheck })
       _ = try await ledger.erase(Anna.erasure())
-      let due = try await ledger.claimRechecks(dueAt: at(100_000), limit: 10)
+      let due = try await ledger.claimRechecks(dueAt: clock(100_000), limit: 10)
       #expect(due.map(\.receipt.isErased) == [true] && due.map(\.owner.isErased) == [true])
       let answer = entry(
         try #require(due.first?.owner), [evidence("1", time: 2_000, expires: 200_000)],
@@ -357,7 +357,7 @@ import Testing
       #expect(again.resetsRow && again.events == 0)
       await ledger.close()
       let reopened = try await scratch.open()
-      let claimed = try await reopened.claimUpdates(dueAt: at(1e6), until: at(2e6), limit: 50)
+      let claimed = try await reopened.claimUpdates(dueAt: clock(1e6), until: at(2e6), limit: 50)
       #expect(claimed.filter(\.isReset).map(\.user) == [Anna.id])
       try await reopened.settleUpdate(of: Anna.id, version: update.version, isDoubtful: false, confirmingAt: nil)
       try await reopened.removeTraces()

@@ -25,7 +25,7 @@ import Testing
   private struct Unexpected: Error {}
 
   private func note(at seconds: Double) -> Note {
-    Note(author: "desk", text: "a mistake", requestID: "end", recordedAt: at(seconds))
+    Note(author: "desk", text: "a mistake", requestID: "end", recordedAt: clock(seconds))
   }
 
   @Test func `a user whom nobody knows is given a tier, with the note and the row's update`() async throws {

@@ -20,10 +20,10 @@ import Testing
     grant.provisionalUntil = at(500)
     _ = try await ledger.run(
       Postpone(
-        PendingReceipt(user: "waits", base64: "cmVj", requestID: "r", receivedAt: at(0)), provisional: [grant],
+        PendingReceipt(user: "waits", base64: "cmVj", requestID: "r", receivedAt: clock(0)), provisional: [grant],
         evaluationContext))
     _ = try await ledger.keepNote(
-      Note(author: "desk", text: "Anna called: \u{1F44B} '; DROP", requestID: "n", recordedAt: at(1)), about: "u1")
+      Note(author: "desk", text: "Anna called: \u{1F44B} '; DROP", requestID: "n", recordedAt: clock(1)), about: "u1")
     try await ledger.keepMemo("rules", "{}")
     await ledger.close()
   }

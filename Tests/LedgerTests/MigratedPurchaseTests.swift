@@ -29,7 +29,7 @@ import Testing
 
   static func notification(_ evidence: SubscriptionEvidence) -> NotificationEntry {
     NotificationEntry(
-      uuid: "migration-\(evidence.evidenceTime.millisecondsSince1970)", type: "MIGRATION", receivedAt: at(5_000),
+      uuid: "migration-\(evidence.evidenceTime.millisecondsSince1970)", type: "MIGRATION", receivedAt: clock(5_000),
       payload: "payload", evidence: [evidence], evaluatedAt: evidence.evaluatedAt, evaluate: rules)
   }
 
@@ -75,14 +75,14 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(Self.post(Self.former, of: "anna"))
       _ = try await ledger.record(Self.notification(Self.successor()))
-      let context = EvaluationContext(evaluatedAt: at(200), recordedAt: at(200), evaluate: rules)
+      let context = EvaluationContext(evaluatedAt: clock(200), recordedAt: clock(200), evaluate: rules)
       for (user, isAnothers) in [("anna", false), ("ben", true)] {
         #expect(
           try await ledger.isAnothers(
             [Self.former], contested: [key("1")], than: UserID(user), ownership: .keep, context) == isAnothers)
       }
       // A report about the former ID has the purchase checked.
-      #expect(try await ledger.recheckSoon(["1"], at: at(300)) == 1)
+      #expect(try await ledger.recheckSoon(["1"], at: clock(300)) == 1)
     }
   }
 
@@ -163,7 +163,7 @@ import Testing
         AskExtension(
           environment: .production, subject: .purchase(id),
           terms: RenewalExtension(days: 7, reason: .other, requestIdentifier: request), author: "desk", note: "why",
-          requestID: "r", idempotencyKey: "k", now: at(20), claimedUntil: nil)
+          requestID: "r", idempotencyKey: "k", now: clock(20), claimedUntil: nil)
       }
       var bought = Self.post(Self.former, of: user)
       bought.tellsAccountTokens = true
@@ -174,14 +174,14 @@ import Testing
       }
       _ = try await ledger.record(Self.notification(Self.successor()))
       #expect(
-        try await ledger.claimAccountTokens(in: nil, dueAt: at(9_000), until: at(9_100), limit: 9).map(\.key)
+        try await ledger.claimAccountTokens(in: nil, dueAt: clock(9_000), until: at(9_100), limit: 9).map(\.key)
           == [key("9")])
       for id in ["1", "9"] {
         #expect(try await ledger.extensions(of: key(id), limit: 9).map(\.id) == [waiting.id])
       }
       // Apple's answer to the request that named the former ID.
-      let note = Note(author: "desk", text: "extended", requestID: "r", recordedAt: at(6_000))
-      let settled = try await ledger.settle(waiting, .extended(expiresAt: at(3_000), note: note), at: at(6_000))
+      let note = Note(author: "desk", text: "extended", requestID: "r", recordedAt: clock(6_000))
+      let settled = try await ledger.settle(waiting, .extended(expiresAt: at(3_000), note: note), at: clock(6_000))
       #expect(settled != nil)
       #expect(try await ledger.exportedPurchases(ofKey: user.key, from: 0, limit: 9).map(\.extensions.count) == [1])
       _ = try await ledger.erase(Anna.erasure(user))
@@ -271,7 +271,7 @@ import Testing
       let user = UserID(Self.account)
       _ = try await ledger.record(entry(user, [evidence("2")]))
       var notification = NotificationEntry(
-        uuid: "1", type: "SUBSCRIBED", receivedAt: at(1), payload: "payload",
+        uuid: "1", type: "SUBSCRIBED", receivedAt: clock(1), payload: "payload",
         evidence: [Self.seat("1", account: Self.account)], evaluatedAt: at(1), evaluate: evaluate)
       notification.proof = KeptReceipt(base64: "a.b.c", environment: .production, bundleID: "com.example.app")
       notification.claimant = user

@@ -37,7 +37,8 @@ func notification(
   let reported = evidence.map(\.evidenceTime).max()
   return NotificationEntry(
     uuid: uuid, type: "DID_RENEW", subtype: "BILLING_RECOVERY", environment: .production, bundleID: "com.example.app",
-    signedAt: reported, receivedAt: at(received), payload: payload, evidence: evidence, proof: kept, claimant: claimant,
+    signedAt: reported, receivedAt: clock(received), payload: payload, evidence: evidence, proof: kept,
+    claimant: claimant,
     makesClaimant: makesClaimant, evaluatedAt: reported ?? at(0), evaluate: evaluate, nextCheck: nextCheck)
 }
 

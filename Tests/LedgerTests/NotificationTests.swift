@@ -25,8 +25,8 @@ import Testing
       let line = try #require(try await ledger.wholeHistory(of: "anna").first)
       #expect(line.requestID == "n1" && line.recordedAt == at(5_000))
       #expect(try await ledger.waitingUpdate(of: "anna")?.version == milliseconds(900))
-      #expect(try await ledger.claimRechecks(dueAt: at(1_999), limit: 5).isEmpty)
-      #expect(try await ledger.claimRechecks(dueAt: at(2_060), limit: 5).map(\.key) == [key("1")])
+      #expect(try await ledger.claimRechecks(dueAt: clock(1_999), limit: 5).isEmpty)
+      #expect(try await ledger.claimRechecks(dueAt: clock(2_060), limit: 5).map(\.key) == [key("1")])
     }
   }
 
@@ -44,7 +44,7 @@ import Testing
       var told = notification("n5", [])
       told.notice = StoreNotice(uuid: "n5", type: "RESCIND_CONSENT")
       _ = try await ledger.record(told)
-      let work = try await ledger.webhookWork(of: "shop", dueAt: at(9_000), due: 9, fresh: 9, withPayloads: true)
+      let work = try await ledger.webhookWork(of: "shop", dueAt: clock(9_000), due: 9, fresh: 9, withPayloads: true)
       #expect(work.fresh.map(\.payload) == ["signed n1", "signed n2", "signed n3", nil])
       #expect(work.fresh.prefix(3).allSatisfy { $0.type == EventType.forwarded })
       #expect(work.fresh.map(\.user) == ["production 1", "production 2", "production 1", .nobody])
@@ -150,8 +150,8 @@ import Testing
   @Test func `old notifications are forgotten, a few at a time`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       for number in 0..<5 { _ = try await ledger.record(notification("n\(number)", [], received: Double(number))) }
-      try await ledger.noteRefused(.init(problem: "signature", payload: "x", receivedAt: at(1)))
-      try await ledger.noteRefused(.init(problem: "signature", payload: "y", receivedAt: at(9)))
+      try await ledger.noteRefused(.init(problem: "signature", payload: "x", receivedAt: clock(1)))
+      try await ledger.noteRefused(.init(problem: "signature", payload: "y", receivedAt: clock(9)))
       #expect(try await ledger.pruneNotifications(before: at(0), limit: 2) == 0)
       #expect(try await ledger.pruneNotifications(before: at(3), limit: 2) == 2)
       #expect(try await ledger.pruneNotifications(before: at(3), limit: 2) == 1)
@@ -169,7 +169,7 @@ import Testing
         for number in 0..<(limit + 100) {
           group.addTask {
             try await ledger.noteRefused(
-              .init(problem: "signature", payload: "p\(number)", receivedAt: at(Double(number))))
+              .init(problem: "signature", payload: "p\(number)", receivedAt: clock(Double(number))))
           }
         }
         try await group.waitForAll()
@@ -179,10 +179,10 @@ import Testing
         try await scratch.fetch("SELECT payload FROM refused_notification LIMIT 1", as: String.self).first)
       let observer = try SQLiteFile(scratch.path)
       let version = try observer.dataVersion()
-      for _ in 0..<10 { try await ledger.noteRefused(.init(problem: "again", payload: kept, receivedAt: at(9e6))) }
+      for _ in 0..<10 { try await ledger.noteRefused(.init(problem: "again", payload: kept, receivedAt: clock(9e6))) }
       #expect(try observer.dataVersion() == version)
       let large = String(repeating: "é", count: RefusedNotification.payloadLimit)
-      try await ledger.noteRefused(.init(problem: "too large", payload: large, receivedAt: at(0)))
+      try await ledger.noteRefused(.init(problem: "too large", payload: large, receivedAt: clock(0)))
       #expect(
         try await scratch.fetch("SELECT max(length(CAST(payload AS BLOB))) FROM refused_notification")
           == [RefusedNotification.payloadLimit])
@@ -192,13 +192,14 @@ import Testing
 
   @Test func `refused notifications that Apple signed stay, however many unsigned ones come`() async throws {
     try await Scratch.withLedger { ledger, scratch in
-      try await ledger.noteRefused(.init(problem: "another app", payload: "signed", isSigned: true, receivedAt: at(0)))
+      try await ledger.noteRefused(
+        .init(problem: "another app", payload: "signed", isSigned: true, receivedAt: clock(0)))
       let limit = RefusedNotification.limit
       try await withThrowingTaskGroup { group in
         for number in 0..<(limit + 50) {
           group.addTask {
             try await ledger.noteRefused(
-              .init(problem: "signature", payload: "p\(number)", receivedAt: at(Double(number))))
+              .init(problem: "signature", payload: "p\(number)", receivedAt: clock(Double(number))))
           }
         }
         try await group.waitForAll()
@@ -211,7 +212,7 @@ import Testing
 
   @Test func `a refused notification with a zero in it is kept without the zero, and is known again`() async throws {
     try await Scratch.withLedger { ledger, scratch in
-      try await ledger.noteRefused(RefusedNotification(problem: "not a JWS", payload: "a\0b", receivedAt: at(0)))
+      try await ledger.noteRefused(RefusedNotification(problem: "not a JWS", payload: "a\0b", receivedAt: clock(0)))
       #expect(try await ledger.hasRefused("a\0b"))
       #expect(try await !ledger.hasRefused("a\u{FFFD}b"))
       #expect(try await scratch.rows("SELECT payload FROM refused_notification") == [["a\u{FFFD}b"]])
@@ -224,16 +225,16 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(posted("anna", [part("1", expires: 10_000)]))
       _ = try await ledger.record(posted("ben", [part("1", cancelled: -50, environment: .sandbox)]))
-      #expect(try await ledger.claimRechecks(dueAt: at(500), limit: 5).isEmpty)
-      #expect(try await ledger.recheckSoon(["1", "1", "unheard-of"], at: at(500)) == 2)
-      #expect(try await ledger.recheckSoon([], at: at(500)) == 0)
-      #expect(try await ledger.claimRechecks(dueAt: at(499), limit: 5).isEmpty)
-      let claimed = try await ledger.claimRechecks(dueAt: at(500), limit: 5)
+      #expect(try await ledger.claimRechecks(dueAt: clock(500), limit: 5).isEmpty)
+      #expect(try await ledger.recheckSoon(["1", "1", "unheard-of"], at: clock(500)) == 2)
+      #expect(try await ledger.recheckSoon([], at: clock(500)) == 0)
+      #expect(try await ledger.claimRechecks(dueAt: clock(499), limit: 5).isEmpty)
+      let claimed = try await ledger.claimRechecks(dueAt: clock(500), limit: 5)
       #expect(Set(claimed.map(\.key)) == [key("1"), key("1", .sandbox)])
       // One that was put off is due again; one that is due is not put off.
-      #expect(try await ledger.recheckSoon(["1"], at: at(510)) == 2)
-      #expect(try await ledger.recheckSoon(["1"], at: at(600)) == 2)
-      #expect(try await ledger.claimRechecks(dueAt: at(510), limit: 5).map(\.attempts) == [1, 1])
+      #expect(try await ledger.recheckSoon(["1"], at: clock(510)) == 2)
+      #expect(try await ledger.recheckSoon(["1"], at: clock(600)) == 2)
+      #expect(try await ledger.claimRechecks(dueAt: clock(510), limit: 5).map(\.attempts) == [1, 1])
     }
   }
 
@@ -246,11 +247,11 @@ import Testing
             $0.nextCheck = { _ in { _, _ in nil } }
           })
       }
-      #expect(try await ledger.scheduleMissing(nextCheck, at: at(100), limit: 3) == 5)
-      #expect(try await ledger.scheduleMissing(nextCheck, at: at(100), limit: 3) == 0)
-      #expect(try await ledger.scheduleMissing({ _ in { _, now in now } }, at: at(100), limit: 4) == 5)
-      #expect(try await ledger.claimRechecks(dueAt: at(999), limit: 20).count == 5)
-      #expect(try await ledger.claimRechecks(dueAt: at(1_060), limit: 20).count == 5)
+      #expect(try await ledger.scheduleMissing(nextCheck, at: clock(100), limit: 3) == 5)
+      #expect(try await ledger.scheduleMissing(nextCheck, at: clock(100), limit: 3) == 0)
+      #expect(try await ledger.scheduleMissing({ _ in { _, now in now } }, at: clock(100), limit: 4) == 5)
+      #expect(try await ledger.claimRechecks(dueAt: clock(999), limit: 20).count == 5)
+      #expect(try await ledger.claimRechecks(dueAt: clock(1_060), limit: 20).count == 5)
     }
   }
 }

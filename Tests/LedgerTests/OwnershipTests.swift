@@ -108,7 +108,7 @@ struct OwnershipCase: Sendable, CustomTestStringConvertible {
       }
       #expect(try await ledger.record(claim(at: 40)).isRefused)
       let context = EvaluationContext(
-        evaluatedAt: at(40 * 86_400), recordedAt: at(40 * 86_400), evaluate: rules, evaluatePart: rulesOfOne)
+        evaluatedAt: clock(40 * 86_400), recordedAt: clock(40 * 86_400), evaluate: rules, evaluatePart: rulesOfOne)
       #expect(
         try await ledger.isAnothers(
           claim(at: 40).evidence, contested: [key("2")], than: "ben", ownership: .transferIfInactive, context))
@@ -132,7 +132,7 @@ struct OwnershipCase: Sendable, CustomTestStringConvertible {
       _ = try await ledger.record(entry(UserID(annasAccount), [evidence("3")], evaluate: rules))
       for policy in OwnershipPolicy.allCases {
         #expect(try await ledger.record(entry("ben", [other], ownership: policy, evaluate: rules)).isRefused)
-        let context = EvaluationContext(evaluatedAt: at(0.5), recordedAt: at(0.5), evaluate: rules)
+        let context = EvaluationContext(evaluatedAt: clock(0.5), recordedAt: clock(0.5), evaluate: rules)
         #expect(
           try await ledger.isAnothers(
             [other], contested: [key("2")], than: "ben", ownership: policy, context))
@@ -147,7 +147,7 @@ struct OwnershipCase: Sendable, CustomTestStringConvertible {
       #expect(try await ledger.keys(of: "ben") == [key("1")])
       let byID = entry(UserID(annasAccount), [named], evaluate: rules).with { $0.origin = .askedByID }
       #expect(try await ledger.record(byID).isRefused)
-      let context = EvaluationContext(evaluatedAt: at(5), recordedAt: at(5), evaluate: rules)
+      let context = EvaluationContext(evaluatedAt: clock(5), recordedAt: clock(5), evaluate: rules)
       #expect(
         try await !ledger.isAnothers(
           [named], contested: [key("1")], than: UserID(annasAccount), ownership: .keep, context))
@@ -163,11 +163,11 @@ struct OwnershipCase: Sendable, CustomTestStringConvertible {
       named.purchases[0].appAccountToken = annasAccount
       let ben = UserID("00000000-0000-4000-8000-000000000002")
       _ = try await ledger.record(entry(UserID(annasAccount), [named], evaluate: rules))
-      let note = Note(author: "desk", text: "hers no more", requestID: "move", recordedAt: at(1))
+      let note = Note(author: "desk", text: "hers no more", requestID: "move", recordedAt: clock(1))
       _ = try await ledger.run(
         TransferPurchase(
           key: key("1"), to: ben, note: note,
-          evaluationContext: EvaluationContext(evaluatedAt: at(1), recordedAt: at(1), evaluate: rules)))
+          evaluationContext: EvaluationContext(evaluatedAt: clock(1), recordedAt: clock(1), evaluate: rules)))
       #expect(try await ledger.record(entry(UserID(annasAccount), [named], evaluate: rules)).isRefused)
       #expect(try await ledger.keys(of: ben) == [key("1")])
     }

@@ -175,13 +175,13 @@ import Testing
     let ledger = try await Ledger.open(url: url, connections: 1)
     for number in 0..<3 {
       let receipt = PendingReceipt(
-        user: "u", base64: "receipt-\(number)", requestID: "r", receivedAt: at(Double(number)))
+        user: "u", base64: "receipt-\(number)", requestID: "r", receivedAt: clock(Double(number)))
       #expect(try await ledger.postpone(receipt) == .kept)
     }
-    let claimed = try await ledger.pendingReceipts(dueAt: at(100), limit: 10)
-    #expect(try await ledger.pendingReceipts(dueAt: at(100), limit: 10).isEmpty)
-    try await ledger.giveBackPending(claimed.dropFirst(), at: at(100))
-    let again = try await ledger.pendingReceipts(dueAt: at(100), limit: 10)
+    let claimed = try await ledger.pendingReceipts(dueAt: clock(100), limit: 10)
+    #expect(try await ledger.pendingReceipts(dueAt: clock(100), limit: 10).isEmpty)
+    try await ledger.giveBackPending(claimed.dropFirst(), at: clock(100))
+    let again = try await ledger.pendingReceipts(dueAt: clock(100), limit: 10)
     #expect(again.map(\.id) == claimed.dropFirst().map(\.id))
     #expect(again.map(\.attempts) == [0, 0])
     await ledger.close()

@@ -8,7 +8,7 @@ import Testing
   private let everything = at(1e6)
 
   private func claim(_ ledger: Ledger, at now: Double = 1e6, limit: Int = 10) async throws -> [WaitingUpdate] {
-    try await ledger.claimUpdates(dueAt: at(now), until: at(now + 30), limit: limit)
+    try await ledger.claimUpdates(dueAt: clock(now), until: at(now + 30), limit: limit)
   }
 
   // MARK: What waits
@@ -41,7 +41,7 @@ import Testing
       #expect(try await claim(ledger, at: 99.999).map(\.user) == ["anna"])
       #expect(try await claim(ledger, at: 100).map(\.user) == ["ben"])
 
-      let note = Note(author: "desk", text: "asked", requestID: "r", recordedAt: at(1))
+      let note = Note(author: "desk", text: "asked", requestID: "r", recordedAt: clock(1))
       _ = try await ledger.run(
         TransferPurchase(
           key: key("1"), to: "carl", note: note, evaluationContext: reevaluated(at: 1), rowsClaimedUntil: at(1_000)))
@@ -106,7 +106,7 @@ import Testing
       for time in 1...3 {
         _ = try await ledger.record(
           entry("anna", [evidence("1", time: Double(time), expires: 100 * Double(time))]).with {
-            $0.recordedAt = at(Double(time))
+            $0.recordedAt = clock(Double(time))
           })
       }
       let due = try await claim(ledger)
@@ -114,7 +114,7 @@ import Testing
       #expect(due.map(\.entitlement.expiresAt) == [at(300)])
       #expect(due.map(\.waitingSince) == [at(1)])
       try await ledger.settleUpdate(of: "anna", version: milliseconds(3), isDoubtful: false, confirmingAt: nil)
-      _ = try await ledger.record(entry("anna", [evidence("1", time: 4)]).with { $0.recordedAt = at(4) })
+      _ = try await ledger.record(entry("anna", [evidence("1", time: 4)]).with { $0.recordedAt = clock(4) })
       #expect(try await ledger.waitingUpdate(of: "anna")?.waitingSince == at(4))
     }
   }
@@ -175,13 +175,13 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("anna", [evidence("1")]))
       try await ledger.missUpdate(of: "anna", version: milliseconds(0), retryAt: at(60))
-      #expect(try await ledger.claimUpdates(dueAt: at(59), until: at(90), limit: 10).isEmpty)
-      let first = try await ledger.claimUpdates(dueAt: at(60), until: at(90), limit: 10)
+      #expect(try await ledger.claimUpdates(dueAt: clock(59), until: at(90), limit: 10).isEmpty)
+      let first = try await ledger.claimUpdates(dueAt: clock(60), until: at(90), limit: 10)
       #expect(first.map(\.state) == [.missing])
       #expect(first.map(\.attempts) == [1])
       try await ledger.missUpdate(of: "anna", version: milliseconds(0), retryAt: at(180))
-      #expect(try await ledger.claimUpdates(dueAt: at(179), until: at(200), limit: 10).isEmpty)
-      #expect(try await ledger.claimUpdates(dueAt: at(180), until: at(200), limit: 10).map(\.attempts) == [2])
+      #expect(try await ledger.claimUpdates(dueAt: clock(179), until: at(200), limit: 10).isEmpty)
+      #expect(try await ledger.claimUpdates(dueAt: clock(180), until: at(200), limit: 10).map(\.attempts) == [2])
       #expect(try await ledger.backlog(at: everything).missingProfiles == 1)
       #expect(try await ledger.record(entry("anna", [evidence("1")])).recorded?.write == .missing)
       #expect(try await ledger.record(entry("anna", [evidence("1", time: 5)])).recorded?.write == .waiting)
@@ -202,8 +202,8 @@ import Testing
       #expect(
         try await ledger.profile(of: "anna")?.write == .written, "an app that reads its row is not told otherwise")
       #expect(try await ledger.backlog(at: everything).updates == 0)
-      #expect(try await ledger.claimUpdates(dueAt: at(59), until: at(90), limit: 10).isEmpty)
-      let again = try await ledger.claimUpdates(dueAt: at(60), until: at(90), limit: 10)
+      #expect(try await ledger.claimUpdates(dueAt: clock(59), until: at(90), limit: 10).isEmpty)
+      let again = try await ledger.claimUpdates(dueAt: clock(60), until: at(90), limit: 10)
       #expect(again.map(\.version) == [milliseconds(5)])
       #expect(again.map(\.state) == [.written])
       try await ledger.settleUpdate(of: "anna", version: milliseconds(5), isDoubtful: false, confirmingAt: at(120))
@@ -225,7 +225,7 @@ import Testing
       #expect(try await ledger.profile(of: "anna")?.write == .waiting)
       try await ledger.settleUpdate(of: "anna", version: milliseconds(9), isDoubtful: false, confirmingAt: at(70))
       #expect(
-        try await ledger.claimUpdates(dueAt: at(70), until: at(90), limit: 10).map(\.version) == [milliseconds(9)])
+        try await ledger.claimUpdates(dueAt: clock(70), until: at(90), limit: 10).map(\.version) == [milliseconds(9)])
     }
   }
 
@@ -233,7 +233,7 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("anna", [evidence("1")]))
       try await ledger.settleUpdate(of: "anna", version: milliseconds(0), isDoubtful: true, confirmingAt: at(60))
-      #expect(try await ledger.claimUpdates(dueAt: at(60), until: at(90), limit: 10).count == 1)
+      #expect(try await ledger.claimUpdates(dueAt: clock(60), until: at(90), limit: 10).count == 1)
     }
   }
 
@@ -256,14 +256,14 @@ import Testing
       try await scratch.change("UPDATE outbox SET reset = '[]' WHERE key = 'anna'")
       func claim(at seconds: Double) async throws -> (due: [UserID], unreadable: [UserID]) {
         var unreadable: [UserID] = []
-        let due = try await ledger.claimUpdates(dueAt: at(seconds), until: at(seconds + 30), limit: 10) {
+        let due = try await ledger.claimUpdates(dueAt: clock(seconds), until: at(seconds + 30), limit: 10) {
           unreadable += $0
         }
         return (due.map(\.user), unreadable)
       }
       let first = try await claim(at: 5_000)
       #expect(first.due == ["ben"] && first.unreadable == ["anna"])
-      #expect(try await ledger.backlog(at: at(5_000)).lastProblem == "unreadable")
+      #expect(try await ledger.backlog(at: clock(5_000)).lastProblem == "unreadable")
       let second = try await claim(at: 5_030)
       #expect(second.due == ["ben"] && second.unreadable.isEmpty)
       #expect(try await claim(at: 91_400).unreadable == ["anna"])
@@ -292,11 +292,11 @@ import Testing
       for user in ["a", "b", "c", "d"] as [UserID] {
         _ = try await ledger.record(entry(user, [evidence(user.rawValue)]))
       }
-      #expect(try await ledger.claimUpdates(dueAt: at(1), until: at(31), limit: 10).count == 4)
+      #expect(try await ledger.claimUpdates(dueAt: clock(1), until: at(31), limit: 10).count == 4)
       try await ledger.settleUpdate(of: "a", version: milliseconds(0), isDoubtful: false, confirmingAt: nil)
       try await ledger.retryUpdate(of: "b", version: milliseconds(0), at: at(9), problem: "x", isDoubtful: false)
       try await ledger.returnUpdates(of: ["a", "b", "c", "d"], claimedUntil: at(31))
-      #expect(Set(try await ledger.claimUpdates(dueAt: at(2), until: at(32), limit: 10).map(\.user)) == ["c", "d"])
+      #expect(Set(try await ledger.claimUpdates(dueAt: clock(2), until: at(32), limit: 10).map(\.user)) == ["c", "d"])
     }
   }
 
@@ -306,7 +306,7 @@ import Testing
       try await ledger.retryUpdate(
         of: "anna", version: milliseconds(0), at: at(60), problem: "timeout", isDoubtful: false)
       #expect(try await claim(ledger, at: 59.999).isEmpty)
-      #expect(try await ledger.backlog(at: at(0)).lastProblem == "timeout")
+      #expect(try await ledger.backlog(at: clock(0)).lastProblem == "timeout")
       #expect(try await claim(ledger, at: 60).map(\.attempts) == [1])
     }
   }
@@ -326,7 +326,7 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       for (index, user) in ["c", "a", "d", "b"].enumerated() {
         _ = try await ledger.record(
-          entry(UserID(user), [evidence(user)]).with { $0.recordedAt = at(Double(index)) })
+          entry(UserID(user), [evidence(user)]).with { $0.recordedAt = clock(Double(index)) })
       }
       #expect(try await claim(ledger, at: 0, limit: 3).map(\.user) == ["c", "a", "d"])
       #expect(try await claim(ledger, at: 0, limit: 3).map(\.user) == ["b"])
@@ -375,10 +375,10 @@ import Testing
       try await ledger.retryUpdate(
         of: "anna", version: milliseconds(0), at: at(year + 2), problem: "timeout", isDoubtful: false)
       #expect(try await claim(ledger, at: 1).isEmpty)
-      #expect(try await ledger.pendingReceipts(dueAt: at(1), limit: 10).isEmpty)
+      #expect(try await ledger.pendingReceipts(dueAt: clock(1), limit: 10).isEmpty)
       try await ledger.releaseClaims()
       #expect(try await claim(ledger, at: 1).map(\.attempts) == [1])
-      #expect(try await ledger.pendingReceipts(dueAt: at(1), limit: 10).map(\.base64) == ["x"])
+      #expect(try await ledger.pendingReceipts(dueAt: clock(1), limit: 10).map(\.base64) == ["x"])
     }
   }
 
@@ -391,7 +391,7 @@ import Testing
     _ = try await first.postpone(pending("x", of: "anna", at: 365 * 86_400))
     await first.close()
     let second = try await scratch.open()
-    #expect(try await second.pendingReceipts(dueAt: at(0), limit: 10).map(\.base64) == ["x"])
+    #expect(try await second.pendingReceipts(dueAt: clock(0), limit: 10).map(\.base64) == ["x"])
     await second.close()
   }
 
@@ -399,7 +399,7 @@ import Testing
     try await Scratch.withLedger { (ledger, _) async throws -> Void in
       for second in 0..<5 {
         #expect(try await claim(ledger, at: Double(second)).isEmpty)
-        #expect(try await ledger.claimRechecks(dueAt: at(Double(second)), limit: 10).isEmpty)
+        #expect(try await ledger.claimRechecks(dueAt: clock(Double(second)), limit: 10).isEmpty)
         #expect(try await ledger.endProvisional(reevaluated(at: Double(second))) == 0)
       }
       #expect(ledger.statistics.commits == 0)
@@ -414,7 +414,7 @@ import Testing
       for (index, user) in ["a", "b", "c"].enumerated() {
         _ = try await ledger.record(
           entry(UserID(user), [evidence(user, expires: 100)]).with {
-            $0.recordedAt = at(Double(10 + index))
+            $0.recordedAt = clock(Double(10 + index))
             $0.nextCheck = nextCheck
           })
       }
@@ -429,10 +429,10 @@ import Testing
       expected.missingProfiles = 1
       expected.pendingReceipts = 2
       expected.oldestPendingReceipt = at(31)  // that came first, by a clock that was put right in between
-      #expect(try await ledger.backlog(at: at(99)) == expected)
+      #expect(try await ledger.backlog(at: clock(99)) == expected)
       expected.rechecksDue = 3
       expected.oldestRecheck = at(100)
-      #expect(try await ledger.backlog(at: at(160)) == expected)
+      #expect(try await ledger.backlog(at: clock(160)) == expected)
     }
   }
 }

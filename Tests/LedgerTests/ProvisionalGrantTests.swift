@@ -68,7 +68,7 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       try await present(ledger, "anna", [])
       #expect(try await ledger.profile(of: "anna") == nil)
-      #expect(try await ledger.backlog(at: at(0)).pendingReceipts == 1)
+      #expect(try await ledger.backlog(at: clock(0)).pendingReceipts == 1)
     }
   }
 
@@ -155,7 +155,7 @@ import Testing
   @Test func `a reservation goes with its receipt, and nobody is judged for it`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await present(ledger, "anna", [signed("1").reserved])
-      let receipt = try #require(try await ledger.pendingReceipts(dueAt: at(0), limit: 1).first)
+      let receipt = try #require(try await ledger.pendingReceipts(dueAt: clock(0), limit: 1).first)
       try await ledger.run(SettlePending(receipt.id, reevaluated(at: 1)))
       #expect(try await ledger.profile(of: "anna") == nil)
       try await present(ledger, "ben", [signed("1", time: 5)], receipt: "y", at: 5)
@@ -177,12 +177,12 @@ import Testing
       try await present(ledger, "anna", [signed("1").reserved])
       try await present(ledger, "ben", [], receipt: "y", at: 5)
       let bens = try #require(
-        try await ledger.pendingReceipts(dueAt: at(9), limit: 9).first { $0.user == "ben" })
+        try await ledger.pendingReceipts(dueAt: clock(9), limit: 9).first { $0.user == "ben" })
       func settle(at now: Double) async throws -> RecordOutcome {
         try await ledger.record(
           answer("ben", [evidence("1", time: 10)]).with {
             $0.origin = .settlement(bens.id, .keep)
-            $0.recordedAt = at(now)
+            $0.recordedAt = clock(now)
           })
       }
       guard case .heldBack = try await settle(at: 86_399) else {
@@ -337,7 +337,7 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       try await present(ledger, "anna", [signed("1"), signed("2")])
       try await present(ledger, "ben", [signed("3")], receipt: "y")
-      let receipts = try await ledger.pendingReceipts(dueAt: at(0), limit: 10)
+      let receipts = try await ledger.pendingReceipts(dueAt: clock(0), limit: 10)
       let settled = try #require(receipts.first { $0.user == "anna" })
       let commits = ledger.statistics.commits
       try await ledger.run(SettlePending(settled.id, reevaluated(at: 1)))
@@ -356,7 +356,7 @@ import Testing
       try await present(ledger, "anna", [signed("1")])
       _ = try await ledger.record(answer("anna", [evidence("1", time: 10, expires: 9_000)]))
       let version = try await ledger.profile(of: "anna")?.version
-      let receipt = try #require(try await ledger.pendingReceipts(dueAt: at(10), limit: 1).first)
+      let receipt = try #require(try await ledger.pendingReceipts(dueAt: clock(10), limit: 1).first)
       try await ledger.run(SettlePending(receipt.id, reevaluated(at: 11)))
       #expect(try await ledger.profile(of: "anna")?.version == version)
       #expect(try await tier(ledger, "anna") == "pro")
@@ -366,12 +366,12 @@ import Testing
   @Test func `a receipt that Apple rejects grants nothing from then on, and stays queued`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await present(ledger, "anna", [signed("1")])
-      let receipt = try #require(try await ledger.pendingReceipts(dueAt: at(0), limit: 1).first)
+      let receipt = try #require(try await ledger.pendingReceipts(dueAt: clock(0), limit: 1).first)
       #expect(try await tier(ledger, "anna") == "pro")
       try await ledger.run(RefusePending(receipt.id, retryAt: at(60), reevaluated(at: 1)))
       #expect(try await tier(ledger, "anna") == "free")
-      #expect(try await ledger.pendingReceipts(dueAt: at(59), limit: 1).isEmpty)
-      let waiting = try #require(try await ledger.pendingReceipts(dueAt: at(60), limit: 1).first)
+      #expect(try await ledger.pendingReceipts(dueAt: clock(59), limit: 1).isEmpty)
+      let waiting = try #require(try await ledger.pendingReceipts(dueAt: clock(60), limit: 1).first)
       #expect(waiting.attempts == 1)
       let version = try await ledger.profile(of: "anna")?.version
       // Nothing of it is left to be ended, so that nobody is judged again.
@@ -385,7 +385,7 @@ import Testing
   @Test func `when there was a verdict on the receipt, the next outage begins anew`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await present(ledger, "anna", [signed("1")])
-      let receipt = try #require(try await ledger.pendingReceipts(dueAt: at(0), limit: 1).first)
+      let receipt = try #require(try await ledger.pendingReceipts(dueAt: clock(0), limit: 1).first)
       try await ledger.run(SettlePending(receipt.id, reevaluated(at: 1)))
       try await present(ledger, "anna", [signed("1", time: 500)], receipt: "y", at: 500)
       #expect(try await ledger.profile(of: "anna")?.entitlement.accessUntil == at(600))
@@ -399,7 +399,7 @@ import Testing
       try await present(ledger, "anna", [signed("1", time: 0, expires: 2 * year, now: year)], at: year)
       let recorded = try await ledger.record(answer("anna", [evidence("2", time: 10, expires: 9_000)])).recorded
       #expect(recorded?.entitlement.explanation.evaluatedAt.map { $0 >= at(year) } == true, "the grant speaks")
-      let receipt = try #require(try await ledger.pendingReceipts(dueAt: at(year), limit: 1).first)
+      let receipt = try #require(try await ledger.pendingReceipts(dueAt: clock(year), limit: 1).first)
       try await ledger.run(SettlePending(receipt.id, reevaluated(at: 11)))
       let settled = try #require(try await ledger.profile(of: "anna")?.entitlement)
       #expect(settled.tier == "pro" && !settled.isStale && settled.explanation.evaluatedAt == at(11))

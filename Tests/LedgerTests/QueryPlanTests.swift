@@ -86,7 +86,7 @@ import Testing
         { tables in
           let answer = FeatureAnswer(tier: "free", access: FeatureAccess(isAllowed: true))
           let consumption = KeyedConsumption(consumedAt: at(0), number: 0, amount: 1, request: "", answer: answer)
-          try tables.add(1, of: "trips", of: "u9", at: at(0), number: 0, key: nil, request: nil, answer: nil)
+          try tables.add(1, of: "trips", of: "u9", at: clock(0), number: 0, key: nil, request: nil, answer: nil)
           try tables.takeBack(consumption, of: "trips", of: "u9")
         }
       ),
@@ -295,7 +295,7 @@ import Testing
   @Test func `the backlog is counted in indexes`() async throws {
     let scratch = try await Self.large()
     let file = try SQLiteConnection(path: scratch.path)
-    let (statements, time) = try Self.run({ _ = try $0.backlog(at: at(10)) }, on: file)
+    let (statements, time) = try Self.run({ _ = try $0.backlog(at: clock(10)) }, on: file)
     print("ledger of \(Self.users): backlog \(time)")
     #expect(statements.count == 8)
     for statement in statements {
@@ -316,7 +316,7 @@ import Testing
     let begin = clock.now
     let ledger = try await scratch.open()
     print("ledger of \(Self.users): open with everything claimed \(clock.now - begin)")
-    #expect(try await ledger.claimUpdates(dueAt: at(-1e9), until: at(0), limit: 5).count == 5)
+    #expect(try await ledger.claimUpdates(dueAt: LedgerFixtures.clock(-1e9), until: at(0), limit: 5).count == 5)
     await ledger.close()
   }
 

@@ -69,13 +69,14 @@ import Testing
       case .record: try await record()
       case .postpone: try await postpone()
       case .settle:
-        guard let receipt = try await ledger.pendingReceipts(dueAt: at(1e9), limit: 100).randomElement(using: &random)
+        guard
+          let receipt = try await ledger.pendingReceipts(dueAt: clock(1e9), limit: 100).randomElement(using: &random)
         else { break }
         try await ledger.run(SettlePending(receipt.id, reevaluated(at: now)))
       case .endProvisional: try await endProvisional()
       case .claimUpdates:
         claimed += try await ledger.claimUpdates(
-          dueAt: at(now), until: at(now + 30), limit: Int.random(in: 1...3, using: &random))
+          dueAt: clock(now), until: at(now + 30), limit: Int.random(in: 1...3, using: &random))
       case .settleUpdate:
         guard let update = claimed.randomElement(using: &random) else { break }
         if pick([true, false, false, false]) {
@@ -92,7 +93,7 @@ import Testing
           of: update.user, version: update.version, at: at(now + 60), problem: "timeout",
           isDoubtful: pick([true, false]))
       case .claimRechecks:
-        for recheck in try await ledger.claimRechecks(dueAt: at(now), limit: 2) {
+        for recheck in try await ledger.claimRechecks(dueAt: clock(now), limit: 2) {
           #expect(recheck.scheduledAt <= at(now))
           #expect(try await ledger.keys(of: recheck.owner).contains(recheck.key))
         }
@@ -118,7 +119,7 @@ import Testing
           evaluatedAt: time, evaluate: rules
         ).with {
           $0.nextCheck = nextCheck
-          $0.recordedAt = at(now)
+          $0.recordedAt = clock(now)
         })
       guard let recorded = outcome.recorded, !answer.isEmpty else { return }
       let changed = try await ledger.profile(of: user)?.version ?? 0

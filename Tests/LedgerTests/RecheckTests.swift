@@ -17,8 +17,8 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(answer("anna", [evidence("1", expires: 100)], receipt: "Yg=="))
       let due = 100 + offset("1")
-      #expect(try await ledger.claimRechecks(dueAt: at(due - 0.001), limit: 10).isEmpty)
-      let claimed = try await ledger.claimRechecks(dueAt: at(due), limit: 10)
+      #expect(try await ledger.claimRechecks(dueAt: clock(due - 0.001), limit: 10).isEmpty)
+      let claimed = try await ledger.claimRechecks(dueAt: clock(due), limit: 10)
       let receipt = KeptReceipt(base64: "Yg==", environment: .production, bundleID: "com.example.app", owner: "anna")
       #expect(
         claimed == [
@@ -36,11 +36,11 @@ import Testing
       _ = try await ledger.record(answer("anna", [evidence("1", expires: 100)]))
       var now = 1_000.0
       for attempt in 1...72 {
-        let claimed = try await ledger.claimRechecks(dueAt: at(now), limit: 10)
+        let claimed = try await ledger.claimRechecks(dueAt: clock(now), limit: 10)
         #expect(claimed.map(\.attempts) == [attempt])
         #expect(claimed.map(\.scheduledAt) == [at(100)])
         let pause = attempt > 70 ? 30 * 86_400 : min(86_400, 120 * pow(2, Double(attempt - 1)))
-        #expect(try await ledger.claimRechecks(dueAt: at(now + pause - 0.001), limit: 10).isEmpty)
+        #expect(try await ledger.claimRechecks(dueAt: clock(now + pause - 0.001), limit: 10).isEmpty)
         now += pause
       }
     }
@@ -49,10 +49,10 @@ import Testing
   @Test func `an answer takes the place of claims`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(answer("anna", [evidence("1", expires: 100)]))
-      for now in [200.0, 320, 560] { #expect(try await ledger.claimRechecks(dueAt: at(now), limit: 10).count == 1) }
+      for now in [200.0, 320, 560] { #expect(try await ledger.claimRechecks(dueAt: clock(now), limit: 10).count == 1) }
       _ = try await ledger.record(answer("anna", [evidence("1", time: 570, expires: 700)]))
-      #expect(try await ledger.claimRechecks(dueAt: at(699), limit: 10).isEmpty)
-      let claimed = try await ledger.claimRechecks(dueAt: at(760), limit: 10)
+      #expect(try await ledger.claimRechecks(dueAt: clock(699), limit: 10).isEmpty)
+      let claimed = try await ledger.claimRechecks(dueAt: clock(760), limit: 10)
       #expect(claimed.map(\.attempts) == [1])
       #expect(claimed.map(\.scheduledAt) == [at(700)])
     }
@@ -64,7 +64,7 @@ import Testing
       var ended = evidence("1", time: 200, expires: 100)
       ended.renewals = [RenewalInfo(originalTransactionID: "1", autoRenews: false, expirationIntent: 1)]
       _ = try await ledger.record(answer("anna", [ended]))
-      #expect(try await ledger.claimRechecks(dueAt: at(1e9), limit: 10).isEmpty)
+      #expect(try await ledger.claimRechecks(dueAt: clock(1e9), limit: 10).isEmpty)
     }
   }
 
@@ -74,20 +74,20 @@ import Testing
     let tickets = [ticket("1", bought: 0, time: 0), ticket("2", bought: 5, time: 5)]
     try await Scratch.withLedger { ledger, _ in
       for ticket in tickets { _ = try await ledger.record(answer("anna", [ticket])) }
-      #expect(try await ledger.claimRechecks(dueAt: at(end - 1), limit: 10).map(\.scheduledAt) == [at(30 * 86_400)])
-      #expect(try await ledger.claimRechecks(dueAt: at(end + 60), limit: 10).map(\.scheduledAt) == [at(end)])
+      #expect(try await ledger.claimRechecks(dueAt: clock(end - 1), limit: 10).map(\.scheduledAt) == [at(30 * 86_400)])
+      #expect(try await ledger.claimRechecks(dueAt: clock(end + 60), limit: 10).map(\.scheduledAt) == [at(end)])
     }
     try await Scratch.withLedger { ledger, _ in
       for ticket in tickets { _ = try await ledger.record(entry("anna", [ticket])) }
-      #expect(try await ledger.scheduleMissing(nextCheck, at: at(40 * 86_400), limit: 1) == 1)
-      #expect(try await ledger.claimRechecks(dueAt: at(end + 60), limit: 10).map(\.scheduledAt) == [at(end)])
+      #expect(try await ledger.scheduleMissing(nextCheck, at: clock(40 * 86_400), limit: 1) == 1)
+      #expect(try await ledger.claimRechecks(dueAt: clock(end + 60), limit: 10).map(\.scheduledAt) == [at(end)])
     }
     // Without the first one the second one ends earlier.
     try await Scratch.withLedger { ledger, _ in
       for ticket in tickets + [ticket("1", bought: 0, time: 6, cancelled: 6)] {
         _ = try await ledger.record(answer("anna", [ticket]))
       }
-      #expect(try await ledger.claimRechecks(dueAt: at(end - 1), limit: 10).map(\.scheduledAt) == [at(35 * 86_400)])
+      #expect(try await ledger.claimRechecks(dueAt: clock(end - 1), limit: 10).map(\.scheduledAt) == [at(35 * 86_400)])
     }
   }
 
@@ -95,7 +95,7 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(answer("anna", [evidence("1", expires: 100), evidence("2", expires: 100)]))
       _ = try await ledger.record(answer("anna", [evidence("1", time: 50, expires: 5_000)]))
-      #expect(try await ledger.claimRechecks(dueAt: at(160), limit: 10).map(\.key) == [key("2")])
+      #expect(try await ledger.claimRechecks(dueAt: clock(160), limit: 10).map(\.key) == [key("2")])
     }
   }
 
@@ -107,7 +107,7 @@ import Testing
       try await scratch.change("UPDATE purchase SET evidence = '[]' WHERE original_transaction_id = '1'")
       func claim(at seconds: Double) async throws -> (due: [SubscriptionKey], unreadable: [Int64]) {
         var unreadable: [Int64] = []
-        let due = try await ledger.claimRechecks(dueAt: at(seconds), limit: 10) { unreadable += $0 }
+        let due = try await ledger.claimRechecks(dueAt: clock(seconds), limit: 10) { unreadable += $0 }
         return (due.map(\.key), unreadable)
       }
       let first = try await claim(at: 200)
@@ -140,7 +140,7 @@ import Testing
       }
       try await scratch.change("UPDATE purchase SET evidence = '[]' WHERE original_transaction_id = '1'")
       var unreadable: [Int64] = []
-      let count = try await ledger.scheduleMissing(nextCheck, at: at(0), limit: 10) { unreadable += $0 }
+      let count = try await ledger.scheduleMissing(nextCheck, at: clock(0), limit: 10) { unreadable += $0 }
       #expect(count == 1 && unreadable.count == 1)
     }
   }
@@ -150,10 +150,10 @@ import Testing
       _ = try await ledger.record(entry("anna", [evidence("1", expires: 100), evidence("2", expires: 200)]))
       try await scratch.change("UPDATE purchase SET evidence = '[]' WHERE original_transaction_id = '1'")
       var unreadable: [Int64] = []
-      let count = try await ledger.scheduleMissing(nextCheck, at: at(0), limit: 10) { unreadable += $0 }
+      let count = try await ledger.scheduleMissing(nextCheck, at: clock(0), limit: 10) { unreadable += $0 }
       let row = try await scratch.rows("SELECT id FROM purchase WHERE original_transaction_id = '1'")
       #expect(count == 1 && row.joined().compactMap(\.self) == unreadable.map { "\($0)" })
-      #expect(try await ledger.claimRechecks(dueAt: at(500), limit: 10).map(\.key) == [key("2")])
+      #expect(try await ledger.claimRechecks(dueAt: clock(500), limit: 10).map(\.key) == [key("2")])
     }
   }
 
@@ -177,7 +177,7 @@ import Testing
       _ = try await ledger.record(answer("anna", [evidence("1", expires: 100)]))
       var claims = 0
       for ours in stride(from: 100.0, to: 400, by: 1) {
-        for recheck in try await ledger.claimRechecks(dueAt: at(ours), limit: 10) {
+        for recheck in try await ledger.claimRechecks(dueAt: clock(ours), limit: 10) {
           claims += 1
           _ = try await ledger.record(answer(recheck.owner, [evidence("1", time: ours - 200, expires: 100)]))
         }
@@ -190,10 +190,10 @@ import Testing
     let year = 365 * 86_400.0
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(answer("anna", [evidence("1", expires: 1_000)]))
-      #expect(try await ledger.claimRechecks(dueAt: at(year), limit: 10).count == 1)
+      #expect(try await ledger.claimRechecks(dueAt: clock(year), limit: 10).count == 1)
       _ = try await ledger.record(answer("anna", [evidence("1", time: 50, expires: 1_000)]))
-      #expect(try await ledger.claimRechecks(dueAt: at(999), limit: 10).isEmpty)
-      #expect(try await ledger.claimRechecks(dueAt: at(1_060), limit: 10).count == 1)
+      #expect(try await ledger.claimRechecks(dueAt: clock(999), limit: 10).isEmpty)
+      #expect(try await ledger.claimRechecks(dueAt: clock(1_060), limit: 10).count == 1)
     }
   }
 
@@ -203,15 +203,15 @@ import Testing
     let scratch = try Scratch()
     var ledger = try await scratch.open()
     _ = try await ledger.record(answer("anna", [evidence("1", expires: 1_000)]))
-    #expect(try await ledger.claimRechecks(dueAt: at(year), limit: 10).count == 1)
+    #expect(try await ledger.claimRechecks(dueAt: clock(year), limit: 10).count == 1)
     if afterRestart {
       await ledger.close()
       ledger = try await scratch.open()
     } else {
       try await ledger.releaseClaims()
     }
-    #expect(try await ledger.claimRechecks(dueAt: at(999), limit: 10).isEmpty)
-    #expect(try await ledger.claimRechecks(dueAt: at(1_000), limit: 10).map(\.attempts) == [2])
+    #expect(try await ledger.claimRechecks(dueAt: clock(999), limit: 10).isEmpty)
+    #expect(try await ledger.claimRechecks(dueAt: clock(1_000), limit: 10).map(\.attempts) == [2])
     await ledger.close()
   }
 
@@ -219,24 +219,24 @@ import Testing
     let scratch = try Scratch()
     let first = try await scratch.open()
     _ = try await first.record(answer("anna", [evidence("1", expires: 100)]))
-    for now in [200.0, 320, 560] { #expect(try await first.claimRechecks(dueAt: at(now), limit: 10).count == 1) }
+    for now in [200.0, 320, 560] { #expect(try await first.claimRechecks(dueAt: clock(now), limit: 10).count == 1) }
     await first.close()
     let second = try await scratch.open()
-    #expect(try await second.claimRechecks(dueAt: at(561), limit: 10).map(\.attempts) == [4])
+    #expect(try await second.claimRechecks(dueAt: clock(561), limit: 10).map(\.attempts) == [4])
     await second.close()
   }
 
   @Test func `a claim that is given back is due as it was, unless an answer has come since`() async throws {
     try await Scratch.withLedger { ledger, _ in
       for id in ["1", "2"] { _ = try await ledger.record(answer(UserID("u\(id)"), [evidence(id, expires: 100)])) }
-      #expect(try await ledger.claimRechecks(dueAt: at(200), limit: 10).map(\.attempts) == [1, 1])
-      let claimed = try await ledger.claimRechecks(dueAt: at(320), limit: 10)
+      #expect(try await ledger.claimRechecks(dueAt: clock(200), limit: 10).map(\.attempts) == [1, 1])
+      let claimed = try await ledger.claimRechecks(dueAt: clock(320), limit: 10)
       _ = try await ledger.record(answer("u2", [evidence("2", time: 321, expires: 700)]))
       try await ledger.giveBack(claimed[...])
-      let again = try await ledger.claimRechecks(dueAt: at(320), limit: 10)
+      let again = try await ledger.claimRechecks(dueAt: clock(320), limit: 10)
       #expect(again.map(\.key) == [key("1")])
       #expect(again.map(\.attempts) == [2])
-      #expect(try await ledger.claimRechecks(dueAt: at(699), limit: 10).map(\.key) == [key("1")])
+      #expect(try await ledger.claimRechecks(dueAt: clock(699), limit: 10).map(\.key) == [key("1")])
     }
   }
 
@@ -244,10 +244,10 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(answer("anna", [evidence("1", expires: 100)]))
       for now in stride(from: 200.0, through: 21_800, by: 120) {
-        let claimed = try #require(try await ledger.claimRechecks(dueAt: at(now), limit: 10).first)
+        let claimed = try #require(try await ledger.claimRechecks(dueAt: clock(now), limit: 10).first)
         #expect(claimed.attempts <= 2)
-        try await ledger.retrySoon(claimed, at: at(now))
-        #expect(try await ledger.claimRechecks(dueAt: at(now + 119), limit: 10).isEmpty)
+        try await ledger.retrySoon(claimed, at: clock(now))
+        #expect(try await ledger.claimRechecks(dueAt: clock(now + 119), limit: 10).isEmpty)
       }
     }
   }
@@ -255,7 +255,7 @@ import Testing
   @Test func `a verdict that is held back leaves the claim as it was`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(answer("anna", [evidence("1", expires: 100)]))
-      #expect(try await ledger.claimRechecks(dueAt: at(200), limit: 10).count == 1)
+      #expect(try await ledger.claimRechecks(dueAt: clock(200), limit: 10).count == 1)
       let outcome = try await ledger.record(
         answer("anna", [evidence("1", time: 200, expires: 100)]).with { $0.approves = { _, _ in false } })
       guard case .heldBack = outcome else {
@@ -263,8 +263,8 @@ import Testing
         return
       }
       #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "pro")
-      #expect(try await ledger.claimRechecks(dueAt: at(319), limit: 10).isEmpty)
-      #expect(try await ledger.claimRechecks(dueAt: at(320), limit: 10).count == 1)
+      #expect(try await ledger.claimRechecks(dueAt: clock(319), limit: 10).isEmpty)
+      #expect(try await ledger.claimRechecks(dueAt: clock(320), limit: 10).count == 1)
     }
   }
 
@@ -273,9 +273,9 @@ import Testing
       for (id, expires) in [("1", 700.0), ("2", 100), ("3", 400)] {
         _ = try await ledger.record(answer(UserID("u\(id)"), [evidence(id, expires: expires)]))
       }
-      #expect(try await ledger.claimRechecks(dueAt: at(5_000), limit: 2).map(\.owner) == ["u2", "u3"])
-      #expect(try await ledger.claimRechecks(dueAt: at(5_000), limit: 2).map(\.owner) == ["u1"])
-      #expect(try await ledger.claimRechecks(dueAt: at(1e6), limit: -1).isEmpty)
+      #expect(try await ledger.claimRechecks(dueAt: clock(5_000), limit: 2).map(\.owner) == ["u2", "u3"])
+      #expect(try await ledger.claimRechecks(dueAt: clock(5_000), limit: 2).map(\.owner) == ["u1"])
+      #expect(try await ledger.claimRechecks(dueAt: clock(1e6), limit: -1).isEmpty)
     }
   }
 
@@ -286,7 +286,7 @@ import Testing
         answer("ben", [evidence("1", time: 10, expires: 100)], receipt: "Yg==").with {
           $0.origin = .presented(.transfer)
         })
-      let claimed = try await ledger.claimRechecks(dueAt: at(160), limit: 10)
+      let claimed = try await ledger.claimRechecks(dueAt: clock(160), limit: 10)
       #expect(claimed.map(\.owner) == ["ben"])
       #expect(claimed.map(\.receipt.base64) == ["Yg=="])
     }

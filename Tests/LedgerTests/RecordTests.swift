@@ -146,7 +146,7 @@ import Testing
       func lines() async throws -> Int { try await ledger.wholeHistory(of: "anna").count }
       _ = try await ledger.record(entry("anna", [evidence("1", time: 0)]))
       let note = try await ledger.keepNote(
-        Note(author: "desk", text: "why", requestID: "request", recordedAt: at(5_000)), about: "anna")
+        Note(author: "desk", text: "why", requestID: "request", recordedAt: clock(5_000)), about: "anna")
       _ = try await ledger.record(
         entry("anna", [evidence("1", time: 50)]).with { ($0.origin, $0.note) = (.recheck(nil), note) })
       #expect(try await lines() == 2)

@@ -21,7 +21,8 @@ import Testing
   ) -> Reevaluate {
     Reevaluate(
       user, requestID: requestID,
-      EvaluationContext(evaluatedAt: at(seconds), recordedAt: at(seconds), evaluate: evaluate), withholds: withholds,
+      EvaluationContext(evaluatedAt: clock(seconds), recordedAt: clock(seconds), evaluate: evaluate),
+      withholds: withholds,
       approves: approves)
   }
 

@@ -59,7 +59,7 @@ import Testing
         }
         try await withThrowingTaskGroup(of: Void.self) { group in
           for (number, post) in posts.enumerated() {
-            group.addTask { try await ledgers[number % 3].record([post], at: at(100)) }
+            group.addTask { try await ledgers[number % 3].record([post], at: clock(100)) }
           }
           try await group.waitForAll()
         }
@@ -94,15 +94,15 @@ import Testing
       #expect(try await claim(1, at: 80) == [])
       #expect(try await claim(1, at: 81) == ["shop", "desk"])
       // A late record of the former replica's counts for nothing: the other may have told the event by now.
-      try await ledgers[0].record([AppEvent(user: "anna", type: "e", at: at(81), properties: "{}")], at: at(81))
+      try await ledgers[0].record([AppEvent(user: "anna", type: "e", at: at(81), properties: "{}")], at: clock(81))
       let event = try #require(
-        try await ledgers[0].webhookWork(of: "shop", dueAt: at(82), due: 1, fresh: 1).fresh.first)
+        try await ledgers[0].webhookWork(of: "shop", dueAt: clock(82), due: 1, fresh: 1).fresh.first)
       for replica in [0, 1] {
         try await ledgers[replica].settleWebhook(
           "shop", by: "replica \(replica)", [WebhookResult(of: event, .delivered)], through: event.sequence,
           isGone: false,
-          at: at(82))
-        let rest = try await ledgers[0].webhookWork(of: "shop", dueAt: at(82), due: 1, fresh: 1).fresh
+          at: clock(82))
+        let rest = try await ledgers[0].webhookWork(of: "shop", dueAt: clock(82), due: 1, fresh: 1).fresh
         #expect(rest.isEmpty == (replica == 1))
       }
       // One that a wrong clock has made is over as one that is made now.
@@ -157,7 +157,7 @@ import Testing
           group.addTask {
             let outcome = try await ledger.run(
               Consume(
-                user: "anna", feature: feature, tier: "free", amount: 1, now: at(0),
+                user: "anna", feature: feature, tier: "free", amount: 1, now: clock(0),
                 zone: ZoneChoice(usual: .utc, named: nil, isTrusted: false), idempotencyKey: nil, request: "1"))
             if case .consumed = outcome { return true }
             return false
@@ -205,15 +205,17 @@ import Testing
         due.nextCheck = { _ in { _, _ in at(10) } }
         _ = try await ledgers[0].record(due)
         _ = try await ledgers[0].postpone(
-          PendingReceipt(user: UserID("u\(number)"), base64: "cmVj\(1000 + number)", requestID: "r", receivedAt: at(0)))
+          PendingReceipt(
+            user: UserID("u\(number)"), base64: "cmVj\(1000 + number)", requestID: "r", receivedAt: clock(0)))
       }
       let claims = try await withThrowingTaskGroup(of: ([String], [String], [Int64]).self) { group in
         for ledger in ledgers {
           group.addTask {
             (
-              try await ledger.claimUpdates(dueAt: at(10_000), until: at(20_000), limit: 100).map(\.user.rawValue),
-              try await ledger.claimRechecks(dueAt: at(200_000), limit: 100).map(\.key.originalTransactionID.rawValue),
-              try await ledger.pendingReceipts(dueAt: at(100), limit: 100).map(\.id)
+              try await ledger.claimUpdates(dueAt: clock(10_000), until: at(20_000), limit: 100).map(\.user.rawValue),
+              try await ledger.claimRechecks(dueAt: clock(200_000), limit: 100).map(
+                \.key.originalTransactionID.rawValue),
+              try await ledger.pendingReceipts(dueAt: clock(100), limit: 100).map(\.id)
             )
           }
         }
@@ -226,14 +228,14 @@ import Testing
       #expect(rechecks.count == Set(rechecks).count && Set(rechecks).count == 30)
       #expect(pending.count == Set(pending).count && Set(pending).count == 30)
       // When the lease is over they are another's.
-      #expect(try await ledgers[2].pendingReceipts(dueAt: at(100 + 120), limit: 100).count == 30)
+      #expect(try await ledgers[2].pendingReceipts(dueAt: clock(100 + 120), limit: 100).count == 30)
     }
   }
 
   @Test func `retention is held up by no other job, and says when another replica is at it`() async throws {
     try await Self.withReplicas(1) { ledgers, url in
       for (user, seconds) in [("anna", 0), ("ben", 100)] as [(UserID, Double)] {
-        _ = try await ledgers[0].record(entry(user, [evidence(user.rawValue)]).with { $0.recordedAt = at(seconds) })
+        _ = try await ledgers[0].record(entry(user, [evidence(user.rawValue)]).with { $0.recordedAt = clock(seconds) })
       }
       _ = try await ledgers[0].pruneChangeEvents(before: at(9_000), limit: 100)
       let other = try PostgreSQLAddress(url).connect()

@@ -24,7 +24,7 @@ import Testing
       request: "r\(Int(seconds))")
     _ = try await ledger.record(
       entry.with {
-        $0.recordedAt = at(seconds)
+        $0.recordedAt = clock(seconds)
         if note != nil { ($0.origin, $0.note) = (.recheck(nil), note) }
         $0.evaluate = evaluate
       })
@@ -124,7 +124,7 @@ import Testing
   @Test func `notes go with what they were the reasons of, and stay where anything names them`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       func note(_ text: String, _ seconds: Double) -> Note {
-        Note(author: "desk", text: text, requestID: text, recordedAt: at(seconds))
+        Note(author: "desk", text: text, requestID: text, recordedAt: clock(seconds))
       }
       try await Self.record(ledger, at: 0, expires: 100)
       let idle = try await ledger.keepNote(note("idle", 10), about: "anna")
@@ -136,7 +136,7 @@ import Testing
       _ = try await ledger.run(
         TransferPurchase(
           key: key("of anna"), to: "ben", note: note("moved", 650),
-          evaluationContext: EvaluationContext(evaluatedAt: at(650), recordedAt: at(650), evaluate: evaluate)))
+          evaluationContext: EvaluationContext(evaluatedAt: clock(650), recordedAt: clock(650), evaluate: evaluate)))
       try await Self.record(ledger, at: 5_000, expires: 9_000, user: "ben")
       _ = try await ledger.pruneChangeEvents(before: at(9_000), limit: 1_000)
       try await Self.thin(ledger, before: 4_000)

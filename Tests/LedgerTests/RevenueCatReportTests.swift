@@ -82,7 +82,7 @@ func storeTime(_ seconds: Double) -> Date { at(seconds) }
         _ = try await ledger.record(RevenueCatReport.purchase(event))
       }
       _ = try await ledger.record(notification("z", [part("7")], for: "anna", received: 35))
-      let counts = try await ledger.userCounts(at: at(50))
+      let counts = try await ledger.userCounts(at: clock(50))
       #expect(counts.newestNotification == at(35) && counts.newestRevenueCatReport == at(40))
     }
   }
@@ -102,7 +102,7 @@ func storeTime(_ seconds: Double) -> Date { at(seconds) }
       #expect(lines.map(\.uuid) == ["revenuecat:1"] && lines.first?.subtype == "play_store")
       #expect(try await ledger.timeline(of: "anna", before: nil, limit: 10).events.count == 2)
       // It is nothing to ask Apple about.
-      #expect(try await ledger.claimRechecks(dueAt: at(1_000_000), limit: 10).isEmpty)
+      #expect(try await ledger.claimRechecks(dueAt: clock(1_000_000), limit: 10).isEmpty)
       #expect(try await ledger.receipts(of: "anna", limit: 10).isEmpty)
       try await isSound(scratch)
     }
@@ -213,19 +213,32 @@ func storeTime(_ seconds: Double) -> Date { at(seconds) }
         .hint(key("9000"), RevenueCatReport.event(.period, id: "1", at: 1)), id: "1", at: 1)
       #expect(try await take(ledger, hint) == "hint anna")
       #expect(try await ledger.profile(of: "anna") == nil)
-      #expect(try await ledger.dueReports(at: at(1), limit: 5).count == 1)
+      #expect(try await ledger.dueReports(at: clock(1), limit: 5).count == 1)
       try await ledger.run(PostponeReport(key("9000"), for: .seconds(60), until: at(30), reevaluated(at: 2)))
       let given = try #require(try await ledger.profile(of: "anna")?.entitlement)
       #expect(given.tier == "pro" && given.isProvisional && given.accessUntil == at(61))
-      #expect(try await ledger.dueReports(at: at(29), limit: 5).isEmpty)
-      #expect(try await ledger.dueReports(at: at(30), limit: 5).count == 1)
+      #expect(try await ledger.dueReports(at: clock(29), limit: 5).isEmpty)
+      #expect(try await ledger.dueReports(at: clock(30), limit: 5).count == 1)
       // An event that came after the question keeps the hint.
       try await ledger.run(SettleReport(key("9000"), upTo: at(0.5), reevaluated(at: 31)))
-      #expect(try await ledger.dueReports(at: at(30), limit: 5).count == 1)
+      #expect(try await ledger.dueReports(at: clock(30), limit: 5).count == 1)
       try await ledger.run(SettleReport(key("9000"), upTo: at(1), reevaluated(at: 31)))
-      #expect(try await ledger.dueReports(at: at(1_000), limit: 5).isEmpty)
+      #expect(try await ledger.dueReports(at: clock(1_000), limit: 5).isEmpty)
       #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "free")
       try await isSound(scratch)
+    }
+  }
+
+  @Test func `a hint that has come to its end is asked about when it is due, and not at once`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      let hint = RevenueCatReport.report(
+        .hint(key("9000"), RevenueCatReport.event(.period, id: "1", at: 1)), id: "1", at: 1)
+      _ = try await take(ledger, hint)
+      for (now, due) in [(2, 30), (61, 90)] as [(Double, Double)] {
+        try await ledger.run(PostponeReport(key("9000"), for: .seconds(60), until: at(due), reevaluated(at: now)))
+        #expect(try await ledger.dueReports(at: clock(due - 1), limit: 5).isEmpty)
+        #expect(try await ledger.dueReports(at: clock(due), limit: 5).count == 1)
+      }
     }
   }
 
@@ -247,13 +260,13 @@ func storeTime(_ seconds: Double) -> Date { at(seconds) }
       let turn: NextCheck = { evidence, now in now < at(1_000) ? at(1_000) : nil }
       report.nextTurn = turn
       _ = try await take(ledger, report)
-      #expect(try await ledger.revenueCatTurns(dueAt: at(999), limit: 5).isEmpty)
+      #expect(try await ledger.revenueCatTurns(dueAt: clock(999), limit: 5).isEmpty)
       #expect(
-        try await ledger.revenueCatTurns(dueAt: at(1_000), limit: 5) == [
+        try await ledger.revenueCatTurns(dueAt: clock(1_000), limit: 5) == [
           RevenueCatTurn(key: RevenueCatReport.playKey, owner: "anna")
         ])
-      try await ledger.followed(RevenueCatReport.playKey, at: at(1_000), turn)
-      #expect(try await ledger.revenueCatTurns(dueAt: at(9_000), limit: 5).isEmpty)
+      try await ledger.followed(RevenueCatReport.playKey, at: clock(1_000), turn)
+      #expect(try await ledger.revenueCatTurns(dueAt: clock(9_000), limit: 5).isEmpty)
     }
   }
 }

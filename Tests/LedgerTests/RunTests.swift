@@ -27,7 +27,7 @@ import TestSupport
   }
 
   private func start(_ ledger: Ledger, limit: Int = 1_000, at now: Double = 0) async throws -> Run {
-    switch try await ledger.startRun(RunOrder(expiringWithin: Self.day, limit: limit), key: nil, at: at(now)) {
+    switch try await ledger.startRun(RunOrder(expiringWithin: Self.day, limit: limit), key: nil, at: clock(now)) {
     case .started(let run): return run
     case .known(let run):
       Issue.record("\(run)")
@@ -37,7 +37,7 @@ import TestSupport
   }
 
   private func claim(_ ledger: Ledger, _ run: Run, limit: Int = 100, now: Double = 0) async throws -> RunClaim {
-    try await ledger.claimRunItems(of: run.id, dueAt: at(now), until: at(now + 900), limit: limit)
+    try await ledger.claimRunItems(of: run.id, dueAt: clock(now), until: at(now + 900), limit: limit)
   }
 
   // MARK: What is taken
@@ -48,7 +48,7 @@ import TestSupport
       // Ends in: 30 h, 24 h, 1 h; ended 2 h and 59 days ago, 61 days ago.
       try await subscribe(ledger, [30, 24, 1, -2, -59 * 24, -61 * 24])
       let order = RunOrder(expiringWithin: Self.day, limit: 10)
-      #expect(try await ledger.countDue(order, at: at(0)) == 4)
+      #expect(try await ledger.countDue(order, at: clock(0)) == 4)
       let run = try await start(ledger)
       #expect(run.state == .running)
       #expect(run.counts == RunCounts(due: 4))
@@ -72,7 +72,7 @@ import TestSupport
       let claim = try await claim(ledger, run)
       #expect(claim.items.map(\.key) == [key("1")] && claim.unreadable == [key("0")])
       for item in claim.items { try await ledger.settle(item, .done(changed: false)) }
-      let ended = try #require(try await ledger.finishRun(run.id, at: at(1)))
+      let ended = try #require(try await ledger.finishRun(run.id, at: clock(1)))
       #expect(ended.state == .finished(at: at(1)))
       #expect((ended.counts.done, ended.counts.failed) == (1, 1))
     }
@@ -81,7 +81,7 @@ import TestSupport
   @Test func `no more are taken than the limit says, and these end first`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await subscribe(ledger, [5, 3, 1, 4, 2])
-      #expect(try await ledger.countDue(RunOrder(expiringWithin: Self.day, limit: 3), at: at(0)) == 3)
+      #expect(try await ledger.countDue(RunOrder(expiringWithin: Self.day, limit: 3), at: clock(0)) == 3)
       let run = try await start(ledger, limit: 3)
       #expect(run.counts.due == 3)
       #expect(try await claim(ledger, run).items.map(\.owner) == ["u2", "u4", "u1"])
@@ -93,7 +93,7 @@ import TestSupport
       try await subscribe(ledger, [1, -1])
       guard
         case .started(let run) = try await ledger.startRun(
-          RunOrder(expiringWithin: .zero, limit: 10), key: nil, at: at(0))
+          RunOrder(expiringWithin: .zero, limit: 10), key: nil, at: clock(0))
       else {
         Issue.record("not started")
         return
@@ -120,7 +120,7 @@ import TestSupport
       let starts = try await withThrowingTaskGroup(of: RunStart.self) { group in
         for _ in 0..<40 {
           group.addTask {
-            try await ledger.startRun(RunOrder(expiringWithin: Self.day, limit: 10), key: nil, at: at(0))
+            try await ledger.startRun(RunOrder(expiringWithin: Self.day, limit: 10), key: nil, at: clock(0))
           }
         }
         return try await group.reduce(into: [RunStart]()) { $0.append($1) }
@@ -137,15 +137,15 @@ import TestSupport
     try await Scratch.withLedger { ledger, _ in
       try await subscribe(ledger, [1])
       let order = RunOrder(expiringWithin: Self.day, limit: 10)
-      guard case .started(let first) = try await ledger.startRun(order, key: "tonight", at: at(0)) else {
+      guard case .started(let first) = try await ledger.startRun(order, key: "tonight", at: clock(0)) else {
         Issue.record("not started")
         return
       }
       for item in try await claim(ledger, first).items { try await ledger.settle(item, .failed) }
-      let ended = try await ledger.finishRun(first.id, at: at(5))
+      let ended = try await ledger.finishRun(first.id, at: clock(5))
       #expect(ended?.state == .finished(at: at(5)))
-      #expect(try await ledger.startRun(order, key: "tonight", at: at(9)) == .known(try #require(ended)))
-      guard case .started(let second) = try await ledger.startRun(order, key: "tomorrow", at: at(10)) else {
+      #expect(try await ledger.startRun(order, key: "tonight", at: clock(9)) == .known(try #require(ended)))
+      guard case .started(let second) = try await ledger.startRun(order, key: "tomorrow", at: clock(10)) else {
         Issue.record("not started")
         return
       }
@@ -184,7 +184,7 @@ import TestSupport
         answer("u1", [evidence("1", time: 1, expires: 2 * Self.hours)]).with { $0.origin = .recheck(items.last) })
       let counts = try #require(try await ledger.run(run.id)?.counts)
       #expect((counts.done, counts.changed, counts.remaining) == (2, 1, 0))
-      #expect(try await ledger.finishRun(run.id, at: at(2))?.state == .finished(at: at(2)))
+      #expect(try await ledger.finishRun(run.id, at: clock(2))?.state == .finished(at: at(2)))
     }
   }
 
@@ -244,7 +244,7 @@ import TestSupport
       try await ledger.retry(try #require(items.first), at: at(30), isCounted: true)
       try await ledger.giveBack(Array(items.dropFirst()))
       #expect(try await claim(ledger, run, now: 1).items.map(\.key) == [key("1")])
-      #expect(try await ledger.finishRun(run.id, at: at(2))?.state == .running)
+      #expect(try await ledger.finishRun(run.id, at: clock(2))?.state == .running)
       #expect(try await claim(ledger, run, now: 29).items.isEmpty)
       #expect(try await claim(ledger, run, now: 30).items.map(\.attempts) == [1])
     }
@@ -255,9 +255,9 @@ import TestSupport
       try await subscribe(ledger, [-2])
       let run = try await start(ledger)
       #expect(try await claim(ledger, run).items.count == 1)
-      #expect(try await ledger.claimRechecks(dueAt: at(119), limit: 10).isEmpty)
+      #expect(try await ledger.claimRechecks(dueAt: clock(119), limit: 10).isEmpty)
       // The run has come to nothing: the subscription is not forgotten.
-      #expect(try await ledger.claimRechecks(dueAt: at(120), limit: 10).map(\.key) == [key("0")])
+      #expect(try await ledger.claimRechecks(dueAt: clock(120), limit: 10).map(\.key) == [key("0")])
     }
   }
 
@@ -269,12 +269,12 @@ import TestSupport
       let run = try await start(ledger)
       let items = try await claim(ledger, run, limit: 2).items
       try await ledger.settle(try #require(items.first), .heldBack)
-      let stopped = try #require(try await ledger.stopRun(run.id, .downgradeBrake, at: at(7)))
+      let stopped = try #require(try await ledger.stopRun(run.id, .downgradeBrake, at: clock(7)))
       #expect(stopped.state == .stopped(.downgradeBrake, at: at(7)))
       #expect((stopped.counts.heldBack, stopped.counts.remaining) == (1, 2))
       #expect(try await claim(ledger, run, now: 1e6).items.isEmpty)
-      #expect(try await ledger.stopRun(run.id, .downgradeBrake, at: at(8)) == stopped)
-      #expect(try await ledger.finishRun(run.id, at: at(8)) == stopped)
+      #expect(try await ledger.stopRun(run.id, .downgradeBrake, at: clock(8)) == stopped)
+      #expect(try await ledger.finishRun(run.id, at: clock(8)) == stopped)
 
       let next = try await start(ledger, at: 9)
       #expect(next.counts.due == 3)
@@ -340,7 +340,7 @@ import TestSupport
       ledger = try await scratch.open()
       #expect(try await ledger.activeRun()?.counts == expected)
     }
-    #expect(try await ledger.finishRun(run.id, at: at(50))?.state == .finished(at: at(50)))
+    #expect(try await ledger.finishRun(run.id, at: clock(50))?.state == .finished(at: at(50)))
     try await ledger.verifyIntegrity()
     await ledger.close()
   }

@@ -292,9 +292,9 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
     _ = try await ledger.record(entry("anna", [evidence("1")]))
     _ = try await ledger.record(entry("ben", []))
     _ = try await ledger.keepNote(
-      Note(author: "desk", text: "asked by mail", requestID: "r", recordedAt: at(0)), about: "anna")
+      Note(author: "desk", text: "asked by mail", requestID: "r", recordedAt: clock(0)), about: "anna")
     _ = try await ledger.record(notification("n1", [part("9")]))
-    try await ledger.noteRefused(RefusedNotification(problem: "signature", payload: "x", receivedAt: at(0)))
+    try await ledger.noteRefused(RefusedNotification(problem: "signature", payload: "x", receivedAt: clock(0)))
     await ledger.close()
     return scratch
   }

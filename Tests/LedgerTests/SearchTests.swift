@@ -57,7 +57,7 @@ import Testing
       _ = try await ledger.record(entry("anna", [evidence("1")]))
       _ = try await ledger.postpone(pending("cmVjZWlwdA==", of: "ben"))
       _ = try await ledger.keepNote(
-        Note(author: "desk", text: "why", requestID: "request", recordedAt: at(0)), about: "carla")
+        Note(author: "desk", text: "why", requestID: "request", recordedAt: clock(0)), about: "carla")
       for user in ["anna", "ben", "carla"] { #expect(try await ledger.isKnown(UserID(user)), "\(user)") }
       for user in ["ann", "Anna", "1", "desk"] { #expect(try await !ledger.isKnown(UserID(user)), "\(user)") }
     }

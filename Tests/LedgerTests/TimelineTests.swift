@@ -8,7 +8,7 @@ import Testing
 /// The story of a user: verdicts, changes of owner, and what people asked for, page by page.
 @Suite struct TimelineTests {
   private static func note(_ text: String, at seconds: Double = 5_000) -> Note {
-    Note(author: "desk", text: text, requestID: "request-\(text)", recordedAt: at(seconds))
+    Note(author: "desk", text: text, requestID: "request-\(text)", recordedAt: clock(seconds))
   }
 
   private static func transfer(_ id: String, to user: UserID, _ text: String, at seconds: Double = 6_000)
@@ -16,7 +16,7 @@ import Testing
   {
     TransferPurchase(
       key: key(id), to: user, note: note(text, at: seconds),
-      evaluationContext: EvaluationContext(evaluatedAt: at(0), recordedAt: at(seconds), evaluate: evaluate))
+      evaluationContext: EvaluationContext(evaluatedAt: clock(0), recordedAt: clock(seconds), evaluate: evaluate))
   }
 
   private static func words(_ events: [TimelineEvent]) -> [String] {
@@ -116,7 +116,7 @@ import Testing
       for (step, seconds) in [5_000.0, 100, 7_000, 50].enumerated() {
         _ = try await ledger.record(
           entry("anna", [evidence("1", time: Double(step), order: step)], request: "\(step)")
-            .with { $0.recordedAt = at(seconds) })
+            .with { $0.recordedAt = clock(seconds) })
         _ = try await ledger.keepNote(Self.note("\(step)", at: seconds), about: "anna")
       }
       for limit in 1...10 {

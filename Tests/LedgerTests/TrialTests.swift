@@ -50,7 +50,8 @@ import Testing
       #expect(try await ledger.endOverdueGiven(reevaluated(at: 7_200)) == 1)
       #expect(try await ledger.correctGiven(reevaluated(at: 10), tolerance: .zero) == 1)
       #expect(try await ledger.profile(of: "anna")?.entitlement.reason == .trial)
-      #expect(try await ledger.trial(of: "anna")?.isRunning(at: at(99)) == true)
+      let trial = try await ledger.trial(of: "anna")
+      #expect(trial?.isRunning(at: clock(99)) == true && trial?.isRunning(at: clock(100)) == false)
       #expect(try await ledger.profile(of: "ben")?.entitlement.tier == "free")
       let events = try await ledger.changeEvents(after: 0, limit: 20).filter { $0.user == "anna" }
       #expect(events.map(\.type) == ["trial.started", "trial.expired", "trial.started"])
@@ -88,7 +89,7 @@ import Testing
       _ = try await ledger.record(entry("anna", [evidence("1", time: 110, expires: 200)], evaluate: rules))
       #expect(try await ledger.profile(of: "anna")?.evidence.flatMap(\.purchases).map(\.isTrial) == [false])
       #expect(try await ledger.run(start(at: 300)) == .used(.storeAccount))
-      _ = try await ledger.erase(Erasure(user: "anna", reset: nil, recordedAt: at(400)))
+      _ = try await ledger.erase(Erasure(user: "anna", reset: nil, recordedAt: clock(400)))
       #expect(try await ledger.run(start(at: 500)) == .used(.storeAccount))
       guard case .started = try await ledger.run(start(oncePer: [.user, .device], at: 600)) else { throw Unexpected() }
     }
@@ -135,13 +136,13 @@ import Testing
 
   @Test func `running trials and users are counted`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      #expect(try await ledger.userCounts(at: at(0)) == UserCounts(paying: 0, trials: 0, users: 0))
+      #expect(try await ledger.userCounts(at: clock(0)) == UserCounts(paying: 0, trials: 0, users: 0))
       _ = try await ledger.run(start(sessions: 1))
       _ = try await ledger.run(start("ben", on: "22222222-2222-4222-8222-222222222222"))
-      #expect(try await ledger.userCounts(at: at(1)) == UserCounts(paying: 0, trials: 2, users: 2))
+      #expect(try await ledger.userCounts(at: clock(1)) == UserCounts(paying: 0, trials: 2, users: 2))
       _ = try await use(ledger, at: 1)
-      #expect(try await ledger.userCounts(at: at(1)).trials == 1)
-      #expect(try await ledger.userCounts(at: at(100)).trials == 0)
+      #expect(try await ledger.userCounts(at: clock(1)).trials == 1)
+      #expect(try await ledger.userCounts(at: clock(100)).trials == 0)
     }
   }
 
@@ -150,11 +151,11 @@ import Testing
       _ = try await ledger.run(start())
       let tablet: DeviceID = "AAAAAAAA-2222-4222-8222-222222222222"
       #expect(try await ledger.trial(on: tablet, of: "anna") == nil)
-      try await ledger.keep(Device(id: tablet, model: "iPad"), of: "anna", at: at(1))
+      try await ledger.keep(Device(id: tablet, model: "iPad"), of: "anna", at: clock(1))
       #expect(try await ledger.trial(on: DeviceID(tablet.rawValue.uppercased()), of: "anna")?.device == Self.phone)
       // The device that was not seen for longest makes room.
       for number in 0..<100 {
-        try await ledger.keep(Device(id: DeviceID("d\(number)")), of: "anna", at: at(Double(2 + number)))
+        try await ledger.keep(Device(id: DeviceID("d\(number)")), of: "anna", at: clock(Double(2 + number)))
       }
       #expect(try await ledger.trial(on: tablet, of: "anna") == nil)
       #expect(try await ledger.trial(on: "d0", of: "anna")?.device == Self.phone)
@@ -174,13 +175,13 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       let tablet: DeviceID = "22222222-2222-4222-8222-222222222222"
       _ = try await ledger.run(start())
-      try await ledger.keep(Device(id: tablet), of: "anna", at: at(1))
+      try await ledger.keep(Device(id: tablet), of: "anna", at: clock(1))
       // Registered alone is not used.
       guard case .started = try await ledger.run(start("cora", on: tablet, oncePer: [.user])) else {
         throw Unexpected()
       }
       let third: DeviceID = "33333333-3333-4333-8333-333333333333"
-      try await ledger.keep(Device(id: third), of: "anna", at: at(1))
+      try await ledger.keep(Device(id: third), of: "anna", at: clock(1))
       guard case .counted = try await use(ledger, on: third) else { throw Unexpected() }
       #expect(try await ledger.run(start("ben", on: third)) == .used(.device))
     }

@@ -118,7 +118,7 @@ import Testing
           == ["account_token", "proof"])
       #expect(
         try await scratch.fetch("SELECT original_transaction_id FROM unclaimed_evidence ORDER BY 1") == ["2", "3"])
-      #expect(try await ledger.claimRechecks(dueAt: at(1_060), limit: 5).count == 2)
+      #expect(try await ledger.claimRechecks(dueAt: clock(1_060), limit: 5).count == 2)
     }
   }
 
@@ -192,7 +192,7 @@ import Testing
       _ = try await ledger.record(notification("n1", [part("1")], for: "anna"))
       _ = try await ledger.run(
         TransferPurchase(
-          key: key("1"), to: "ben", note: Note(author: "desk", text: "asked", requestID: "r", recordedAt: at(1)),
+          key: key("1"), to: "ben", note: Note(author: "desk", text: "asked", requestID: "r", recordedAt: clock(1)),
           evaluationContext: reevaluated(at: 1)))
       #expect(try await ledger.record(posted("cleo", [part("1", reported: 2)])).isRefused)
     }

@@ -24,7 +24,7 @@ extension Ledger {
   ) async throws -> Outcome {
     let outcome = try await run(
       Consume(
-        user: user, feature: feature, tier: tier, amount: amount, now: LedgerFixtures.at(seconds), zone: zone,
+        user: user, feature: feature, tier: tier, amount: amount, now: clock(seconds), zone: zone,
         idempotencyKey: key, request: request ?? "\(amount)"))
     return switch outcome {
     case .consumed(let answer): .consumed(answer.access.current ?? -1)
@@ -38,7 +38,7 @@ extension Ledger {
   ) async throws -> GiveBack.Outcome {
     try await run(
       GiveBack(
-        user: user, feature: feature, tier: "free", idempotencyKey: key, now: LedgerFixtures.at(seconds), zone: usual,
+        user: user, feature: feature, tier: "free", idempotencyKey: key, now: clock(seconds), zone: usual,
         isByUser: isByUser))
   }
 
@@ -235,7 +235,7 @@ extension GiveBack.Outcome {
     try await Scratch.withLedger { ledger, _ in
       let children = Feature(name: "children", kind: .limit, values: ["free": .limit(9)], tiers: ["free", "pro"])
       let before = ledger.usageGeneration(of: "anna")
-      try await ledger.run(SetCount(7, of: children, of: "anna", with: "free", at: at(0)))
+      try await ledger.run(SetCount(7, of: children, of: "anna", with: "free", at: clock(0)))
       #expect(ledger.usageGeneration(of: "anna") > before)
       let usage = try await ledger.read(
         ReadUsage(of: "anna", in: nil, usual: .utc) { _ in ["children": [], "trips": []] })
@@ -281,7 +281,7 @@ extension GiveBack.Outcome {
       #expect(try await ledger.total(questions, of: alias) == 2)
       #expect(try await ledger.giveBack(questions, "k", of: alias).word == "returned")
       #expect(try await ledger.total(questions) == 1)
-      try await ledger.run(SetCount(7, of: children, of: alias, with: "free", at: at(0)))
+      try await ledger.run(SetCount(7, of: children, of: alias, with: "free", at: clock(0)))
       for user in [alias, "anna"] { #expect(try await ledger.total(children, of: user) == 7) }
       #expect(
         try await ledger.read(ReadUsage(of: alias, in: nil, usual: .utc) { _ in [:] }).zone.name == "Europe/Berlin")

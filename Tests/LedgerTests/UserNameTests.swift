@@ -55,11 +55,11 @@ import Testing
         "n1", [part("2", account: Self.small)], proof: proof("jws"), for: UserID(Self.small), makesClaimant: false)
       #expect(try await ledger.record(reported).recorded?.user == UserID(Self.capitals))
       _ = try await ledger.record(posted("ben", [part("3")], jws: "third"))
-      let note = Note(author: "desk", text: "why", requestID: "r", recordedAt: at(10))
+      let note = Note(author: "desk", text: "why", requestID: "r", recordedAt: clock(10))
       let moved = try await ledger.run(
         TransferPurchase(
           key: key("3"), to: UserID(Self.small), note: note,
-          evaluationContext: EvaluationContext(evaluatedAt: at(10), recordedAt: at(10), evaluate: rules)))
+          evaluationContext: EvaluationContext(evaluatedAt: clock(10), recordedAt: clock(10), evaluate: rules)))
       guard case .moved = moved else {
         Issue.record("\(moved)")
         return

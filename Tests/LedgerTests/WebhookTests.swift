@@ -13,20 +13,20 @@ import Testing
     for (index, user) in users.enumerated() {
       let number = Int(first) + index + 1
       try await ledger.record(
-        [AppEvent(user: user, type: "e\(number)", at: at(Double(number)), properties: "{}")], at: at(Double(number)))
+        [AppEvent(user: user, type: "e\(number)", at: at(Double(number)), properties: "{}")], at: clock(Double(number)))
     }
   }
 
   private func work(_ ledger: Ledger, at seconds: Double = 100, due: Int = 10, fresh: Int = 10) async throws
     -> WebhookWork
   {
-    try await ledger.webhookWork(of: "shop", dueAt: at(seconds), due: due, fresh: fresh)
+    try await ledger.webhookWork(of: "shop", dueAt: clock(seconds), due: due, fresh: fresh)
   }
 
   private func settle(
     _ ledger: Ledger, _ results: [WebhookResult], through: Int64? = nil, isGone: Bool = false, at seconds: Double = 100
   ) async throws {
-    try await ledger.settleWebhook("shop", results, through: through, isGone: isGone, at: LedgerFixtures.at(seconds))
+    try await ledger.settleWebhook("shop", results, through: through, isGone: isGone, at: clock(seconds))
   }
 
   @Test func `a new receiver is told of what comes, page by page`() async throws {
@@ -220,7 +220,7 @@ import Testing
       let unwanted = try #require(try await ledger.webhookStatus("shop") { _ in false })
       #expect(unwanted.waiting == 0 && unwanted.oldest == nil)
       try await ledger.record(
-        (0..<1_200).map { _ in AppEvent(user: "dora", type: "e", at: at(9), properties: "{}") }, at: at(9))
+        (0..<1_200).map { _ in AppEvent(user: "dora", type: "e", at: at(9), properties: "{}") }, at: clock(9))
       #expect(try await ledger.webhookStatus("shop")?.waiting == 1_000)
     }
   }
