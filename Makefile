@@ -185,12 +185,19 @@ package-check: deps prometheus-deps ## Check what samples/ has for operators: sy
 	  && .build/package-check/bin/pip install --quiet kubernetes-validate==1.37.0; }
 	scripts/check-samples
 
-lint: ## Check format, import rules, that one version stands everywhere, and that dependencies are named by exact version
+lint: ## Check format, import rules, that one version stands everywhere, exact versions of dependencies, and tests' clocks
 	$(SWIFT) format lint --strict --recursive --parallel Package.swift Sources Tests \
 	  Benchmarks/Package.swift Benchmarks/Sources
 	scripts/check-imports
 	scripts/check-cycles
 	@scripts/version "$$(scripts/version)"
+	@if grep -rnE '(now|dueAt|receivedAt|recordedAt): at\(|(now|recordedAt) = at\(' Tests/LedgerTests Tests/FiguresTests Tests/LedgerFixtures; then \
+	  echo 'Our own clock has nanoseconds: it is "clock". Dates of Apple are "at".'; exit 1; \
+	fi
+	@if grep -rnE '(now|start|clock)(: Date)? = Date\(timeIntervalSince1970: [0-9_]+\)$$|now: \{ Date\(timeIntervalSince1970: [0-9_]+\) \}' \
+	  Tests/FiguresTests Tests/LedgerTests Tests/TokensTests Tests/ValidationTests; then \
+	  echo 'A clock has nanoseconds: see "withNanoseconds".'; exit 1; \
+	fi
 	@if grep -HnE '\.package\(url:' Package.swift Benchmarks/Package.swift | grep -v 'exact: "'; then \
 	  echo 'A dependency has to be named by its exact version, so that no build takes a release that nobody has seen.'; exit 1; \
 	fi

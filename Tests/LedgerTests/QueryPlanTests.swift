@@ -38,7 +38,7 @@ import Testing
   @Test func `no claim reads a whole table`() async throws {
     let scratch = try await Self.large()
     let file = try SQLiteConnection(path: scratch.path)
-    let now = at(10)
+    let now = clock(10)
     let operations: [(String, @Sendable (LedgerTables) throws -> Void)] = [
       ("hasUpdates", { _ = try $0.hasUpdates(dueAt: now) }),
       ("claimUpdates", { _ = try $0.claimUpdates(dueAt: now, until: at(40), limit: 200) }),

@@ -1,6 +1,7 @@
 import Foundation
 import Ledger
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import CountersignServer
@@ -15,7 +16,7 @@ import Testing
     let start = ContinuousClock.now
     let now = Mutex(start)
     let check = LedgerCheck(
-      ledger: ledger, lifetime: .seconds(1), now: { Date(timeIntervalSince1970: 1_718_452_800) },
+      ledger: ledger, lifetime: .seconds(1), now: { Date(timeIntervalSince1970: 1_718_452_800).withNanoseconds },
       clock: { now.withLock { $0 } })
     func ask(_ count: Int) async -> Int {
       await withTaskGroup { group in
