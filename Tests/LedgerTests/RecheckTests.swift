@@ -25,7 +25,7 @@ import Testing
           Recheck(
             key: key("1"), owner: "anna", receipt: receipt, scheduledAt: at(100),
             dueAt: StoredForm.date(try StoredForm.milliseconds(at(100)) + RecheckSchedule.offset(of: key("1"))),
-            attempts: 1)
+            attempts: 1, dueAgainAt: StoredForm.date(try StoredForm.milliseconds(at(due)) + 120_000))
         ])
     }
   }
@@ -249,6 +249,26 @@ import Testing
         try await ledger.retrySoon(claimed, at: clock(now))
         #expect(try await ledger.claimRechecks(dueAt: clock(now + 119), limit: 10).isEmpty)
       }
+    }
+  }
+
+  @Test func `a claim without an answer is over when time changes the verdict, and one with an answer is not`()
+    async throws
+  {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(answer("anna", [evidence("1", expires: 100)]))
+      func claim(at seconds: Double) async throws -> Recheck? {
+        try await ledger.claimRechecks(dueAt: at(seconds), limit: 10).first
+      }
+      for now in [200.0, 320] { #expect(try await claim(at: now) != nil) }
+      try await ledger.bringForward(try #require(try await claim(at: 560)), at: at(560)) { _, _ in at(700) }
+      #expect(try await claim(at: 699) == nil)
+      let last = try #require(try await claim(at: 700))
+      try await ledger.bringForward(last, at: at(700)) { _, _ in at(5_000) }
+      #expect(try await claim(at: 1_659) == nil, "the claim ends before")
+      _ = try await ledger.record(answer("anna", [evidence("1", time: 1_600, expires: 9_000)]))
+      try await ledger.bringForward(last, at: at(1_600)) { _, _ in at(1_650) }
+      #expect(try await claim(at: 8_999) == nil)
     }
   }
 

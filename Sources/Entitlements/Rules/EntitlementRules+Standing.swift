@@ -98,15 +98,17 @@ extension Entitlement {
 }
 
 extension EntitlementRules {
-  /// The first moment after `now` at which time alone changes the verdict on a purchase; `nil` for never.
+  /// The first moment after `now` at which time alone changes the verdict on a purchase; `nil` for none before the limit.
   ///
   /// For a purchase that nobody can be asked about: the app's row has to follow the clock.
-  package func nextTurn(of evidence: SubscriptionEvidence, after now: Date) -> Date? {
+  package func nextTurn(
+    of evidence: SubscriptionEvidence, after now: Date, before limit: Date = .distantFuture
+  ) -> Date? {
     let present = state(of: evidence, at: now)
     var moment = now
     // Each date of the evidence gives a handful of moments; ten years of weekly periods are over long before the last.
     for _ in 0..<1_000 {
-      guard let next = nextChange(of: [evidence], recorded: nil, after: moment) else { return nil }
+      guard let next = nextChange(of: [evidence], recorded: nil, after: moment), next < limit else { return nil }
       guard state(of: evidence, at: next) == present else { return next }
       moment = next
     }

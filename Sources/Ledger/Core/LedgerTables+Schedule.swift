@@ -78,7 +78,8 @@ extension LedgerTables {
     try self.schedule(id, schedule)
     return Recheck(
       key: purchase.evidence.key, owner: purchase.owner, receipt: receipt,
-      scheduledAt: StoredForm.date(schedule.scheduledAt), dueAt: dueAt, attempts: schedule.attempts)
+      scheduledAt: StoredForm.date(schedule.scheduledAt), dueAt: dueAt, attempts: schedule.attempts,
+      dueAgainAt: StoredForm.date(schedule.dueAt))
   }
 
   /// Undoes a claim, unless an answer has come since.
@@ -91,6 +92,15 @@ extension LedgerTables {
   func retrySoon(_ recheck: Recheck, at now: Date) throws {
     let dueAt = try StoredForm.milliseconds(now) + RecheckSchedule.delay(after: 0)
     try reschedule(recheck, dueAt: dueAt, attempts: max(1, recheck.attempts - 1))
+  }
+
+  /// Makes a claimed purchase due earlier than its claim does, unless an answer has come since.
+  func bringForward(_ recheck: Recheck, to moment: Date) throws {
+    try execute(
+      """
+      UPDATE purchase SET due_at = ?
+      WHERE environment = ? AND original_transaction_id = ? AND scheduled_at = ? AND attempts = ? AND due_at > ?
+      """, moment, recheck.key, recheck.scheduledAt, recheck.attempts, moment)
   }
 
   private func reschedule(_ recheck: Recheck, dueAt: Int64, attempts: Int) throws {

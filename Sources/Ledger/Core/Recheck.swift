@@ -14,6 +14,8 @@ package struct Recheck: Hashable, Sendable {
   package var dueAt: Date
   /// Claims since then, this one included.
   package var attempts: Int
+  /// When it is due again without an answer.
+  package var dueAgainAt: Date
 }
 
 /// When claimed work is due again if it is not settled: the lease and the backoff in one.

@@ -45,6 +45,17 @@ extension Ledger {
     try await engine.submit { tables in try tables.retrySoon(recheck, at: now) }
   }
 
+  /// Makes a claimed subscription without an answer due when time alone changes its verdict, if its claim ends later.
+  package func bringForward(
+    _ recheck: Recheck, at now: Date, to nextTurn: @escaping NextCheck
+  ) async throws(LedgerError) {
+    let turn = try await read { tables in
+      try tables.purchase(recheck.key).flatMap { nextTurn($0.evidence, max(now, $0.evidence.evaluatedAt)) }
+    }
+    guard let turn, turn < recheck.dueAgainAt else { return }
+    try await engine.submit { tables in try tables.bringForward(recheck, to: turn) }
+  }
+
   /// All evidence of a user and the last recorded verdict; `nil` for an unknown user.
   package func profile(of user: UserID) async throws(LedgerError) -> LedgerProfile? {
     var profile = try await readShort { tables in try tables.ledgerProfile(of: user) }

@@ -119,10 +119,17 @@ struct RecheckScheduler: Service {
     let requestID = "recheck-\(recheck.key.originalTransactionID.rawValue)-\(recheck.attempts)"
     var logger = logger
     logger[metadataKey: "request_id"] = "\(requestID)"
-    // Unless an answer says when to ask again, the claim does.
-    switch await check.ask(
+    let moment = now()
+    let outcome = await check.ask(
       about: recheck.key, of: recheck.owner, recheck.receipt, requestID: requestID, logger: logger)
-    {
+    // Unless an answer says when to ask again, the claim does, or the time that changes the verdict.
+    if outcome != .cancelled {
+      let rules = check.validator.verdicts.rules
+      try await ledger.bringForward(recheck, at: moment) { evidence, now in
+        rules.nextTurn(of: evidence, after: now, before: recheck.dueAgainAt)
+      }
+    }
+    switch outcome {
     case .recorded, .judgedAnew, .heldBack, .refused: return true
     // Production does not wait for the sandbox.
     case .away where recheck.key.environment == .sandbox && !isAppleDoubtful(): return true

@@ -120,6 +120,26 @@ import Testing
     }
   }
 
+  /// Without a key of the Server API nobody can be asked about a signed transaction.
+  @Test func `what nobody can be asked about ends in what is recorded when it ends for a reader`() async throws {
+    try await run { bench, store, clocks in
+      try await bench.validate(try store.simulator.issueTransaction(.renewing).signedTransaction)
+      let end = try #require(try await bench.ledger.profile(of: "user-1")?.entitlement.accessUntil)
+      let scheduler = bench.scheduler()
+      store.simulator.resetCalls()
+      clocks.advance(by: end.timeIntervalSince(clocks.own.date))
+      let hours = 7 * 24
+      for hour in 1...hours {
+        clocks.advance(by: 3_600)
+        _ = await scheduler.sweep()
+        let recorded = try await bench.ledger.profile(of: "user-1")?.entitlement.reason
+        #expect((recorded == .unproven) == (hour == hours), "\(hour)")
+      }
+      #expect(try await bench.verdict() == "free expired unproven")
+      #expect(!bench.brake.isEngaged && store.simulator.calls.total == 0)
+    }
+  }
+
   /// 21004 opens no breaker: each question is a call.
   @Test func `an outage of six hours costs no checks: all that are due are asked about soon after`() async throws {
     try await run { bench, store, clocks in
