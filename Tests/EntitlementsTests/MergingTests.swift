@@ -191,6 +191,20 @@ import struct FoundationEssentials.Date
     #expect(early.merging(part).merging(late).purchases.map(\.transactionID) == ["1", "3"])
   }
 
+  @Test func `a refund that an answer does not show is remembered, until an answer is an hour younger`() {
+    let refunded = Self.part(at: minute(1), Self.period(1, begin: -1, end: 10, cancelled: noon))
+    let running = [Self.period(1, begin: -1, end: 10)]
+    func refund(_ answers: Double...) -> KnownRefund? {
+      answers.map { Self.whole(at: minute($0), running) }.reduce(refunded) { $0.merging($1) }.refund
+    }
+    let known = KnownRefund(transactionID: "1", date: noon)
+    #expect(refunded.refund == nil && refund(0) == nil, "the rows show it")
+    #expect(refund(2) == known && refund(2, 60) == known)
+    #expect(refund(61) == nil && refund(2, 61) == nil && refund(61, 2) == nil)
+    let answer = Self.whole(at: minute(2), running)
+    #expect(answer.merging(refunded).merging(Self.whole(at: minute(3), refunded.purchases)).refund == nil)
+  }
+
   @Test func `an answer beside which nothing stands is left as it is`() {
     let rows = [
       Self.period(2, begin: 10, end: 20), Self.period(1, begin: 0, end: 10), Self.period(1, begin: 0, end: 10),

@@ -175,6 +175,39 @@ import struct FoundationEssentials.Date
     }
   }
 
+  @Test func `a refund that the answer does not show is asked about within minutes, for an hour`() throws {
+    let end = day(30)
+    var refunded = row("1", from: day(-1), until: end, cancelled: noon)
+    refunded.reportedAt = noon
+    let told = PurchaseHistory(
+      environment: .production, source: .notification, evidenceTime: noon, evaluatedAt: noon, purchases: [refunded],
+      coverage: .partial(since: nil)
+    ).evidence()
+    let checks: [(answered: Double, next: Date)] = [
+      (0.5, minute(1)), (1, minute(2)), (3, minute(5)), (9.5, minute(10)), (10, minute(20)), (60, minute(70)),
+      (61, end),
+    ]
+    for (answered, next) in checks {
+      let moment = minute(answered)
+      for (cancelled, next) in [(nil, next), (noon, nil)] as [(Date?, Date?)] {
+        let answers = answer(at: moment, [row("1", from: day(-1), until: end, cancelled: cancelled)])
+        let merged = try #require(told.first).merging(try #require(answers.first))
+        #expect(merged.coverage == .snapshot && merged.purchases.map(\.cancellationDate) == [cancelled])
+        let check = merged.nextCheck(at: moment, catalog: try makeCatalog(), policy: EntitlementPolicy())
+        #expect(check == next, "answered \(answered) minutes after it")
+      }
+    }
+    // Taken back by Apple itself: nobody is behind.
+    refunded.cancellationDate = nil
+    refunded.reportedAt = minute(5)
+    let reversed = PurchaseHistory(
+      environment: .production, source: .notification, evidenceTime: minute(5), evaluatedAt: minute(5),
+      purchases: [refunded], coverage: .partial(since: nil)
+    ).evidence()
+    let merged = try #require(told.first).merging(try #require(reversed.first))
+    #expect(merged.nextCheck(at: minute(5), catalog: try makeCatalog(), policy: EntitlementPolicy()) == end)
+  }
+
   @Test func `a renewal that another one followed is not waited for`() throws {
     let catalog = try makeCatalog()
     let evidence = answer(

@@ -64,10 +64,10 @@ import Testing
       (Entitlement.none(tier: "free", reason: .unknown, explanation: explanation), 19), (explanation, 8),
       (Explanation.PassedOver(transactionID: "1", productID: pro, cause: .upgraded), 3),
       (Explanation.PolicyValue(key: "k", value: "v"), 2),
-      (StoredForm.Rows(parts: nil, purchases: [], renewals: []), 5),
-      (StoredForm.Rows.Grace(), 4), (StoredForm.Rows.Parts(), 3),
+      (StoredForm.Rows(parts: nil, purchases: [], renewals: []), 6),
+      (StoredForm.Rows.Grace(), 4), (StoredForm.Rows.Parts(), 3), (StoredForm.Rows.Refund(), 2),
       // The entitlements at RevenueCat are in a column of their own.
-      (evidence("1"), 14),
+      (evidence("1"), 15),
     ]
     for (value, count) in values { #expect(Mirror(reflecting: value).children.count == count, "\(type(of: value))") }
   }
@@ -303,6 +303,7 @@ extension SeededRandom {
       evidence.ahead = maybe { TransactionID($0.text()) }
     }
     evidence.terms = maybe { $0.renewalTerms() }
+    evidence.refund = maybe { KnownRefund(transactionID: TransactionID($0.text()), date: $0.moment()) }
     if flag() {
       evidence.grace = KnownGrace(
         until: maybe { $0.moment() }, after: maybe { $0.moment() }, runningAt: maybe { $0.moment() },

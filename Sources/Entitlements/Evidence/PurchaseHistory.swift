@@ -137,6 +137,8 @@ package struct SubscriptionEvidence: Hashable, Sendable {
   package var ahead: TransactionID?
   /// The billing grace periods that earlier reports told of, where the renewal infos at hand do not.
   package var grace: KnownGrace?
+  /// The last refund that a report told of, where the newest reports do not show it and it is not an hour old.
+  package var refund: KnownRefund?
   /// The terms of the next renewal that Apple signed last.
   package var terms: RenewalTerms?
   /// Set for signed evidence that Apple was not asked about yet: it grants access until then, and proves nothing.

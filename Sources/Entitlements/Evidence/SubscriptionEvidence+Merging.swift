@@ -15,6 +15,7 @@ package import struct FoundationEssentials.Date
 ///     one transaction in several parts                  the part signed last
 ///     the renewal, in several parts or snapshots        the newest report
 ///     a grace period that was told                      for good
+///     a refund that a newer report does not show        lifted; remembered until an answer is an hour younger
 ///     the deletion of the account                       until a report newer than the answer that says so
 ///     the source                                        the newest report's
 ///     the sale of a transaction                         kept while the transaction stands: not every report has it
@@ -44,12 +45,14 @@ extension SubscriptionEvidence {
     guard key == other.key, provisionalUntil == nil, other.provisionalUntil == nil, self != other else { return self }
     let (mine, others) = (Reports(self), Reports(other))
     // A snapshot that supersedes all other evidence is returned unchanged.
-    if coverage == .snapshot, others.isOver(with: mine) { return keepingSales(of: other).keepingGrace(of: other) }
-    if other.coverage == .snapshot, mine.isOver(with: others) {
-      return other.keepingSales(of: self).keepingGrace(of: self)
-    }
-    return mine.joined(with: others).evidence(of: key).keepingSales(of: self).keepingSales(of: other)
-      .keepingGrace(of: self).keepingGrace(of: other)
+    if coverage == .snapshot, others.isOver(with: mine) { return keeping(other) }
+    if other.coverage == .snapshot, mine.isOver(with: others) { return other.keeping(self) }
+    return mine.joined(with: others).evidence(of: key).keeping(self).keeping(other)
+  }
+
+  /// Adds what other evidence knows beyond its reports.
+  package func keeping(_ other: SubscriptionEvidence) -> SubscriptionEvidence {
+    keepingSales(of: other).keepingGrace(of: other).keepingRefund(of: other)
   }
 
   package func keepingGrace(of other: SubscriptionEvidence) -> SubscriptionEvidence {
@@ -61,7 +64,7 @@ extension SubscriptionEvidence {
 
   /// Adds prices, countries and offers that only other evidence has for the same transactions, and newer terms of the next
   /// renewal.
-  package func keepingSales(of other: SubscriptionEvidence) -> SubscriptionEvidence {
+  private func keepingSales(of other: SubscriptionEvidence) -> SubscriptionEvidence {
     var kept = self
     kept.terms = [datedTerms, other.datedTerms].compactMap(\.self).max(by: RenewalTerms.precedes)
     if coverage == .snapshot, kept.terms?.signedAt == evidenceTime.inWholeMilliseconds { kept.terms?.signedAt = nil }

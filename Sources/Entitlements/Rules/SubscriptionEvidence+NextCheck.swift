@@ -24,6 +24,7 @@ extension SubscriptionEvidence {
   ///       purchase of the group is known
   ///     the answer does not have the last purchase yet            1, 2, 5 and 10 minutes after the purchase, then 10
   ///                                                               minutes after each answer; beside the others
+  ///     the answer does not show a refund of the last hour    the same, after the refund
   ///     ended since the answer by time (held, unproven, or        now
   ///       before a renewal that was refunded ahead)
   ///     Apple said that it is over: otherwise refunded, revoked,  never
@@ -44,14 +45,26 @@ extension SubscriptionEvidence {
     guard provisionalUntil == nil else { return nil }
     let checks = SubscriptionGroup.groups(of: [self], among: surroundings, catalog: catalog, policy: policy)
       .map { $0.nextCheck(at: now, among: surroundings, policy: policy) }
-    return (checks + [nextCheckOfPurchase]).compactMap(\.self).min().map { max($0, now) }
+    return (checks + [nextCheckOfPurchase, nextCheckOfRefund]).compactMap(\.self).min().map { max($0, now) }
   }
 
   /// The next check of a purchase that the answer does not have yet. An answer that is an hour younger decides.
   private var nextCheckOfPurchase: Date? {
     guard let answeredAt, let begin = purchases.first(where: { $0.transactionID == ahead })?.begin else { return nil }
-    return Self.lateChecks.map { begin.advanced(by: $0) }.first { answeredAt.isBefore($0) }
-      ?? answeredAt.advanced(by: .seconds(600))
+    return Self.nextCheck(of: begin, after: answeredAt)
+  }
+
+  /// The next check of a refund that the answer does not show, and may be behind.
+  private var nextCheckOfRefund: Date? {
+    guard let refund, let row = purchases.first(where: { $0.transactionID == refund.transactionID }),
+      row.cancellationDate == nil, !isPartial(reportedAt: reportedAt(row))
+    else { return nil }
+    return Self.nextCheck(of: refund.date, after: coverage == .snapshot ? evaluatedAt : answeredAt ?? evaluatedAt)
+  }
+
+  /// The next check of news that an answer does not have.
+  private static func nextCheck(of news: Date, after answer: Date) -> Date {
+    lateChecks.map { news.advanced(by: $0) }.first { answer.isBefore($0) } ?? answer.advanced(by: .seconds(600))
   }
 }
 

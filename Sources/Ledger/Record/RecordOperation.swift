@@ -96,7 +96,7 @@ final class RecordOperation {
       if let known = stored, known.coverage == .snapshot, subscription.evidence.coverage == .snapshot,
         known.isAnswered(by: subscription.evidence)
       {
-        answer = answer.keepingSales(of: known).keepingGrace(of: known)
+        answer = answer.keeping(known)
         stored = nil
       }
       known.merged[key] = [stored, known.unclaimed[key]?.evidence, answer]

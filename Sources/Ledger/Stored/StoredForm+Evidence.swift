@@ -29,6 +29,16 @@ extension StoredForm {
       var until: Date?
     }
 
+    /// Present for an hour after a refund that the newest reports do not show.
+    struct Refund: Codable {
+      var at: Date?
+      var transaction: String?
+
+      var known: KnownRefund? {
+        at.flatMap { at in transaction.map { KnownRefund(transactionID: TransactionID($0), date: at) } }
+      }
+    }
+
     /// Present for partial evidence: the times of the newest snapshot, if there is one, and the transaction that it does
     /// not have yet.
     struct Parts: Codable {
@@ -40,6 +50,7 @@ extension StoredForm {
     var grace: Grace?
     var parts: Parts?
     var purchases: [Purchase]
+    var refund: Refund?
     var renewals: [RenewalInfo]
     var terms: RenewalTerms?
   }
@@ -65,6 +76,12 @@ extension StoredForm {
         }
       }
       writer.array("purchases") { writer in lists.forEach { $0.write(to: &writer) } }
+      if let refund = evidence.refund {
+        try writer.object("refund") { writer in
+          try writer.member("at", ifPresent: refund.date)
+          writer.member("transaction", ifPresent: refund.transactionID.rawValue)
+        }
+      }
       try writer.array("renewals") { writer in try evidence.renewals.forEach { try $0.write(to: &writer) } }
       if let terms = evidence.terms { try writer.object("terms") { writer in try terms.write(to: &writer) } }
     }
@@ -83,6 +100,7 @@ extension StoredForm {
       grace: rows.grace.map {
         KnownGrace(until: $0.until, after: $0.after, runningAt: $0.runningAt, overAt: $0.overAt)
       })
+    evidence.refund = rows.refund?.known
     evidence.terms = rows.terms
     evidence.ahead = rows.parts?.ahead.map { TransactionID($0) }
     return evidence
@@ -111,7 +129,12 @@ extension StoredForm {
               try reader.list { reader throws(StoredTextReader.Unfamiliar) in
                 try Columns(elements: &reader).purchase(of: key, names)
               }
-            }, renewals: try reader.array("renewals", RenewalInfo.init(from:)),
+            },
+            refund: try reader.object("refund") { reader throws(StoredTextReader.Unfamiliar) in
+              let at = try reader.date("at")
+              return Rows.Refund(at: at, transaction: try reader.string("transaction"))
+            },
+            renewals: try reader.array("renewals", RenewalInfo.init(from:)),
             terms: try reader.object("terms", RenewalTerms.init(members:)))
         }
       }
