@@ -173,6 +173,23 @@ import Testing
     }
   }
 
+  @Test func `answers that lack the same purchase are one line, whether a user or a schedule asked`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      func lines() async throws -> Int { try await ledger.wholeHistory(of: "anna").count }
+      func answer(_ time: Double) -> LedgerEntry { posted("anna", [evidence("1", time: time, expires: -50)]) }
+      let bought = part("1", "t2", reported: 0, begin: 0, expires: 9_000, source: .signature)
+      _ = try await ledger.record(posted("anna", [bought]))
+      for entry in [answer(10), answer(20), answer(30).with { $0.origin = .recheck(nil) }] {
+        #expect(try await ledger.record(entry).recorded?.entitlement.tier == "pro")
+        #expect(try await lines() == 2)
+      }
+      #expect(try await ledger.profile(of: "anna")?.evidence.map(\.answeredAt) == [at(30)])
+      let last = try await ledger.record(answer(3_700)).recorded
+      #expect(last?.entitlement.tier == "free" && last?.changed == true)
+      #expect(try await lines() == 3)
+    }
+  }
+
   @Test func `a verdict that differs is a change`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("anna", [evidence("1", expires: 50)]))

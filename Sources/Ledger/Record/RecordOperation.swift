@@ -294,8 +294,14 @@ final class RecordOperation {
   private func changesContent(_ news: PurchaseUpdate, over stored: LedgerTables.StoredPurchase?) -> Bool {
     guard let stored else { return true }
     let new = news.subscription
-    return new.rows != stored.rows || new.evidence.source != stored.evidence.source
-      || new.evidence.isAccountGone != stored.evidence.isAccountGone
+    return new.rows != stored.rows && !new.evidence.repeats(stored.evidence)
+      || new.evidence.source != stored.evidence.source || new.evidence.isAccountGone != stored.evidence.isAccountGone
+  }
+
+  /// Whether a schedule asked again because the last answer may be behind what Apple has told: every few minutes, for an hour.
+  private func isAwaited(_ news: [PurchaseUpdate]) -> Bool {
+    entry.origin == .recheck(nil)
+      && news.contains { $0.subscription.evidence.ahead != nil || $0.subscription.evidence.refund != nil }
   }
 
   private func changesTime(_ news: PurchaseUpdate, over stored: LedgerTables.StoredPurchase?) -> Bool {
@@ -307,7 +313,8 @@ final class RecordOperation {
 
   /// The answer, if the verdict says what the stored one says and needs no line: where no evidence changed, or where a
   /// post renews the time of it and nothing else asks for a line: no update that the profile store has not
-  /// taken. What support or a schedule asks Apple is always a line, and writes the app's row.
+  /// taken. What support or a schedule asks Apple is always a line, and writes the app's row; but not where the schedule
+  /// waits for what an answer does not have yet.
   private func repeated(
     _ before: Entitlement?, by verdict: Entitlement, at moment: Date, _ news: [PurchaseUpdate], over known: StoredState
   ) throws -> Entitlement? {
@@ -315,7 +322,7 @@ final class RecordOperation {
     guard news.contains(where: { changesTime($0, over: known.stored[$0.key]) }) else {
       return VerdictWriter.isSame(verdict, before, by: \.apartFromMoment) ? before : nil
     }
-    guard entry.origin.isByUser, entry.note == nil, let evaluatedAt = before.explanation.evaluatedAt,
+    guard entry.origin.isByUser || isAwaited(news), entry.note == nil, let evaluatedAt = before.explanation.evaluatedAt,
       abs(moment.timeIntervalSince(evaluatedAt)) < Self.confirmationInterval,
       VerdictWriter.isSame(verdict, before, by: \.apartFromTimes),
       try tables.waitingUpdate(of: entry.user).map({ $0.attempts == 0 }) ?? true
@@ -404,6 +411,21 @@ final class RecordOperation {
 }
 
 extension SubscriptionEvidence {
+  /// Whether the last answer lacks the purchase that other evidence's lacked, and nothing but times differs beside it.
+  fileprivate func repeats(_ other: SubscriptionEvidence) -> Bool {
+    ahead != nil && ahead == other.ahead && apartFromTimes == other.apartFromTimes
+  }
+
+  private var apartFromTimes: SubscriptionEvidence {
+    var copy = self
+    (copy.evidenceTime, copy.evaluatedAt) = (.distantPast, .distantPast)
+    (copy.coverage, copy.answeredAt) = (.snapshot, nil)
+    copy.terms?.signedAt = nil
+    for index in copy.purchases.indices { copy.purchases[index].reportedAt = nil }
+    for index in copy.renewals.indices { copy.renewals[index].reportedAt = nil }
+    return copy
+  }
+
   /// Whether a snapshot is the newest of those that this evidence was merged from.
   fileprivate func isAnswered(by answer: SubscriptionEvidence) -> Bool {
     switch coverage {
