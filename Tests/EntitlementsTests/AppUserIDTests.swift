@@ -21,6 +21,15 @@ import Testing
     #expect(UserID(appUserID: id) == nil)
   }
 
+  @Test(arguments: [
+    "no_user", "null", "none", "nil", "(null)", "NaN", "unidentified", "undefined", "unknown", "anonymous", "guest",
+    "-1", "0", "[]", "{}", "[object Object]", "", "me",
+  ])
+  func `what a program writes where it has no ID is nobody's, in every dialect`(id: String) {
+    #expect(UserID(valid: id) == nil && UserID(fromOutside: id) == nil)
+    #expect(UserID(valid: "user-\(id.filter(\.isLetter))") != nil)
+  }
+
   @Test func `composed and decomposed letters are one user, octet by octet`() throws {
     let (composed, decomposed) = ("jos\u{e9}", "jose\u{301}")
     #expect(!composed.utf8.elementsEqual(decomposed.utf8))

@@ -250,6 +250,7 @@ import _CryptoExtras
       (["nbf": "\(now + 30)"], nil), (["nbf": "\(now + 31)"], .notYetValid), (["nbf": "\"x\""], .unreadable),
       (["iat": "\(now + 30)"], nil), (["iat": "\(now + 31)"], .notYetValid), (["iat": nil], nil),
       (["sub": nil], .noSubject), (["sub": "\"\""], .noSubject), (["sub": "\"me\""], .noSubject),
+      (["sub": "\"undefined\""], .noSubject),
       (["sub": "\"a b\""], .noSubject), (["sub": "\"a/b\""], .noSubject), (["sub": "7"], .unreadable),
       (["sub": "\"\(String(repeating: "a", count: 129))\""], .noSubject), (["sub": "\"auth0|12\""], nil),
       (["sub": "\"anna#1~\u{e9}\""], nil), (["sub": "\"anna#1~e\u{301}\""], .noSubject),

@@ -84,7 +84,7 @@ extension UserID {
     guard let user = UserID(fromOutside: text) else {
       throw Problem(
         .malformedRequest,
-        "'\(name)' has to be 1 to 100 characters, without '/' and spaces, and neither 'me' nor a word like '(null)'."
+        "'\(name)' has to be 1 to 100 characters, without '/' and spaces, and neither 'me' nor a word like 'null'."
       )
     }
     self = user

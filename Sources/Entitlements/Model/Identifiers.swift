@@ -63,7 +63,8 @@ package struct UserID: Identifier {
   /// A user ID from outside: 1 to 128 letters, digits and `. _ : @ | + = - $`, which covers UUIDs, the IDs of common
   /// identity providers, and the anonymous ones of RevenueCat.
   ///
-  /// - Returns: `nil` for anything else, and for `me`, which names the caller.
+  /// - Returns: `nil` for anything else, for `me`, which names the caller, and for words that a program writes where it has
+  ///   no ID: they would make one customer of all.
   package init?(valid text: String) {
     let isPlain = text.utf8.allSatisfy { byte in
       switch byte {
@@ -73,7 +74,9 @@ package struct UserID: Identifier {
       default: "._:@|+=-$".utf8.contains(byte)
       }
     }
-    guard isPlain, (1...128).contains(text.utf8.count), text != "me" else { return nil }
+    guard isPlain, (1...128).contains(text.utf8.count), text != "me", !Self.placeholders.contains(text) else {
+      return nil
+    }
     // The UUID of a device is compared without case.
     self.init(text.hasPrefix(Self.devicePrefix) ? text.lowercased() : text)
   }

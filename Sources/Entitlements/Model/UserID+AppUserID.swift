@@ -31,8 +31,8 @@ extension UserID {
     return String(scalars)
   }
 
-  /// The last is the name of erased users where users are shown.
-  private static let placeholders: Set<String> = [
+  /// RevenueCat's list of blocked IDs. The last is the name of erased users where users are shown.
+  static let placeholders: Set<String> = [
     "no_user", "null", "none", "nil", "(null)", "NaN", "unidentified", "undefined", "unknown", "anonymous", "guest",
     "-1", "0", "[]", "{}", "[object Object]", "(erased)",
   ]

@@ -57,6 +57,7 @@ import Testing
       ("neither", #"{"user_id":"u"}"#),
       ("no user", #"{"receipt_data":"MIAA"}"#),
       ("me", #"{"receipt_data":"MIAA","user_id":"me"}"#),
+      ("a word that names nobody", #"{"receipt_data":"MIAA","user_id":"undefined"}"#),
       ("a user with a slash", #"{"receipt_data":"MIAA","user_id":"a/b"}"#),
       ("an ID with a space", #"{"original_transaction_id":"1 2","user_id":"u"}"#),
       ("a user twice", #"{"user_id":"a","user_id":"b","receipt_data":"MIAA"}"#),
