@@ -74,6 +74,7 @@ package final class CircuitBreaker: Sendable {
     package var pause: Duration?
   }
 
+  package let configuration: Configuration
   private let circuit: Mutex<Circuit>
   private let now: @Sendable () -> ContinuousClock.Instant
   private let jitter: @Sendable (Duration) -> Duration
@@ -88,6 +89,7 @@ package final class CircuitBreaker: Sendable {
     jitter: @escaping @Sendable (Duration) -> Duration = { $0 * Double.random(in: 0...1) },
     onChange: @escaping @Sendable (Change) -> Void = { _ in }
   ) {
+    self.configuration = configuration
     circuit = Mutex(Circuit(configuration, at: now()))
     self.now = now
     self.jitter = jitter

@@ -98,7 +98,7 @@ extension ServiceConfiguration.AppStore {
       metrics: AppStoreMetrics(environment.metrics), logger: logger)
     var services = AppStoreServices(
       verifier: ReceiptVerifier(roots: trustedRoots), signedData: signedData, health: AppStoreHealth(),
-      verifyReceiptBreakers: Self.breakers("app_store", logger), serverAPIBreakers: Self.breakers("server_api", logger),
+      verifyReceiptBreakers: breakers("app_store", logger), serverAPIBreakers: breakers("server_api", logger),
       transport: transport)
     if clock == .store {
       services.storeClock = StoreClock(
@@ -135,10 +135,10 @@ extension ServiceConfiguration.AppStore {
     #endif
   }
 
-  private static func breakers(_ name: String, _ logger: Logger) -> [StoreEnvironment: CircuitBreaker] {
+  private func breakers(_ name: String, _ logger: Logger) -> [StoreEnvironment: CircuitBreaker] {
     Dictionary(
       uniqueKeysWithValues: [StoreEnvironment.production, .sandbox].map { store in
-        (store, CircuitBreaker.logging("\(name)_\(store.rawValue)", logger))
+        (store, CircuitBreaker.logging("\(name)_\(store.rawValue)", logger, deadline: deadline))
       })
   }
 }
@@ -187,8 +187,8 @@ private struct AppStoreObserver: Sendable {
 
 extension CircuitBreaker {
   /// A breaker whose changes are logged.
-  /// - Parameter deadline: the longest time that a call may take, where it can be set.
-  static func logging(_ upstream: String, _ logger: Logger, deadline: Duration = .zero) -> CircuitBreaker {
+  /// - Parameter deadline: the longest time that a call may take.
+  static func logging(_ upstream: String, _ logger: Logger, deadline: Duration) -> CircuitBreaker {
     CircuitBreaker(
       configuration: Configuration(deadline: deadline),
       onChange: { change in

@@ -19,11 +19,15 @@ extension ServiceConfiguration {
     closers.add(transport.shutdown)
     var timing = CallTiming.live
     timing.date = { environment.clock.now }
+    let deadline = settings.deadline
     settings.deviceCheck = DeviceCheck(
       transport: transport, configuration: configuration, timing: timing,
       breakers: Dictionary(
         uniqueKeysWithValues: DeviceCheck.Server.allCases.map { server in
-          (server, CircuitBreaker.logging("device_check_\(server.rawValue)", environment.logger))
+          (
+            server,
+            CircuitBreaker.logging("device_check_\(server.rawValue)", environment.logger, deadline: deadline)
+          )
         }))
     settings.requiresDeviceCheck = section.isRequired
     return settings

@@ -1,10 +1,12 @@
 import Entitlements
 import Foundation
 import Ledger
+import Resilience
 import TestSupport
 import Testing
 
 @testable import AppStoreSimulator
+@testable import Countersign
 @testable import Validation
 
 /// The service's own questions to Apple: at the end of a period, through grace and billing retry.
@@ -166,6 +168,13 @@ import Testing
       #expect(await scheduler.sweep() == 9)
       #expect(await scheduler.sweep() == 0)
       #expect(store.simulator.calls.total == 30)
+    }
+  }
+
+  @Test func `a probe of Apple is heard for as long as a call may take`() async throws {
+    try await run(Settings(appStore: ["deadline": "60s"])) { bench, _, _ in
+      let timeouts = bench.appStore.allBreakers.map(\.breaker.configuration.probeTimeout)
+      #expect(timeouts == [.seconds(65), .seconds(65)])
     }
   }
 
