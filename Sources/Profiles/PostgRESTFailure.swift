@@ -30,13 +30,15 @@ struct PostgRESTFailure: Error, Hashable {
 // MARK: - Responses
 
 extension PostgRESTFailure {
-  /// The only parts of a response that are read: `details`, `hint` and `message` may contain a user's whole row.
+  /// The only parts of a response that are kept: `details`, `hint` and `message` may contain a user's whole row.
   struct Signs: Hashable {
     var status: Int
     /// An SQLSTATE (`23505`) or a PostgREST code (`PGRST204`); `nil`: the response has none, so it is a gateway's.
     var code: String?
     /// Whether the lock of `samples/supabase` refused the update, by its marker word.
     var isLocked = false
+    /// Whether an insufficient privilege is other than a missing grant: a row policy's, or a trigger's.
+    var isBeyondGrants = false
     var retryAfter: Duration?
   }
 
@@ -47,6 +49,13 @@ extension PostgRESTFailure {
         .misconfigured, code,
         "The profile store's lock lets service_role alone write the subscription; profile_store.key must be a secret "
           + "key or a token of service_role")
+      return
+    }
+    if signs.code == "42501", signs.status != 401, signs.isBeyondGrants {
+      self.init(
+        .misconfigured, ProfileStoreTrouble.forbiddenByStore,
+        "A row level security policy or a trigger of the profiles forbids the update; the role of our key has to pass it"
+      )
       return
     }
     guard let rule = Self.rules.first(where: { $0.matches(signs) }) else {
@@ -271,16 +280,19 @@ extension PostgRESTFailure.Signs {
     struct Error: Sendable {
       var code: String?
       var isLocked: Bool
+      var isBeyondGrants: Bool
     }
     let error = try? await JSONReader.shared.read(response.body) { body throws(JSONError) -> Error in
-      Error(code: text(body, "code"), isLocked: text(body, "hint") == "subscription_is_read_only")
+      Error(
+        code: text(body, "code"), isLocked: text(body, "hint") == "subscription_is_read_only",
+        isBeyondGrants: text(body, "message").map { !$0.hasPrefix("permission denied for ") } ?? false)
     }
     // An error whose body was lost leaves its header alone: `PostgREST; error=PGRST116`.
     let header = response.header("Proxy-Status")?.split(separator: "error=", maxSplits: 1).last.map(String.init)
     let pause = response.retryAfter().map { min(max($0, retryAfterRange.lowerBound), retryAfterRange.upperBound) }
     return PostgRESTFailure.Signs(
       status: response.status, code: [error?.code, header].compactMap(\.self).first(where: isCode),
-      isLocked: error?.isLocked == true, retryAfter: pause)
+      isLocked: error?.isLocked == true, isBeyondGrants: error?.isBeyondGrants == true, retryAfter: pause)
   }
 
   /// Five characters of an SQLSTATE, or PGRST and three more: too short to contain a value of a row.

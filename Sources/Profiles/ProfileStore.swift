@@ -81,10 +81,13 @@ package struct ProfileStoreTrouble: Error, Hashable, Sendable, CustomStringConve
   package var isAboutHiddenRows: Bool { code == Self.noRowsVisible }
   package static let noRowsVisible = "no_rows_visible"
 
-  /// Whether the problem may be this one row, locked by another client or changed by a trigger, and not the store: no
-  /// response in time, `query_canceled` for the statement's own time limit, `lock_not_available`.
-  package var mayBeOneRows: Bool { [Self.changedByStore, "timed_out", "57014", "55P03"].contains(code) }
+  /// Whether the problem may be this one row, locked by another client, changed by a trigger or forbidden by a policy, and
+  /// not the store: no response in time, `query_canceled` for the statement's own time limit, `lock_not_available`.
+  package var mayBeOneRows: Bool {
+    [Self.changedByStore, Self.forbiddenByStore, "timed_out", "57014", "55P03"].contains(code)
+  }
   package static let changedByStore = "changed_by_store"
+  package static let forbiddenByStore = "forbidden_by_store"
 
   package var description: String { "\(sentence) (\(code))" }
 }

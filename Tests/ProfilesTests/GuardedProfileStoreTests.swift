@@ -100,7 +100,7 @@ import Testing
 
   @Test(arguments: [
     ProfileWriteOutcome.applied, .superseded(by: 9), .noSuchProfile, .impossibleUserID(trouble), .refused(trouble),
-    changed,
+    changed, .misconfigured(ProfileStoreTrouble(code: "forbidden_by_store", sentence: "a policy")),
   ])
   func `a store that refuses or changes one update, or has no such row, is there`(outcome: ProfileWriteOutcome) async {
     let (guarded, store, breaker, _) = guarded()

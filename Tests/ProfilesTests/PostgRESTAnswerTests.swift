@@ -255,6 +255,23 @@ struct PostgRESTAnswerTests {
     #expect(locked.trouble?.sentence.contains("grant it") == false)
   }
 
+  /// The messages are PostgreSQL's own: https://github.com/postgres/postgres/blob/master/src/backend/executor/execMain.c
+  @Test(
+    arguments: [
+      (403, #"new row violates row-level security policy for table \"profiles\""#, "forbidden_by_store"),
+      (403, "this account is frozen", "forbidden_by_store"), (403, "permission denied for table profiles", "42501"),
+      (403, "permission denied for schema public", "42501"),
+      (401, "new row violates row-level security policy", "42501"),
+    ])
+  func `what a policy forbids may be one row, and a missing grant is every row`(
+    status: Int, message: String, code: String
+  ) async throws {
+    let outcome = try await outcome(of: problem(status, "42501", message: message))
+    #expect(outcome.kind == .misconfigured && outcome.trouble?.code == code)
+    #expect(outcome.trouble?.mayBeOneRows == (code != "42501"))
+    #expect(outcome.trouble?.sentence.contains(message) == false)
+  }
+
   /// The store quotes rows, hosts and signatures in every field it has, and so may any header.
   @Test func `nothing that the store sent is told to anybody`() async throws {
     let canary = "canary7f3a"

@@ -17,7 +17,7 @@ package final class ProfileStoreHealth: Sendable {
     var seesNoRow = false
     /// The user whose row alone failed recently.
     var suspect: UserID?
-    /// The user whose row alone the store changed recently.
+    /// The user whose row alone the store changed or forbade recently.
     var changed: UserID?
   }
 
@@ -50,7 +50,7 @@ package final class ProfileStoreHealth: Sendable {
       case .noSuchProfile, .refused: last.state = .ok
       // The database reports it before it checks our permission.
       case .impossibleUserID: if case .unavailable = last.state { last.state = .ok }
-      // A trigger on one row does not make the store misconfigured; a second user's row does.
+      // A trigger or policy on one row does not make the store misconfigured; a second user's row does.
       case .misconfigured(let trouble) where trouble.mayBeOneRows && last.changed ?? user == user:
         last.changed = user
         if last.state != .misconfigured(code: trouble.code) { last.state = .ok }

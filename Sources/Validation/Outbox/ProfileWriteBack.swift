@@ -103,10 +103,12 @@ package struct ProfileWriteBack: Sendable {
       try await putBack(update, trouble, least: UpdateSchedule.refusal)
       return .refused
     case .misconfigured(let trouble) where trouble.mayBeOneRows:
-      // Each write runs the trigger again, and it may be there on purpose.
+      // Each write runs the trigger or policy again, and it may be there on purpose.
       logger.log(
         level: health.state == .misconfigured(code: trouble.code) ? .critical : .error,
-        "the profile store changes an update", metadata: ["code": "\(trouble.code)", "cause": "\(trouble)"])
+        trouble.code == ProfileStoreTrouble.changedByStore
+          ? "the profile store changes an update" : "the profile store refuses an update",
+        metadata: ["code": "\(trouble.code)", "cause": "\(trouble)"])
       try await putBack(update, trouble, least: UpdateSchedule.look.ceiling(after: update.attempts))
       return .refused
     case .misconfigured(let trouble):
