@@ -128,6 +128,29 @@ import Testing
     }
   }
 
+  @Test func `where a clock was wrong, the grant of a user who cannot be read holds up no other`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      _ = try await ledger.record(entry("anna", [evidence("1", expires: 1_000)], evaluate: rules))
+      let record = try await give(ledger, giving(for: 10_000))
+      _ = try await give(ledger, giving("ben", for: 10_000))
+      #expect(try await ledger.endOverdueGiven(reevaluated(at: 20_000)) == 2)
+      let row = try #require(try await scratch.rows("SELECT evidence FROM purchase").first)
+      let text = try #require(row.first ?? nil)
+      try await scratch.change("UPDATE purchase SET evidence = '[]'")
+      for count in [1, 0] {
+        var unreadable: [GivenPeriod.ID] = []
+        let corrected = try await ledger.correctGiven(reevaluated(at: 500), tolerance: .seconds(300)) {
+          unreadable += $0
+        }
+        #expect(corrected == count && unreadable == [record.period.id])
+      }
+      #expect(try await ledger.profile(of: "ben")?.entitlement.tier == "pro")
+      try await scratch.change("UPDATE purchase SET evidence = '\(text)'")
+      #expect(try await ledger.correctGiven(reevaluated(at: 501), tolerance: .seconds(300)) == 1)
+      #expect(try await ledger.profile(of: "anna")?.given == [record.period])
+    }
+  }
+
   @Test func `a grant that a clock ahead has given begins at once, when the clock is right`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await give(ledger, giving(from: 7_200, for: 10_000))

@@ -68,16 +68,16 @@ extension LedgerTables {
   }
 
   /// Has the periods go on that a wrong clock has ended, and begin that it gave in the future; records their users' verdicts.
-  /// - Returns: how many periods changed.
+  /// - Returns: how many periods changed, and those that did not, as their users cannot be read.
   func correctGiven(
     after first: GivenPeriod.ID, through last: GivenPeriod.ID, _ evaluationContext: EvaluationContext,
     tolerance: Duration
-  ) throws -> Int {
+  ) throws -> (changed: Int, unreadable: [GivenPeriod.ID]) {
     let now = evaluationContext.evaluatedAt
     let mistimed = try mistimedGiven(after: first, at: now, tolerance: tolerance, limit: Int(last - first))
       .filter { $0.period.id <= last && !$0.user.isErased }
-    for (user, records) in Dictionary(grouping: mistimed, by: \.user).sorted(by: { $0.key.rawValue < $1.key.rawValue })
-    {
+    let users = Dictionary(grouping: mistimed, by: \.user).sorted { $0.key.rawValue < $1.key.rawValue }
+    let unreadable = try undoingUnreadable(users) { user, records in
       guard var account = try account(of: user), let last = records.last else { throw StoredForm.Unstorable() }
       let running = Set(account.given.map(\.id))
       for record in records { try reopenGiven(record.period.id, at: now) }
@@ -87,7 +87,8 @@ extension LedgerTables {
         try appendReturn(of: record, at: evaluationContext.recordedAt)
       }
     }
-    return mistimed.count
+    .flatMap { $0.value.map(\.period.id) }
+    return (mistimed.count - unreadable.count, unreadable)
   }
 
   /// Appends the event of a period that goes on after an end that was none.

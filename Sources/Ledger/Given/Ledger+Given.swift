@@ -17,19 +17,23 @@ extension Ledger {
   }
 
   /// Puts right what a wrong clock did to given periods, once it is right itself.
-  /// - Parameter tolerance: the largest difference between two right clocks.
+  /// - Parameters:
+  ///   - tolerance: the largest difference between two right clocks.
+  ///   - onUnreadable: gets the periods of users who cannot be read. They stay as they are.
   /// - Returns: how many periods changed.
   package func correctGiven(
-    _ evaluationContext: EvaluationContext, tolerance: Duration
+    _ evaluationContext: EvaluationContext, tolerance: Duration, onUnreadable: ([GivenPeriod.ID]) -> Void = { _ in }
   ) async throws(LedgerError) -> Int {
     let now = evaluationContext.evaluatedAt
     var (count, last): (Int, GivenPeriod.ID) = (0, 0)
     while let end = try await read({ [last] tables in
       try tables.mistimedGiven(after: last, at: now, tolerance: tolerance, limit: 100).last?.period.id
     }) {
-      count += try await engine.submit { [last] tables in
+      let part = try await engine.submit { [last] tables in
         try tables.correctGiven(after: last, through: end, evaluationContext, tolerance: tolerance)
       }
+      if !part.unreadable.isEmpty { onUnreadable(part.unreadable) }
+      count += part.changed
       last = end
     }
     return count

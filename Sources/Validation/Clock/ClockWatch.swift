@@ -45,7 +45,12 @@ struct ClockWatch: Service {
 
   private func correctGiven() async throws(LedgerError) {
     let count = try await ledger.correctGiven(
-      verdicts.evaluationContext, tolerance: .seconds(ServiceClock.tolerance))
+      verdicts.evaluationContext, tolerance: .seconds(ServiceClock.tolerance)
+    ) { periods in
+      logger.error(
+        "grants and trials of a wrong clock stay: their users cannot be read",
+        metadata: ["rows": "\(periods.map(String.init).joined(separator: " "))"])
+    }
     guard count > 0 else { return }
     logger.notice("grants and trials of a wrong clock were put right", metadata: ["periods": .stringConvertible(count)])
   }
