@@ -28,12 +28,15 @@ package struct JSONReader: Sendable {
   ///
   /// A small plain text is read at once: its index never lives across an await, so there are no more of them than
   /// threads. Any other text waits for its turn.
+  ///
+  /// - Parameter largeIntegers: what an integer beyond 64 bits is.
   package func read<Decoded: Sendable>(
-    _ bytes: [UInt8], root: JSONRoot = .object, decode: (JSONValue) throws(JSONError) -> Decoded
+    _ bytes: [UInt8], root: JSONRoot = .object, largeIntegers: LargeIntegers = .refused,
+    decode: (JSONValue) throws(JSONError) -> Decoded
   ) async throws(Failure) -> Decoded {
     guard let document = JSONDocument(plain: bytes, root: root, limits: Size.small.limits) else {
       return try await inTurn { () throws(JSONError) in
-        try decode(JSONDocument(bytes, root: root, limits: limits).root)
+        try decode(JSONDocument(bytes, root: root, largeIntegers, limits: limits).root)
       }
     }
     // A cancelled task gets no result on this path either.
@@ -73,11 +76,19 @@ extension JSONReader {
     }
   }
 
+  /// What an integer beyond 64 bits is to a reader.
+  package enum LargeIntegers: Hashable, Sendable {
+    /// It spoils the whole text.
+    case refused
+    /// The text of its digits. A member that is not asked for spoils nothing, and an ID is exact.
+    case text
+  }
+
   /// Parses a text without waiting for a turn, and lends the document for the duration of `decode`.
   package static func readAtOnce<Decoded>(
-    _ bytes: [UInt8], root: JSONRoot = .object, size: Size = .small,
+    _ bytes: [UInt8], root: JSONRoot = .object, size: Size = .small, largeIntegers: LargeIntegers = .refused,
     decode: (JSONValue) throws(JSONError) -> Decoded
   ) throws(JSONError) -> Decoded {
-    try decode(JSONDocument(bytes, root: root, limits: size.limits).root)
+    try decode(JSONDocument(bytes, root: root, largeIntegers, limits: size.limits).root)
   }
 }

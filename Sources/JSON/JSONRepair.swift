@@ -23,7 +23,43 @@ extension JSONDocument {
   }
 }
 
+extension JSONDocument {
+  init(
+    _ bytes: [UInt8], root: JSONRoot, _ largeIntegers: JSONReader.LargeIntegers, limits: JSONLimits
+  ) throws(JSONError) {
+    do throws(JSONError) { try self.init(bytes, root: root, limits: limits) } catch {
+      guard error == .syntax, largeIntegers == .text else { throw error }
+      let quoted = bytes.withUnsafeBytes(JSONRepair.quotingLargeIntegers)
+      guard quoted.count > bytes.count else { throw error }
+      try self.init(parsing: quoted, root: root, limits: limits)
+    }
+  }
+}
+
 private enum JSONRepair {
+  /// The text with each integer that the parser finds too large between quotes. It is JSON where the text is.
+  static func quotingLargeIntegers(_ text: UnsafeRawBufferPointer) -> [UInt8] {
+    var quoted: [UInt8] = []
+    quoted.reserveCapacity(text.count)
+    var place = 0
+    while place < text.count {
+      let end = max(endOfScalar(in: text, from: place), place + 1)
+      let part = UnsafeRawBufferPointer(rebasing: text[place..<end])
+      let isQuoted = isLargeInteger(part) && !isName(in: text, endingAt: end)
+      if isQuoted { quoted.append(UInt8(ascii: "\"")) }
+      quoted.append(contentsOf: part)
+      if isQuoted { quoted.append(UInt8(ascii: "\"")) }
+      place = end
+    }
+    return quoted
+  }
+
+  private static func isLargeInteger(_ text: UnsafeRawBufferPointer) -> Bool {
+    let digits = text.first == UInt8(ascii: "-") ? text.dropFirst() : text[...]
+    return digits.count > 18 && digits.first != UInt8(ascii: "0")
+      && digits.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) } && JSONTree.value(of: text) == nil
+  }
+
   /// The text with an empty object in the place of each text and each number that the parser refuses, and an empty name
   /// in that of a name. The parser reads the text between them.
   static func repaired(_ text: UnsafeRawBufferPointer) -> [UInt8] {

@@ -56,6 +56,32 @@ import Testing
     #expect(throws: Never.self) { try read(Array(#"{"a":""#.utf8) + [0xC3, 0x28] + Array(#""}"#.utf8)) }
   }
 
+  @Test func `an integer beyond 64 bits is its digits to a reader that wants them, and nothing else is forgiven`()
+    throws
+  {
+    func read(_ text: String) throws(JSONError) -> String {
+      try JSONReader.readAtOnce(Array(text.utf8), largeIntegers: .text) { json in
+        switch json.kind("a") {
+        case .string(let text): text
+        case .integer(let number): "\(number)"
+        default: "-"
+        }
+      }
+    }
+    for large in ["9223372036854775808", "-9223372036854775809", String(repeating: "9", count: 30)] {
+      #expect(try read(#"{"a":\#(large)}"#) == large)
+      #expect(try read(#"{"b":[{"c": \#(large) },\#(large)],"a":"\#(large)\""}"#) == large + "\"")
+      #expect(try read(#"{"b":\#(large),"a":-9223372036854775808}"#) == "-9223372036854775808")
+      for text in [
+        #"{"a":\#(large)x}"#, #"{"a":0\#(large)}"#, #"{"a":\#(large).}"#, #"{\#(large):1}"#, #"{"a":1 \#(large)}"#,
+        #"{"a":\#(large),"a":1}"#, #"{"a":"\u0000","b":\#(large)}"#, #"{"a":\#(large)"#, large, "[\(large)]",
+      ] {
+        #expect(throws: JSONError.syntax, "\(text)") { try read(text) }
+      }
+      #expect(throws: JSONError.syntax) { try keys(#"{"a":\#(large)}"#) }
+    }
+  }
+
   @Test func `reading at once is as strict as any other reading`() {
     for text in [#"{"a":1,"a":2}"#, #"{"a":1} x"#, "[1]", "", #"{"a":"\u0000"}"#] {
       #expect(throws: JSONError.syntax) { try keys(text) }

@@ -284,7 +284,7 @@ private struct LookUp: AppleQuestion {
     guard answer.response.status == 200 else { return try await failure(answer) }
     let body: ServerAPIResponse
     do throws(JSONReader.Failure) {
-      body = try await JSONReader.shared.read(answer.response.body) {
+      body = try await JSONReader.shared.read(answer.response.body, largeIntegers: .text) {
         [endpoint = route.endpoint] root throws(JSONError) in
         try ServerAPIResponse(root, of: endpoint)
       }

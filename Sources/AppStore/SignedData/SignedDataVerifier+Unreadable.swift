@@ -15,7 +15,7 @@ extension SignedDataVerifier {
     guard (try? check(jws, environment, signedDate: signedDate, now: now)) != nil else { return [] }
     return [notification.signedTransactionInfo, notification.signedRenewalInfo].compactMap { part in
       guard let part, let jws = try? CompactJWS(Array(part.utf8)) else { return nil }
-      let id = try? JSONReader.readAtOnce(jws.payload) { payload throws(JSONError) in
+      let id = try? JSONReader.readAtOnce(jws.payload, largeIntegers: .text) { payload throws(JSONError) in
         try payload.text("originalTransactionId")
       }
       return id.flatMap { $0 }.map { OriginalTransactionID($0) }

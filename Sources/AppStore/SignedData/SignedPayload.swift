@@ -80,7 +80,7 @@ enum SignedPayload: Hashable, Sendable {
     // Known even if the rest is unreadable.
     var kind = Kind.unknown
     do throws(JSONError) {
-      self = try JSONReader.readAtOnce(jws.payload) { payload throws(JSONError) in
+      self = try JSONReader.readAtOnce(jws.payload, largeIntegers: .text) { payload throws(JSONError) in
         kind = Kind(payload)
         return try SignedPayload(payload)
       }

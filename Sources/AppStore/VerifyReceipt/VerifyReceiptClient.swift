@@ -94,7 +94,8 @@ package final class VerifyReceiptClient: Sendable {
     func outcome(of answer: CallResponse) async throws(AppStoreError) -> AttemptOutcome {
       guard answer.response.status == 200 else { return .http(answer.response.status, retryAfter: answer.retryAfter) }
       do throws(JSONReader.Failure) {
-        let body = try await JSONReader.shared.read(answer.response.body) { root throws(JSONError) in
+        let body = try await JSONReader.shared.read(answer.response.body, largeIntegers: .text) {
+          root throws(JSONError) in
           try VerifyReceiptResponse(root)
         }
         return .answer(

@@ -322,6 +322,19 @@ import Testing
     #expect(run.time.pauses.count == 2)
   }
 
+  @Test func `an integer beyond 64 bits spoils no answer that does not need it, and an ID is exact`() async {
+    let large = "18446744073709551616"
+    let body = Sample.body().replacing("500000000000001234", with: large)
+      .replacing(#""480002000000113""#, with: large)
+    let answered = await run([.body(body)])
+    #expect(answered.answer?.history.purchases.map(\.webOrderLineItemID) == [large])
+    let undated = Sample.body().replacing(#""1719792000000""#, with: large)
+    for body in [undated, #"{"status":\#(large)}"#] {
+      let run = await run(Array(repeating: .body(body), count: 3))
+      #expect(run.answer == nil && run.error != nil)
+    }
+  }
+
   @Test(arguments: [204, 301, 302, 400, 403, 404, 500, 502, 503, 504])
   func `another HTTP status is trouble whatever its body says`(_ status: Int) async {
     // 4xx may be about what was sent: more than two calls are not worth it.
