@@ -65,16 +65,16 @@ import Testing
       (refunded.coverage, refunded.renewals) = (.partial(since: nil), [])
       refunded.purchases[0].cancellationDate = at(10)
       _ = try await ledger.record(answer("anna", [refunded]))
-      #expect(try await ledger.claimRechecks(dueAt: at(1e6), limit: 10).isEmpty)
+      #expect(try await ledger.claimRechecks(dueAt: clock(1e6), limit: 10).isEmpty)
       for (time, next) in [(20.0, 70.0), (75, 130), (620, 1_220)] {
         _ = try await ledger.record(answer("anna", [evidence("1", time: time, expires: 9_000)]))
-        #expect(try await ledger.claimRechecks(dueAt: at(next - 1), limit: 10).isEmpty)
-        #expect(try await ledger.claimRechecks(dueAt: at(next + 60), limit: 10).map(\.scheduledAt) == [at(next)])
+        #expect(try await ledger.claimRechecks(dueAt: clock(next - 1), limit: 10).isEmpty)
+        #expect(try await ledger.claimRechecks(dueAt: clock(next + 60), limit: 10).map(\.scheduledAt) == [at(next)])
       }
       var late = evidence("1", time: 1_300, expires: 9_000)
       late.purchases[0].cancellationDate = at(10)
       _ = try await ledger.record(answer("anna", [late]))
-      #expect(try await ledger.claimRechecks(dueAt: at(1e6), limit: 10).isEmpty)
+      #expect(try await ledger.claimRechecks(dueAt: clock(1e6), limit: 10).isEmpty)
     }
   }
 
@@ -278,7 +278,7 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(answer("anna", [evidence("1", expires: 100)]))
       func claim(at seconds: Double) async throws -> Recheck? {
-        try await ledger.claimRechecks(dueAt: at(seconds), limit: 10).first
+        try await ledger.claimRechecks(dueAt: clock(seconds), limit: 10).first
       }
       for now in [200.0, 320] { #expect(try await claim(at: now) != nil) }
       try await ledger.bringForward(try #require(try await claim(at: 560)), at: at(560)) { _, _ in at(700) }

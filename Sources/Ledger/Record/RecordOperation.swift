@@ -379,8 +379,8 @@ final class RecordOperation {
 
   private func isSame(_ new: PurchaseUpdate, as stored: LedgerTables.StoredPurchase, proof: Int64?) -> Bool {
     if case .entry = new.receipt, stored.proof != proof { return false }
-    return !changesContent(new, over: stored) && !changesTime(new, over: stored)
-      && new.subscription.evaluatedAt == stored.evaluatedAt
+    return new.subscription.rows == stored.rows && !changesContent(new, over: stored)
+      && !changesTime(new, over: stored) && new.subscription.evaluatedAt == stored.evaluatedAt
       && stored.owner == entry.user && stored.claim == new.claim
   }
 

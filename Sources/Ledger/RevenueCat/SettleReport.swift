@@ -9,7 +9,7 @@ package struct SettleReport: LedgerOperation {
   private let evaluationContext: EvaluationContext
 
   package init(_ key: SubscriptionKey, upTo at: Date, _ evaluationContext: EvaluationContext) {
-    (self.key, self.at, self.evaluationContext) = (key, at, evaluationContext)
+    (self.key, self.at, self.evaluationContext) = (key, at.inWholeMilliseconds, evaluationContext)
   }
 
   package func run(_ tables: LedgerTables) throws {

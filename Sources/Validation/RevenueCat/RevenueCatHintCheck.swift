@@ -20,7 +20,7 @@ struct RevenueCatHintCheck: Sendable {
   /// Asks Apple. Its answer is recorded for the owner of the purchase, or for the user whom RevenueCat names. Until there
   /// is one, the hint stays, and may raise that user's tier for a while.
   func ask(about hint: RevenueCatHint, logger: Logger) async {
-    let now = verdicts.now()
+    let now = verdicts.now().inWholeMilliseconds
     do throws(LedgerError) {
       guard verdicts.rules.accepts(hint.key.environment, for: hint.user),
         now < hint.reportedAt.advanced(by: Self.patience)
