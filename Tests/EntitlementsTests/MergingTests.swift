@@ -214,6 +214,17 @@ import struct FoundationEssentials.Date
     #expect(Self.part(at: day(5), Self.period(3, begin: 5, end: 6)).merging(answer) == answer)
   }
 
+  @Test func `an answer has one form, whatever its renewal info was signed with`() {
+    var signed = renewal(renews: true)
+    signed.reportedAt = noon
+    let row = row("1", until: day(10))
+    let answered = answer([row], [signed], source: .serverAPI)
+    #expect(answered == answer([row], [renewal(renews: true)], source: .serverAPI))
+    // Beside another of the same moment it is written anew.
+    let merged = answered.map { $0.merging(answer([row], [signed])[0]) }
+    #expect(merged.map(\.renewals) == answered.map(\.renewals))
+  }
+
   @Test func `the price of a transaction is known as long as the transaction stands`() {
     let sale = Purchase.Sale(price: 4_990, currency: "EUR", storefront: "DEU")
     var sold = Self.period(1, begin: 0, end: 10)

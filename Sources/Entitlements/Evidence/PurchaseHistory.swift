@@ -97,6 +97,7 @@ package struct PurchaseHistory: Hashable, Sendable {
         for index in purchases.indices where purchases[index].reportedAt != nil {
           evidence.purchases[index].reportedAt = nil
         }
+        for index in evidence.renewals.indices { evidence.renewals[index].reportedAt = nil }
       } else {
         let reported = evidence.purchases.map(evidence.reportedAt) + evidence.renewals.map(evidence.reportedAt)
         evidence.evidenceTime = reported.max() ?? evidenceTime
