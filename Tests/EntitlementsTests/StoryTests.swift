@@ -176,6 +176,11 @@ import struct FoundationEssentials.Date
     #expect(try evaluate(asked, at: day(2)).line == "expired free unproven stale")
     #expect(try evaluate(asked, at: day(-4, ms: -1), hold: .zero).line == "active pro renewal_due stale")
     #expect(try evaluate(asked, at: day(-4), hold: .zero).line == "expired free unproven stale")
+    // A notification that tells no status takes nothing from the answer.
+    let told = Self.notification(at: day(-5, ms: 120_000), Self.paid, renewal(renews: true))
+    let both = zip(asked, told).map { $0.merging($1) }
+    #expect(try evaluate(both, at: day(-4, ms: -1), hold: .zero).line == "active pro renewal_due stale")
+    #expect(try evaluate(both, at: day(-4), hold: .zero).line == "expired free unproven stale")
     // A fresh answer that still names no renewal ends it.
     let again = answer(at: day(-3), [Self.paid], [renewal(renews: true)])
     #expect(try evaluate(again, at: day(-3)).line == "expired free unknown")

@@ -190,6 +190,11 @@ extension SubscriptionEvidence {
     return isPartial(reportedAt: reported) ? reported : answeredAt ?? since ?? reported
   }
 
+  /// Whether there is an answer of that time or later, whatever else was reported since.
+  func isAnswered(since time: Date) -> Bool {
+    (coverage == .snapshot ? evaluatedAt : answeredAt).map { !$0.isBefore(time) } ?? false
+  }
+
   /// The newest time at which Apple is known to have reported on what follows a row. An end before that time is
   /// confirmed; an end since then came by time alone.
   ///

@@ -223,7 +223,7 @@ extension SubscriptionGroup {
       isDue =
         status.map { $0 == .active }
         ?? (renewal.autoRenews == true && intent == nil && !isRetried
-          && !evidence.askedAt(row.reading, renewal).isBefore(end))
+          && (evidence.isAnswered(since: end) || !evidence.askedAt(row.reading, renewal).isBefore(end)))
     }
   }
 }
