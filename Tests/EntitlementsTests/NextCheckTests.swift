@@ -251,6 +251,8 @@ import struct FoundationEssentials.Date
           let later = maker.random.moment(70...4000)
           var same = Entitlement.evaluate([evidence], at: later, catalog: catalog, policy: policy)
           same.explanation.evaluatedAt = verdict.explanation.evaluatedAt
+          // A product that the catalog lacks may have run out.
+          same.explanation.goesOnAs = verdict.explanation.goesOnAs
           // A renewal that was taken back before its begin ended then: that is told when it has come.
           if [.refunded, .revoked].contains(verdict.reason), let told = verdict.expiresAt, let begun = same.expiresAt,
             told < begun

@@ -34,11 +34,11 @@ struct RandomCustomer {
       originalTransactionID: original, productID: product,
       autoRenewProductID: random.pick([nil, pro, premium], or: nil),
       autoRenews: random.pick([nil, true, false], or: nil),
-      expirationIntent: random.pick([nil, nil, nil, 1, 2, 3, 4, 5, 17], or: nil),
+      expirationIntent: random.pick([nil, nil, nil, nil, 1, 1, 2, 3, 4, 5, 17], or: nil),
       isInBillingRetry: random.pick([nil, true, true, false], or: nil),
       gracePeriodExpiresDate: random.chance(30) ? random.moment(-10...15) : nil,
-      status: random.chance(40) ? RenewalInfo.Status(rawValue: Int.random(in: 1...5, using: &random)) : nil,
-      isGraceOver: random.chance(5) ? true : nil)
+      status: random.chance(50) ? RenewalInfo.Status(rawValue: Int.random(in: 1...5, using: &random)) : nil,
+      isGraceOver: random.chance(10) ? true : nil)
   }
 
   mutating func purchase(of original: OriginalTransactionID, group: SubscriptionGroupID?) -> Purchase {
@@ -89,7 +89,7 @@ struct RandomCustomer {
         ? KnownGrace(
           until: random.chance(70) ? random.moment(-10...15) : nil,
           after: random.chance(30) ? random.moment(-20...0) : nil,
-          runningAt: random.chance(40) ? random.moment(-20...0) : nil,
+          runningAt: random.chance(50) ? random.moment(-20...0) : nil,
           overAt: random.chance(20) ? random.moment(-20...0) : nil) : nil)
     if random.chance(25) { evidence.terms = terms() }
     guard buysSeasons else { return evidence }

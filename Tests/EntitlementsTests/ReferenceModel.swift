@@ -12,11 +12,27 @@ struct ReferenceModel {
     var isStale = false
     /// Whether access is over by time alone.
     var isByTime = false
+    var lines: Set<Line> = []
     var isEntitled: Bool { accessUntil != nil || reason == "lifetime" }
     var description: String {
       "\(status) \(tier) \(reason) \(accessUntil ?? -1)\(isStale ? " stale" : "")"
     }
     static func == (one: Verdict, other: Verdict) -> Bool { one.description == other.description }
+  }
+
+  /// The lines of the contract that a reason does not name.
+  enum Line: CaseIterable {
+    /// Apple's status, told after the end.
+    case active, expired, billingRetry, billingGracePeriod, revoked
+    case revokedWhileRunning
+    case dueByFlag, dueByStatus, longDue
+    case undatedGrace, rememberedGrace
+    /// No access in billing retry: a grace period was granted.
+    case noRetryAfterGrace
+    case graceToldOver
+    case voluntaryDespiteRetry, voluntaryDespiteStatus
+    case seasonAfterSeason, refundedSeason, restoredSeason
+    case refundedUpgrade
   }
 
   static let tiers: [ProductID: String] = [
@@ -33,19 +49,38 @@ struct ReferenceModel {
   let retryAccess: Int64
   let hold: Int64
   var lateRenewal: Int64 = 0
+  private var seasonEnds: [OriginalTransactionID: Date] = [:]
+
+  init(
+    rows: [Purchase], renewal: RenewalInfo?, terms: RenewalTerms? = nil, grace: KnownGrace? = nil, isGone: Bool,
+    answered: Int64, retryAccess: Int64, hold: Int64, lateRenewal: Int64 = 0
+  ) {
+    self.rows = rows
+    self.renewal = renewal
+    self.terms = terms
+    self.grace = grace
+    self.isGone = isGone
+    self.answered = answered
+    self.retryAccess = retryAccess
+    self.hold = hold
+    self.lateRenewal = lateRenewal
+    placeSeasons()
+  }
 
   private static func ms(_ date: Date?) -> Int64? { date?.millisecondsSince1970 }
 
-  /// When a season ends that began then: a month by the calendar.
-  private static func monthAfter(_ start: Date) -> Date? {
+  private static let calendar: Calendar = {
     var calendar = Calendar(identifier: .gregorian)
     calendar.timeZone = .gmt
-    return calendar.date(byAdding: .month, value: 1, to: start)
-  }
+    return calendar
+  }()
+
+  /// When a season ends that began then: a month by the calendar.
+  private static func monthAfter(_ start: Date) -> Date? { calendar.date(byAdding: .month, value: 1, to: start) }
 
   /// The rows of a purchase that Apple names no end of: each restore makes another one under its original ID. Of any other
   /// purchase the row alone.
-  private func copies(of row: Purchase) -> [Purchase] {
+  func copies(of row: Purchase) -> [Purchase] {
     guard row.expiresDate == nil, row.productID == forever || row.productID == season else { return [row] }
     let copies = rows.filter {
       $0.expiresDate == nil && $0.productID == row.productID && $0.originalTransactionID == row.originalTransactionID
@@ -76,21 +111,27 @@ struct ReferenceModel {
     return copies.contains { $0.cancellationDate != nil && Self.ms($0.reportedAt) == last }
   }
 
-  /// When a season without an end of its own is over: after those that were bought before it.
-  private func seasonEnd(_ row: Purchase) -> Date? {
-    func firstDate(_ row: Purchase) -> Date? { copies(of: row).compactMap(\.purchaseDate).min() }
-    guard let bought = firstDate(row) else { return nil }
-    if isTakenBack(row) { return Self.monthAfter(bought) }
-    let before = rows.filter { other in
-      guard other.productID == season, other.expiresDate == nil, !isTakenBack(other), let date = firstDate(other) else {
-        return false
-      }
-      return date < bought
-        || date == bought && other.originalTransactionID.rawValue < row.originalTransactionID.rawValue
+  private func firstDate(_ row: Purchase) -> Date? { copies(of: row).compactMap(\.purchaseDate).min() }
+
+  /// When each season without an end of its own is over: after those that were bought before it. One that was taken back
+  /// takes no time.
+  private mutating func placeSeasons() {
+    var seasons: [(row: Purchase, bought: Date)] = []
+    for row in rows where row.productID == season && row.expiresDate == nil && copies(of: row).first == row {
+      if let bought = firstDate(row) { seasons.append((row, bought)) }
     }
-    let last = before.compactMap { seasonEnd($0) }.max() ?? bought
-    return Self.monthAfter(max(bought, last))
+    seasons.sort {
+      ($0.bought, $0.row.originalTransactionID.rawValue) < ($1.bought, $1.row.originalTransactionID.rawValue)
+    }
+    var last = Date.distantPast
+    for (row, bought) in seasons {
+      let end = Self.monthAfter(isTakenBack(row) ? bought : max(bought, last))
+      seasonEnds[row.originalTransactionID] = end
+      if let end, !isTakenBack(row) { last = end }
+    }
   }
+
+  private func seasonEnd(_ row: Purchase) -> Date? { seasonEnds[row.originalTransactionID] }
 
   /// When a row ended; `nil` is never.
   private func end(_ row: Purchase) -> Int64? {
@@ -191,10 +232,15 @@ struct ReferenceModel {
       row.cancellationDate != nil && row.originalTransactionID == last?.originalTransactionID
         && (last?.purchaseDate ?? .distantPast) < (row.purchaseDate ?? .distantPast)
     }
-    if let last, last.productID != season, renewal?.status == .revoked, !isLaterTakenBack { return takenBack(last) }
+    if let last, last.productID != season, renewal?.status == .revoked, !isLaterTakenBack {
+      var verdict = takenBack(last)
+      verdict.lines = [end(last).map { answered < $0 } ?? false ? .revokedWhileRunning : .revoked]
+      return verdict
+    }
     if let last, let end = end(last), now < end {
       if last.productID == season {
-        return Verdict(status: "active", tier: tier, reason: "non_renewing", accessUntil: end)
+        return Verdict(
+          status: "active", tier: tier, reason: "non_renewing", accessUntil: end, lines: linesOfSeason(last))
       }
       if renewal?.autoRenews == false {
         return Verdict(status: "cancelled", tier: tier, reason: "renewal_off", accessUntil: end)
@@ -203,7 +249,13 @@ struct ReferenceModel {
         status: "active", tier: tier, reason: isStopped(last) ? "renewal_off" : "renewing", accessUntil: end)
     }
     if let newest = latest(known.filter { !isReplaced($0) }), newest.cancellationDate != nil {
-      return takenBack(newest)
+      var verdict = takenBack(newest)
+      let isUpgrade = known.contains { row in
+        row.cancellationDate == nil && isReplaced(row) && row.originalTransactionID == newest.originalTransactionID
+          && Self.runs(row, as: newest) && Self.ms(row.expiresDate).map { now < $0 } ?? false
+      }
+      if isUpgrade { verdict.lines.insert(.refundedUpgrade) }
+      return verdict
     }
     let intents = [1: "voluntary", 2: "billing_error", 3: "price_increase", 4: "product_unavailable"]
     let intent = renewal?.expirationIntent
@@ -215,6 +267,10 @@ struct ReferenceModel {
     // Apple's word on the status counts only after the end.
     let status = answered >= end ? renewal?.status : nil
     if status == .revoked { return takenBack(last) }
+    var lines: Set<Line> = []
+    if let status {
+      lines.insert([.active: .active, .expired: .expired, .billingRetry: .billingRetry][status] ?? .billingGracePeriod)
+    }
     let named = [renewal?.gracePeriodExpiresDate].compactMap { Self.ms($0) }.first { $0 > end }
     let isOfEarlierPeriod = Self.ms(grace?.after).map { $0 < end } ?? false
     let remembered = isOfEarlierPeriod ? nil : Self.ms(grace?.until)
@@ -225,6 +281,12 @@ struct ReferenceModel {
     let overAt = [Self.ms(grace?.overAt), saysOver ? answered : nil].compactMap(\.self).filter { $0 >= end }.max()
     let hadGrace = dated != nil || running != nil || overAt != nil
     if hadGrace, intent != 1 { over.reason = "billing_error" }
+    let isRetried = status == .billingRetry || status == nil && renewal?.isInBillingRetry == true
+    if intent == 1, renewal?.isInBillingRetry == true { lines.insert(.voluntaryDespiteRetry) }
+    if intent == 1, status == .active || status == .billingRetry { lines.insert(.voluntaryDespiteStatus) }
+    if hadGrace, isRetried, intent != 1 { lines.insert(.noRetryAfterGrace) }
+    if saysOver { lines.insert(.graceToldOver) }
+    over.lines = lines
     guard renewal != nil else { return over }
 
     var until = named
@@ -237,20 +299,36 @@ struct ReferenceModel {
       }
     }
     if let until, now < until {
-      return Verdict(status: "grace_period", tier: tier, reason: "billing_grace", accessUntil: until)
+      if until != named { lines.insert(until == remembered ? .rememberedGrace : .undatedGrace) }
+      return Verdict(status: "grace_period", tier: tier, reason: "billing_grace", accessUntil: until, lines: lines)
     }
     if hadGrace || intent == 1 { return over }
-    let isRetried = status == .billingRetry || status == nil && renewal?.isInBillingRetry == true
     if isRetried {
       guard now < end + retryAccess else { return over }
       return Verdict(status: "grace_period", tier: tier, reason: "billing_retry", accessUntil: end + retryAccess)
     }
     let isDue = status == .active || status == nil && answered >= end && renewal?.autoRenews == true && intent == nil
     if isDue, now < end + lateRenewal {
+      lines.insert(status == nil ? .dueByFlag : .dueByStatus)
+      if end + Self.dayLength <= now { lines.insert(.longDue) }
       return Verdict(
-        status: "active", tier: tier, reason: "renewal_due", accessUntil: end + lateRenewal, isStale: true)
+        status: "active", tier: tier, reason: "renewal_due", accessUntil: end + lateRenewal, isStale: true, lines: lines
+      )
     }
     return over
+  }
+
+  private func linesOfSeason(_ row: Purchase) -> Set<Line> {
+    var lines: Set<Line> = []
+    if copies(of: row).count > 1 { lines.insert(.restoredSeason) }
+    let others = rows.filter { $0.productID == season && $0.originalTransactionID != row.originalTransactionID }
+    if others.contains(where: isTakenBack) { lines.insert(.refundedSeason) }
+    if let first = firstDate(row), let end = seasonEnd(row), row.expiresDate == nil,
+      Self.monthAfter(first).map({ $0 < end }) ?? false
+    {
+      lines.insert(.seasonAfterSeason)
+    }
+    return lines
   }
 
   /// The verdict, with the hold: looks for the last millisecond of access that the answer foretold.
