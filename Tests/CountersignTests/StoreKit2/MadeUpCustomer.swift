@@ -4,6 +4,9 @@ import SeededRandom
 
 /// A customer of whom everything is made up: one or two subscriptions, each a chain of runs that end in every way there is
 /// and are followed by what may follow, and perhaps a purchase for ever.
+///
+/// Of one at the edges Apple says less, or later: renewals that show late, grace periods without a date, a retry flag that
+/// stays, upgrades that no answer marks once they are refunded. Seasons follow one another.
 struct MadeUpCustomer {
   static let start = Timestamp(milliseconds: 1_718_452_800_000)
   /// Until then there is something to look at.
@@ -15,13 +18,17 @@ struct MadeUpCustomer {
   var lead: Int64
   /// When Apple took a refund back.
   var reversals: [Refund: Timestamp] = [:]
+  let isAtTheEdges: Bool
+  /// Once an upgrade was refunded, nothing marks the period that it replaced.
+  var hidesUpgrades = false
 
   struct Refund: Hashable {
     var slot: Int
     var number: Int
   }
 
-  init(_ chance: inout SeededRandom) {
+  init(_ chance: inout SeededRandom, isAtTheEdges: Bool = false) {
+    self.isAtTheEdges = isAtTheEdges
     isProduction = chance.percent(50)
     lead = chance.pick([0, 0, 33_000, 6 * 3_600_000, 23 * 3_600_000])
     let isFamily = chance.percent(10)
@@ -46,6 +53,26 @@ struct MadeUpCustomer {
           cancelledAt: chance.percent(50) ? at.adding(days: chance.within(1...60)) : nil)
       ]
     }
+    if isAtTheEdges { bringToTheEdges(&chance) }
+  }
+
+  private mutating func bringToTheEdges(_ chance: inout SeededRandom) {
+    hidesUpgrades = !isProduction && chance.percent(70)
+    if lead == 0 {
+      let delay = chance.pick([0, 5_000, 61_000, 600_000, 3 * 3_600_000, 20 * 3_600_000])
+      for run in timeline.subscriptions.indices { timeline.subscriptions[run].renewalsLateBy = Int64(delay) }
+    }
+    guard chance.percent(30) else { return }
+    // Some buy nothing else.
+    if chance.percent(20) { (timeline.subscriptions, reversals) = ([], [:]) }
+    var start = Self.start.adding(days: chance.within(0...300))
+    for slot in 6..<(6 + chance.within(1...3)) {
+      timeline.oneTimePurchases.append(
+        OneTimePurchase(
+          slot: slot, product: .proSeason, at: start,
+          cancelledAt: chance.percent(25) ? start.adding(days: chance.within(1...50)) : nil))
+      start = start.adding(days: chance.within(3...45))
+    }
   }
 
   /// The period that follows a run.
@@ -56,6 +83,8 @@ struct MadeUpCustomer {
     var chargedAt: Timestamp?
     /// Bought under another original transaction ID.
     var isAnew = false
+    /// A single period, which is taken back.
+    var isRefunded = false
   }
 
   private func runs(slot: Int, isFamily: Bool, _ chance: inout SeededRandom) -> [Subscription] {
@@ -66,14 +95,14 @@ struct MadeUpCustomer {
       product: chance.pick([.proMonthly, .proMonthly, .premiumMonthly, .proYearly]))
     var left = chance.within(1...5)
     while let begin = next {
-      let periods = begin.product == .proYearly ? 1 : chance.within(1...4)
+      let periods = begin.product == .proYearly || begin.isRefunded ? 1 : chance.within(1...4)
       if begin.isAnew, slot == 0 { slot = 2 }
       var run = Subscription(
         slot: slot, firstNumber: number, product: begin.product, isFamilyShared: isFamily, start: begin.start,
         hasTrial: runs.isEmpty && chance.percent(30), periods: periods, isContinuation: begin.isContinuation,
         chargedAt: begin.chargedAt)
-      if left > 0 {
-        next = finish(&run, &chance)
+      if left > 0 || begin.isRefunded {
+        next = finish(&run, isRefunded: begin.isRefunded, &chance)
       } else {
         run.periods = nil
         next = nil
@@ -86,7 +115,7 @@ struct MadeUpCustomer {
   }
 
   /// Ends a run in one of the ways there are.
-  private func finish(_ run: inout Subscription, _ chance: inout SeededRandom) -> Successor? {
+  private func finish(_ run: inout Subscription, isRefunded: Bool, _ chance: inout SeededRandom) -> Successor? {
     let periods = run.periods ?? 1
     let last = run.period(periods - 1)
     let length = Int((last.end.milliseconds - last.start.milliseconds) / Timestamp.day)
@@ -97,15 +126,17 @@ struct MadeUpCustomer {
     if periods > 1, chance.percent(20) {
       run.cancellations = [.init(period: chance.within(0...(periods - 2)), at: middle, reason: 0)]
     }
-    switch chance.within(0...6) {
+    switch isRefunded ? 4 : chance.within(0...6) {
     case 0:
       (run.renewalOffFrom, run.intent) = (middle, 1)
+      run.keepsRetryFlag = isAtTheEdges && chance.percent(50)
       guard chance.percent(60) else { return nil }
       return Successor(
         start: last.end.adding(days: chance.within(0...80)), product: chance.pick([.proMonthly, .premiumMonthly]),
         isAnew: chance.percent(30))
     case 1:
       (run.intent, run.retryDays, run.graceDays) = (2, 60, chance.pick([0, 6, 16]))
+      run.hidesGrace = isAtTheEdges && chance.percent(50)
       if run.graceDays > 0, chance.percent(50) {
         return Successor(
           start: last.end, product: run.product, isContinuation: true,
@@ -118,7 +149,8 @@ struct MadeUpCustomer {
     case 2 where run.product != .premiumMonthly:
       run.upgradedAt = middle
       if isProduction { run.cancellations.append(.init(period: periods - 1, at: middle, reason: 0)) }
-      return Successor(start: middle, product: .premiumMonthly)
+      return Successor(
+        start: middle, product: .premiumMonthly, isRefunded: isAtTheEdges && chance.percent(70))
     case 3:
       let product: Product = run.product == .premiumMonthly ? .proMonthly : chance.pick([.proYearly, .proMonthly])
       (run.nextProduct, run.nextProductFrom) = (product, middle)
@@ -164,11 +196,28 @@ struct MadeUpCustomer {
       let refund = Refund(slot: state.rows[index].slot, number: state.rows[index].number)
       if let at = reversals[refund], at <= now { state.rows[index].cancelledAt = nil }
     }
+    for index in state.rows.indices where hidesUpgrades && state.rows[index].isUpgraded {
+      let row = state.rows[index]
+      let upgrade = state.rows.first { $0.slot == row.slot && $0.number == row.number + 1 }
+      if upgrade?.cancelledAt != nil { state.rows[index].isUpgraded = false }
+    }
     return state
   }
 
-  /// The events until then: when each was told, and of which transaction.
-  func events(through now: Timestamp) -> [(at: Timestamp, slot: Int, number: Int)] {
+  /// The most milliseconds after the end of a period in which its renewal is not shown yet.
+  var longestDelay: Int { Int(timeline.subscriptions.map(\.renewalsLateBy).max() ?? 0) }
+
+  /// One notification, and when it was posted.
+  struct Event {
+    var at: Timestamp
+    var slot: Int
+    var number: Int
+    var type: String
+    var subtype: String?
+  }
+
+  /// The events until then.
+  func events(through now: Timestamp) -> [Event] {
     let past = Timestamp(milliseconds: 0)
     let ahead = Timestamp(milliseconds: now.milliseconds + lead)
     var events = StoreEvent.events(in: timeline, after: past, through: ahead).map { event in
@@ -177,14 +226,15 @@ struct MadeUpCustomer {
       let isAhead =
         event.type == "DID_RENEW" && row.purchasedAt == event.at
         && state(at: early).rows.contains { $0.slot == row.slot && $0.number == row.number }
-      return (at: isAhead ? early : event.at, slot: row.slot, number: row.number)
+      return Event(
+        at: isAhead ? early : event.at, slot: row.slot, number: row.number, type: event.type, subtype: event.subtype)
     }
     for (refund, at) in reversals {
       let rows = timeline.state(at: at.before).rows
       guard
         rows.contains(where: { $0.slot == refund.slot && $0.number == refund.number && $0.cancelledAt != nil })
       else { continue }
-      events.append((at: at, slot: refund.slot, number: refund.number))
+      events.append(Event(at: at, slot: refund.slot, number: refund.number, type: "REFUND_REVERSED"))
     }
     return events.filter { $0.at <= now }.sorted { ($0.at, $0.slot, $0.number) < ($1.at, $1.slot, $1.number) }
   }
