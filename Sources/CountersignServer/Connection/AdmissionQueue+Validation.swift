@@ -35,11 +35,14 @@ extension ServiceRequestContext {
   func validating<Value>(
     _ answer: @autoclosure () async throws(ValidationError) -> Value
   ) async throws(Problem) -> Value {
-    do { return try await answer() } catch {
-      if case .ledgerUnavailable(let cause) = error { logLedgerTrouble(cause) }
-      if case .clockBehind = error { logClockBehind() }
-      if case .keyOfAnotherApp = error { logKeyOfAnotherApp() }
-      throw Problem(error)
-    }
+    do { return try await answer() } catch { throw problem(error) }
+  }
+
+  /// The problem of a use case that failed. Its cause is in the log.
+  func problem(_ error: ValidationError) -> Problem {
+    if case .ledgerUnavailable(let cause) = error { logLedgerTrouble(cause) }
+    if case .clockBehind = error { logClockBehind() }
+    if case .keyOfAnotherApp = error { logKeyOfAnotherApp() }
+    return Problem(error)
   }
 }

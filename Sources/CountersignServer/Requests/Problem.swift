@@ -168,6 +168,8 @@ package struct Problem: Error, Hashable {
 }
 
 extension Problem {
+  static let ledgerUnavailable = Problem(.ledgerUnavailable, "The ledger is unavailable now; try again.")
+
   /// The problem for a submission without a verdict.
   package init(_ error: ValidationError) {
     self =
@@ -201,9 +203,8 @@ extension Problem {
           .appStoreUnavailable,
           "The transaction is signed ahead of this service's clock, so nothing was decided or recorded; try again.")
       case .overloaded:
-        Problem(.overloaded, "Too many validations are in flight; nothing was recorded; try again.")
-      case .ledgerUnavailable:
-        Problem(.ledgerUnavailable, "The verdict could not be recorded, so none is given; try again.")
+        Problem(.overloaded, "Too many requests of this kind are in flight; nothing was recorded; try again.")
+      case .ledgerUnavailable: .ledgerUnavailable
       case .cancelled: Problem(.overloaded, "The validation was ended before it had an answer; try again.")
       case .heldBack: Problem(.internalError, "The verdict was held back.")
       }

@@ -57,7 +57,7 @@ package struct ServiceRequestContext: Sendable {
   /// The problem of a ledger that failed. Its cause is in the log.
   func unavailable(_ cause: LedgerError) -> Problem {
     logLedgerTrouble(cause)
-    return Problem(.ledgerUnavailable, "The ledger is unavailable now; try again.")
+    return .ledgerUnavailable
   }
 
   /// Anybody can post such a purchase, so only some are logged.

@@ -16,12 +16,8 @@ struct RefundsController: Controller {
     do throws(ValidationError) {
       answer = try await refunds.refunds(of: user, requestID: context.requestID, logger: context.logger)
     } catch {
-      switch error {
-      case .notAskable:
-        return JSONBody.uncached(RefundsResponse(userID: user.rawValue, appStore: "not_configured", refunds: []))
-      case .ledgerUnavailable(let cause): throw context.unavailable(cause)
-      default: throw Problem(error)
-      }
+      guard case .notAskable = error else { throw context.problem(error) }
+      return JSONBody.uncached(RefundsResponse(userID: user.rawValue, appStore: "not_configured", refunds: []))
     }
     let appStore = answer.asked == 0 ? "not_asked" : answer.unanswered > 0 ? "unavailable" : "answered"
     return JSONBody.uncached(

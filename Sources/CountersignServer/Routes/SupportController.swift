@@ -37,14 +37,7 @@ struct SupportController: Controller {
     }
     // Apple's IDs are letters and digits, as users' may be.
     let id = try UserID(checking: text, named: "id")
-    let found: SupportLookUp.Found
-    do throws(ValidationError) { found = try await lookUp.find(id, logger: context.logger) } catch {
-      switch error {
-      case .ledgerUnavailable(let cause): throw context.unavailable(cause)
-      case .overloaded: throw Problem(.overloaded, "Too many look-ups are under way; try again.")
-      default: throw Problem(error)
-      }
-    }
+    let found = try await context.validating(await lookUp.find(id, logger: context.logger))
     return JSONBody.uncached(LookUpResponse(id: text, found, purchases: try await bodies(of: found.purchases, context)))
   }
 
