@@ -211,7 +211,7 @@ import Testing
         return outcome(try await ledger.record(RevenueCatReport.purchase(event, of: key)))
       }
       func transfer(_ id: String, at seconds: Double, from: UserID, to: UserID) async throws -> String {
-        let report = RevenueCatReport.report(.transfer(from: [from], to: to, .transfer), id: id, at: seconds)
+        let report = RevenueCatReport.report(.transfer(from: [from], to: to), id: id, at: seconds)
         return outcome(try await ledger.record(report))
       }
       func outcome(_ outcome: RevenueCatReportOutcome) -> String {

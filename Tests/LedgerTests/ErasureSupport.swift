@@ -76,7 +76,7 @@ extension Anna {
     hint.payload = #"{"event":{"app_user_id":"\#(annasAccount)"}}"#
     _ = try await ledger.record(hint)
     var transfer = RevenueCatReport.report(
-      .transfer(from: ["carl"], to: UserID(annasAccount), .transferIfInactive), id: "e4", at: 63)
+      .transfer(from: ["carl"], to: UserID(annasAccount)), id: "e4", at: 63, ownership: .transferIfInactive)
     transfer.payload = #"{"event":{"transferred_from":["carl"],"transferred_to":["\#(annasAccount)"]}}"#
     _ = try await ledger.record(transfer)
     // An event about Ben's purchase that names her too.

@@ -20,10 +20,12 @@ extension RevenueCatReport {
     return event
   }
 
-  static func report(_ content: Content, id: String, at seconds: Double) -> RevenueCatReport {
+  static func report(
+    _ content: Content, id: String, at seconds: Double, ownership: OwnershipPolicy = .transfer
+  ) -> RevenueCatReport {
     RevenueCatReport(
       id: id, type: "RENEWAL", store: "play_store", environment: .production, at: storeTime(seconds), payload: "{}",
-      content: content, evaluationContext: reevaluated(at: seconds), provisional: .seconds(60))
+      content: content, ownership: ownership, evaluationContext: reevaluated(at: seconds), provisional: .seconds(60))
   }
 
   static func temporary(
@@ -46,7 +48,7 @@ extension RevenueCatReport {
       purchase(event(.period, id: "1", at: 1)),
       report(.hint(key("9000"), event(.period, id: "2", at: 2)), id: "2", at: 2),
       temporary(id: "3", at: 3),
-      report(.transfer(from: ["anna"], to: "bert", .transfer), id: "4", at: 4),
+      report(.transfer(from: ["anna"], to: "bert"), id: "4", at: 4),
       report(.nothing, id: "5", at: 5),
     ]
   }
@@ -149,7 +151,7 @@ func storeTime(_ seconds: Double) -> Date { at(seconds) }
       RevenueCatReport.purchase(RevenueCatReport.event(.expired, id: "3", at: 1_001)),
       RevenueCatReport.purchase(
         RevenueCatReport.event(.period, id: "4", at: 1_100, user: "bert", from: 1_100, until: 2_100)),
-      RevenueCatReport.report(.transfer(from: ["anna"], to: "carl", .transfer), id: "5", at: 1_200),
+      RevenueCatReport.report(.transfer(from: ["anna"], to: "carl"), id: "5", at: 1_200),
       RevenueCatReport.purchase(RevenueCatReport.event(.billingIssue, id: "6", at: 2_100, from: 1_100, until: 2_100)),
     ]
     for index in reports.indices { reports[index].evaluationContext = reevaluated(at: 2_200) }
@@ -190,7 +192,8 @@ func storeTime(_ seconds: Double) -> Date { at(seconds) }
       RevenueCatReport.purchase(RevenueCatReport.event(.expired, id: "3", at: -99, from: -500, until: -100), of: other),
     ]
     for index in purchases.indices { purchases[index].evaluationContext = reevaluated(at: 600) }
-    var transfer = RevenueCatReport.report(.transfer(from: ["anna"], to: "bert", policy), id: "4", at: 500)
+    var transfer = RevenueCatReport.report(
+      .transfer(from: ["anna"], to: "bert"), id: "4", at: 500, ownership: policy)
     transfer.evaluationContext = reevaluated(at: 600)
     for reports in [
       purchases + [transfer], [transfer] + purchases, [purchases[2], transfer, purchases[1], purchases[0]],

@@ -1,5 +1,6 @@
 import Entitlements
 import Foundation
+import Ledger
 import Testing
 
 @testable import Validation
@@ -23,7 +24,7 @@ import Testing
   }
 
   private static func event(_ body: [UInt8]) -> StoreEvent? {
-    guard case .purchase(_, let event) = try? RevenueCatEvent.decode(body, now: now).effect else { return nil }
+    guard case .purchase(_, let event) = try? RevenueCatEvent.decode(body, now: now).content else { return nil }
     return event
   }
 
@@ -124,7 +125,7 @@ import Testing
       ("1718539200000", 1_718_539_200.0), ("1718539200001", 1_718_452_800), ("78788000000000", 1_718_452_800),
     ] {
       let event = try RevenueCatEvent.decode(Self.body("RENEWAL", "event_timestamp_ms", said), now: Self.now)
-      guard case .purchase(_, let change) = event.effect else {
+      guard case .purchase(_, let change) = event.content else {
         Issue.record("\(said) is no purchase")
         continue
       }
@@ -136,7 +137,7 @@ import Testing
   {
     let event = try RevenueCatEvent.decode(
       Self.body("TRANSFER", "transferred_from", #"["\ud83d","anna"]"#), now: Self.now)
-    #expect(event.effect == .transfer(from: ["anna"], to: "ben"))
+    #expect(event.content == .transfer(from: ["anna"], to: "ben"))
     #expect(throws: RevenueCatEvent.Unreadable.self) {
       try RevenueCatEvent.decode(Self.body("TRANSFER", "transferred_to", #""ben""#), now: Self.now)
     }
@@ -147,6 +148,6 @@ import Testing
     "PURCHASE_REDEEMED", "PRICE_INCREASE_CONSENT_REQUIRED", "PAYWALL_IMPRESSION", "SOMETHING_NEW",
   ]) func `an event that changes nothing needs no store`(type: String) throws {
     let event = try RevenueCatEvent.decode(Self.body(type, "store", #""A STORE""#), now: Self.now)
-    #expect(event.effect == .nothing && event.store == nil)
+    #expect(event.content == .nothing && event.store == nil)
   }
 }

@@ -40,19 +40,23 @@ struct RevenueCatInspection: Encodable {
       store = event.store?.rawValue
       environment = event.environment?.rawValue
       meaning = event.meaning
-      switch event.effect {
-      case .purchase(let original, let change):
-        originalTransactionID = original
-        userID = change.user == .nobody ? nil : change.user.rawValue
-        productID = change.product?.rawValue
-      case .temporary(let original, let change):
-        originalTransactionID = original
-        userID = change.user.rawValue
-        productID = change.product?.rawValue
+      switch event.content {
+      case .purchase(let key, let change), .hint(let key, let change): show(change, of: key)
+      case .temporary(_, _, let change, let key): show(change, of: key)
       case .transfer(_, let to): userID = to.rawValue
       case .nothing: break
       }
     } catch { problem = error.sentence }
+  }
+
+  private mutating func show(_ change: StoreEvent, of key: SubscriptionKey?) {
+    // The ledger's IDs of purchases at other stores begin with the store.
+    originalTransactionID = key.map { key in
+      let id = key.originalTransactionID.rawValue
+      return key.isOfAnotherStore ? String(id.drop { $0 != ":" }.dropFirst()) : id
+    }
+    userID = change.user == .nobody ? nil : change.user.rawValue
+    productID = change.product?.rawValue
   }
 
   /// Whether it can be read.
@@ -83,7 +87,7 @@ struct RevenueCatInspection: Encodable {
 extension RevenueCatEvent {
   /// A sentence about the effect that the event would have.
   fileprivate var meaning: String {
-    switch effect {
+    switch content {
     case .nothing: return "It is kept and changes nothing."
     case .temporary:
       return
@@ -91,7 +95,7 @@ extension RevenueCatEvent {
     case .transfer(let from, let to):
       let losers = from.map(\.rawValue).joined(separator: ", ")
       return "Everything of \(losers) becomes \(to)'s, where policy.ownership allows."
-    case .purchase(_, let event):
+    case .purchase(_, let event), .hint(_, let event):
       let isOpen = event.expiresAt == nil && event.change == .period
       let end = event.expiresAt.map { "until \($0.rfc3339)" } ?? (isOpen ? "for the catalog's period" : "for life")
       let sentence =

@@ -4,7 +4,7 @@ package import struct FoundationEssentials.Date
 /// An event of RevenueCat's, ready to be recorded.
 package struct RevenueCatReport: Sendable {
   /// The change that the event tells of.
-  package enum Content: Sendable {
+  package enum Content: Hashable, Sendable {
     /// A purchase at a store that only RevenueCat can tell of. The key's ID begins with the store.
     case purchase(SubscriptionKey, StoreEvent)
     /// A purchase at Apple's, which has the last word.
@@ -13,7 +13,7 @@ package struct RevenueCatReport: Sendable {
     /// of one at Apple's, Apple has the last word.
     case temporary(StoreEnvironment, Store, StoreEvent, SubscriptionKey?)
     /// Everything of some users becomes another one's.
-    case transfer(from: [UserID], to: UserID, OwnershipPolicy)
+    case transfer(from: [UserID], to: UserID)
     /// Kept only.
     case nothing
   }
@@ -45,6 +45,8 @@ package struct RevenueCatReport: Sendable {
   /// Every user whom the body names.
   package var users: [UserID] = []
   package var content: Content
+  /// The purchases that a transfer moves (`policy.ownership`).
+  package var ownership: OwnershipPolicy
   package var evaluationContext: EvaluationContext
   /// When time alone changes what a purchase gives.
   package var nextTurn: NextCheck
@@ -55,8 +57,8 @@ package struct RevenueCatReport: Sendable {
 
   package init(
     id: String, type: String, store: Store? = nil, environment: StoreEnvironment? = nil, at: Date, payload: String,
-    content: Content, evaluationContext: EvaluationContext, nextTurn: @escaping NextCheck = { _, _ in nil },
-    provisional: Duration = .zero, rowsClaimedUntil: Date? = nil
+    content: Content, ownership: OwnershipPolicy = .keep, evaluationContext: EvaluationContext,
+    nextTurn: @escaping NextCheck = { _, _ in nil }, provisional: Duration = .zero, rowsClaimedUntil: Date? = nil
   ) {
     self.id = id
     self.type = type
@@ -65,6 +67,7 @@ package struct RevenueCatReport: Sendable {
     self.at = at
     self.payload = payload
     self.content = content
+    self.ownership = ownership
     self.evaluationContext = evaluationContext
     self.nextTurn = nextTurn
     self.provisional = provisional

@@ -25,8 +25,7 @@ struct RevenueCatReportOperation {
     case .temporary(let environment, let store, var event, let key):
       event.user = try known(event.user)
       report.content = .temporary(environment, store, event, key)
-    case .transfer(let from, let to, let policy):
-      report.content = .transfer(from: try from.map(known), to: try known(to), policy)
+    case .transfer(let from, let to): report.content = .transfer(from: try from.map(known), to: try known(to))
     case .nothing: break
     }
     (self.report, self.tables) = (report, tables)
@@ -49,7 +48,7 @@ struct RevenueCatReportOperation {
     case .temporary(let environment, let store, let event, let purchase):
       key = purchase
       outcome = try giveTemporarily(event, environment, store, purchase)
-    case .transfer(let from, let to, let policy): outcome = try transfer(from, to: to, policy)
+    case .transfer(let from, let to): outcome = try transfer(from, to: to, report.ownership)
     case .nothing: outcome = .noted
     }
     var user: UserID?

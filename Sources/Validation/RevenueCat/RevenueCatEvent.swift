@@ -21,23 +21,12 @@ package struct RevenueCatEvent: Hashable, Sendable {
     init(_ sentence: String) { self.sentence = sentence }
   }
 
-  package enum Effect: Hashable, Sendable {
-    /// A purchase, by the ID of its first transaction at its store.
-    /// Its user is `nobody` where none can be read.
-    case purchase(originalTransactionID: String, StoreEvent)
-    /// RevenueCat could not reach a store, and gives access meanwhile; with the ID of the purchase, where one is named.
-    case temporary(originalTransactionID: String?, StoreEvent)
-    /// The users from whom everything goes, and the one who gets it.
-    case transfer(from: [UserID], to: UserID)
-    case nothing
-  }
-
   package var id: String
   package var type: String
   package var store: RevenueCatReport.Store?
   package var environment: StoreEnvironment?
   package var at: Date
-  package var effect: Effect
+  package var content: RevenueCatReport.Content
   /// Every user whom it names.
   package var users: [UserID] = []
 
@@ -82,12 +71,12 @@ package struct RevenueCatEvent: Hashable, Sendable {
     self.at = at <= now.advanced(by: .seconds(86_400)) ? at : now.inWholeMilliseconds
     store = try? members.store()
     environment = try? members.environment()
-    effect = .nothing
-    effect = try effect(members)
+    content = .nothing
+    content = try content(members)
     users = members.everybody
   }
 
-  private func effect(_ members: Members) throws(Unreadable) -> Effect {
+  private func content(_ members: Members) throws(Unreadable) -> RevenueCatReport.Content {
     switch type {
     case "TRANSFER":
       let from = try members.users("transferred_from")
@@ -95,30 +84,34 @@ package struct RevenueCatEvent: Hashable, Sendable {
       guard let user = to.first(where: { !$0.isAnonymous }) ?? to.first, !from.isEmpty else { return .nothing }
       return .transfer(from: from, to: user)
     case "TEMPORARY_ENTITLEMENT_GRANT":
-      let (store, _) = try (members.store(), members.environment())
-      guard store != nil, let user = members.user else { return .nothing }
+      let (store, environment) = try (members.store(), members.environment() ?? .production)
+      guard let store, let user = members.user else { return .nothing }
       let event = try purchase(members, .temporary, of: user)
-      return .temporary(
-        originalTransactionID: try members.word("original_transaction_id") ?? event.transaction?.rawValue, event)
+      let original = try members.word("original_transaction_id") ?? event.transaction?.rawValue
+      return .temporary(environment, store, event, original.flatMap { Self.key($0, at: store, environment) })
     default: break
     }
     guard let change = try change(members) else { return .nothing }
-    guard let store = try members.store(), try members.environment() != nil else {
+    guard let store = try members.store(), let environment = try members.environment() else {
       throw Unreadable("Its store or its environment is missing.")
     }
     let event = try purchase(members, change, of: members.user ?? .nobody)
     guard let original = try members.word("original_transaction_id") ?? event.transaction?.rawValue else {
       throw Unreadable("Its original_transaction_id is missing.")
     }
-    if store.isApples {
-      guard Self.isApples(original) else { throw Unreadable("Its original_transaction_id is none of Apple's.") }
+    guard let key = Self.key(original, at: store, environment) else {
+      throw Unreadable("Its original_transaction_id is none of Apple's.")
     }
-    return .purchase(originalTransactionID: original, event)
+    return store.isApples ? .hint(key, event) : .purchase(key, event)
   }
 
-  /// Whether a transaction ID may be Apple's: digits.
-  static func isApples(_ id: String) -> Bool {
-    id.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
+  /// - Returns: `nil` for a purchase at Apple's whose ID is none of Apple's, which are digits.
+  private static func key(
+    _ id: String, at store: RevenueCatReport.Store, _ environment: StoreEnvironment
+  ) -> SubscriptionKey? {
+    guard store.isApples else { return store.key(environment, id) }
+    guard id.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) else { return nil }
+    return SubscriptionKey(environment: environment, originalTransactionID: OriginalTransactionID(id))
   }
 
   /// The purchase that the members tell of.

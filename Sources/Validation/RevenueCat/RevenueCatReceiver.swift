@@ -109,39 +109,27 @@ package struct RevenueCatReceiver: Sendable {
     let rules = verdicts.rules
     var report = RevenueCatReport(
       id: event.id, type: event.type, store: event.store, environment: event.environment, at: event.at,
-      payload: payload, content: content(of: event), evaluationContext: verdicts.evaluationContext,
+      payload: payload, content: completed(event.content), ownership: validator.ownership,
+      evaluationContext: verdicts.evaluationContext,
       nextTurn: { evidence, now in rules.nextTurn(of: evidence, after: now) }, provisional: validator.provisional,
       rowsClaimedUntil: verdicts.rowsClaim)
     report.users = event.users
     return report
   }
 
-  private func content(of event: RevenueCatEvent) -> RevenueCatReport.Content {
-    switch event.effect {
-    case .purchase(let original, var change):
-      guard let store = event.store, let environment = event.environment else { return .nothing }
-      complete(&change)
-      guard store.isApples else { return .purchase(store.key(environment, original), change) }
-      return .hint(
-        SubscriptionKey(environment: environment, originalTransactionID: OriginalTransactionID(original)), change)
-    case .temporary(let original, let change):
-      guard let store = event.store else { return .nothing }
-      let environment = event.environment ?? .production
-      let purchase = original.flatMap { original in
-        guard store.isApples else { return store.key(environment, original) }
-        return RevenueCatEvent.isApples(original)
-          ? SubscriptionKey(environment: environment, originalTransactionID: OriginalTransactionID(original)) : nil
-      }
-      return .temporary(environment, store, change, purchase)
-    case .transfer(let from, let to): return .transfer(from: from, to: to, validator.ownership)
-    case .nothing: return .nothing
+  private func completed(_ content: RevenueCatReport.Content) -> RevenueCatReport.Content {
+    switch content {
+    case .purchase(let key, let event): .purchase(key, completed(event))
+    case .hint(let key, let event): .hint(key, completed(event))
+    case .temporary, .transfer, .nothing: content
     }
   }
 
   /// A subscription's event without an end takes the catalog's period; one of a lifetime product is for life.
-  private func complete(_ event: inout StoreEvent) {
+  private func completed(_ event: StoreEvent) -> StoreEvent {
     guard event.change == .period, event.expiresAt == nil, let product = event.product, let begin = event.purchasedAt
-    else { return }
+    else { return event }
+    var event = event
     // Google Play names a product's base plan behind the `:`.
     let names = [product, ProductID(String(product.rawValue.prefix { $0 != ":" }))]
     if let period = names.lazy.compactMap({ terms[$0]?.period }).first {
@@ -149,6 +137,7 @@ package struct RevenueCatReceiver: Sendable {
     } else if names.contains(where: { verdicts.rules.catalog.products[$0]?.kind == .lifetime }) {
       event.change = .single
     }
+    return event
   }
 
   private func follow(_ taken: RevenueCatReportOutcome, _ logger: Logger) async -> Outcome {
