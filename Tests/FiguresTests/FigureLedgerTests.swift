@@ -298,7 +298,7 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       for (number, report) in reports.enumerated() {
         if case .notification = report {
-          _ = try await ledger.record(
+          _ = try await ledger.run(
             NotificationEntry(
               uuid: "\(number)", receivedAt: clock(100 * 86_400), payload: "signed", evidence: [report.evidence],
               evaluatedAt: report.evidence.evidenceTime, evaluate: evaluate))

@@ -213,7 +213,7 @@ import Testing
 
   @Test func `a purchase that waits for its user, and is claimed, starts`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      _ = try await ledger.record(notification("n1", [part("1", reported: 1)]))
+      _ = try await ledger.run(notification("n1", [part("1", reported: 1)]))
       #expect(try await lines(ledger) == [])
       try await record(ledger, "anna", evidence("1", time: 2))
       #expect(try await lines(ledger) == ["anna subscription.started"])

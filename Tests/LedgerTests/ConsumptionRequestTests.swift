@@ -16,7 +16,7 @@ import Testing
   private static func take(_ request: ConsumptionRequest, _ uuid: String, _ ledger: Ledger) async throws {
     var entry = notification(uuid, [part("7", request.transactionID.rawValue)], received: 200)
     entry.consumption = request
-    _ = try await ledger.record(entry)
+    _ = try await ledger.run(entry)
   }
 
   private static func claim(
@@ -134,7 +134,7 @@ import Testing
         var entry = notification(uuid, [], received: 200)
         entry.consumption = Self.request(id)
         entry.consumption?.originalTransactionID = original
-        _ = try await ledger.record(entry)
+        _ = try await ledger.run(entry)
       }
       let exported = try await ledger.exportedPurchases(ofKey: "anna", from: 0, limit: 1).first?.consumption
       #expect(exported?["7"]?.said?.customerConsented == true && exported?["7"]?.request?.state == .due)

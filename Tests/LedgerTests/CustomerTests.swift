@@ -180,7 +180,7 @@ import Testing
   {
     try await Scratch.withLedger { ledger, scratch async throws in
       func take(_ id: String, at seconds: Double) async throws -> RevenueCatReportOutcome {
-        try await ledger.record(
+        try await ledger.run(
           RevenueCatReport.purchase(
             RevenueCatReport.event(.period, id: id, at: seconds, user: anonymous, until: 1_000 + seconds))
         )
@@ -208,11 +208,11 @@ import Testing
         async throws -> String
       {
         let event = RevenueCatReport.event(change, id: id, at: seconds, user: user)
-        return outcome(try await ledger.record(RevenueCatReport.purchase(event, of: key)))
+        return outcome(try await ledger.run(RevenueCatReport.purchase(event, of: key)))
       }
       func transfer(_ id: String, at seconds: Double, from: UserID, to: UserID) async throws -> String {
         let report = RevenueCatReport.report(.transfer(from: [from], to: to), id: id, at: seconds)
-        return outcome(try await ledger.record(report))
+        return outcome(try await ledger.run(report))
       }
       func outcome(_ outcome: RevenueCatReportOutcome) -> String {
         guard case .recorded(let owner, let losers, let isForAnother) = outcome else { return "not recorded" }
@@ -235,13 +235,13 @@ import Testing
   @Test func `a period that RevenueCat gives the ID meanwhile is the user's, and ends as theirs`() async throws {
     try await Scratch.withLedger { ledger, scratch async throws in
       func give(_ id: String, at seconds: Double) async throws {
-        _ = try await ledger.record(
+        _ = try await ledger.run(
           RevenueCatReport.temporary(id: id, at: seconds, user: anonymous) { $0.product = pro })
       }
       func end(_ id: String, at seconds: Double) async throws {
         let event = RevenueCatReport.event(
           .expired, id: id, at: seconds, user: anonymous, from: -500, until: -100)
-        _ = try await ledger.record(RevenueCatReport.purchase(event))
+        _ = try await ledger.run(RevenueCatReport.purchase(event))
       }
       try await give("1", at: 1)
       #expect(try await join(ledger, anonymous, "anna", at: 2) == .joined)

@@ -118,7 +118,7 @@ import Testing
     "customer": ["key": .gone, "spelling": .gone, "joined_to": .gone],
   ]
 
-  /// A table or a column that comes new has to be thought of here, and in `ErasureOperation`.
+  /// A table or a column that comes new has to be thought of here, and in `EraseUser`.
   @Test func `every column that can hold a text is treated`() async throws {
     try await Scratch.withLedger { _, scratch in
       let columns = try SQLiteFile(scratch.path).rows(

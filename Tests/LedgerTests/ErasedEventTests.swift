@@ -65,7 +65,7 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry(Anna.id, [evidence("1", expires: 1_000)], evaluate: rules))
       _ = try await ledger.erase(Anna.erasure(hasRows: false))
-      _ = try await ledger.record(
+      _ = try await ledger.run(
         notification("n1", [part("1", "t2", reported: 9_500, expires: 99_000)], received: 9_500))
       let kept = try #require(try await ledger.ownedPurchases("1").first)
       #expect(kept.evidence.purchases.contains { $0.transactionID == "t2" })

@@ -48,7 +48,7 @@ extension Anna {
         id, [named, evidence("3", time: 20, expires: 20_000)], receipt: receipt, request: "r-\(session)",
         evaluate: rules
       ).with { $0.nextCheck = nextCheck })
-    _ = try await ledger.record(
+    _ = try await ledger.run(
       notification(
         "n1", [part("2", reported: 30, expires: 30_000, account: annasAccount)], for: id,
         payload: jws(naming: annasAccount)))
@@ -69,28 +69,28 @@ extension Anna {
     _ = try await ledger.record(kept)
 
     // Elsewhere.
-    _ = try await ledger.record(event("e1", at: 60))
+    _ = try await ledger.run(event("e1", at: 60))
     var hint = RevenueCatReport.report(
       .hint(key("9000"), RevenueCatReport.event(.period, id: "e2", at: 61, user: UserID(annasAccount))), id: "e2",
       at: 61)
     hint.payload = #"{"event":{"app_user_id":"\#(annasAccount)"}}"#
-    _ = try await ledger.record(hint)
+    _ = try await ledger.run(hint)
     var transfer = RevenueCatReport.report(
       .transfer(from: ["carl"], to: UserID(annasAccount)), id: "e4", at: 63, ownership: .transferIfInactive)
     transfer.payload = #"{"event":{"transferred_from":["carl"],"transferred_to":["\#(annasAccount)"]}}"#
-    _ = try await ledger.record(transfer)
+    _ = try await ledger.run(transfer)
     // An event about Ben's purchase that names her too.
     let bensAtPlay = RevenueCatReport.Store("play_store").key(.production, "GPA.2")
-    _ = try await ledger.record(
+    _ = try await ledger.run(
       RevenueCatReport.purchase(
         RevenueCatReport.event(.period, id: "e5", at: 64, user: "ben", until: 50_000), of: bensAtPlay))
     var stray = RevenueCatReport.purchase(
       RevenueCatReport.event(.renewalOff, id: "e6", at: 65, user: UserID(annasAccount), until: 50_000), of: bensAtPlay)
     stray.payload = #"{"event":{"app_user_id":"\#(annasAccount)"}}"#
-    _ = try await ledger.record(stray)
+    _ = try await ledger.run(stray)
     var temporary = RevenueCatReport.temporary(id: "e3", at: 66, user: UserID(annasAccount))
     temporary.payload = #"{"event":{"app_user_id":"\#(annasAccount)"}}"#
-    _ = try await ledger.record(temporary)
+    _ = try await ledger.run(temporary)
 
     // At a limit, which the next tier moves.
     let children = Feature(name: "children", kind: .limit, values: ["pro": .limit(2)], tiers: ["free", "pro"])
@@ -154,7 +154,7 @@ extension Anna {
     try await ledger.noteRefused(
       RefusedNotification(
         problem: "another app", payload: jws(naming: annasAccount), isSigned: true, receivedAt: clock(97)))
-    _ = try await ledger.record(
+    _ = try await ledger.run(
       notification("n2", [part("8", reported: 98)], proof: nil, payload: "x"))
 
     // Events that the app reports, and a receiver that is away.

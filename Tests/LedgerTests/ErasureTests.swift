@@ -231,7 +231,7 @@ import Testing
 
   @Test func `a purchase that was hers by name alone goes to the next who presents it`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      _ = try await ledger.record(notification("n1", [part("1", account: annasAccount)], for: Anna.id))
+      _ = try await ledger.run(notification("n1", [part("1", account: annasAccount)], for: Anna.id))
       #expect(try await ledger.ownedPurchases("1").first?.owner == Anna.id)
       _ = try await ledger.erase(Anna.erasure())
       let outcome = try await ledger.record(posted("carl", [part("1", reported: 10)]))
@@ -258,7 +258,7 @@ import Testing
   @Test func `notifications afterwards update the purchase, and name nobody`() async throws {
     try await erased { ledger, scratch, _ in
       let renewed = part("2", "t9", reported: 9_500, expires: 99_000, account: annasAccount)
-      let outcome = try await ledger.record(
+      let outcome = try await ledger.run(
         notification(
           "n9", [renewed], proof: proof(Anna.jws(naming: annasAccount)), for: Anna.id, received: 9_500,
           payload: Anna.jws(naming: annasAccount)))
@@ -268,19 +268,19 @@ import Testing
       #expect(kept.evidence.purchases.contains { $0.transactionID == "t9" })
       // One that nobody has seen, and that names her: it makes no user of that name.
       let bought = part("500", reported: 9_600, expires: 99_000, account: annasAccount)
-      let other = try await ledger.record(
+      let other = try await ledger.run(
         notification(
           "n10", [bought], proof: proof(Anna.jws(naming: annasAccount)), for: Anna.id, received: 9_600,
           payload: Anna.jws(naming: annasAccount)))
       #expect(other.recorded?.user == user)
       // RevenueCat's, about a purchase of hers and about a new one.
-      _ = try await ledger.record(Anna.event("e9", at: 9_700))
+      _ = try await ledger.run(Anna.event("e9", at: 9_700))
       var new = RevenueCatReport.purchase(
         RevenueCatReport.event(.period, id: "e10", at: 9_800, user: UserID(annasAccount), until: 99_000),
         of: RevenueCatReport.Store("play_store").key(.production, "GPA.9"))
       new.payload = #"{"event":{"app_user_id":"\#(annasAccount)"}}"#
       new.users = [UserID(annasAccount)]
-      _ = try await ledger.record(new)
+      _ = try await ledger.run(new)
       #expect(try await ledger.profile(of: Anna.id) == nil)
       let updates = try await ledger.claimUpdates(dueAt: clock(1e6), until: at(2e6), limit: 50)
       #expect(updates.allSatisfy { $0.user.mayHaveRow })

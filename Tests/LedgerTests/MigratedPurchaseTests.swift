@@ -58,7 +58,7 @@ import Testing
         switch step {
         case .former: #expect(try await ledger.record(Self.post(Self.former, of: "anna")).recorded != nil)
         case .successor: #expect(try await ledger.record(Self.post(Self.successor(), of: "anna")).recorded != nil)
-        case .notification: _ = try await ledger.record(Self.notification(Self.successor()))
+        case .notification: _ = try await ledger.run(Self.notification(Self.successor()))
         }
       }
       #expect(try await Self.kept(ledger) == Self.whole)
@@ -74,7 +74,7 @@ import Testing
   @Test func `whoever has the purchase has its former ID too`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(Self.post(Self.former, of: "anna"))
-      _ = try await ledger.record(Self.notification(Self.successor()))
+      _ = try await ledger.run(Self.notification(Self.successor()))
       let context = EvaluationContext(evaluatedAt: clock(200), recordedAt: clock(200), evaluate: rules)
       for (user, isAnothers) in [("anna", false), ("ben", true)] {
         #expect(
@@ -90,7 +90,7 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(Self.post(Self.former, of: "anna"))
       #expect(try await ledger.record(Self.post(Self.successor(), of: "ben")).isRefused)
-      _ = try await ledger.record(Self.notification(Self.successor()))
+      _ = try await ledger.run(Self.notification(Self.successor()))
       #expect(try await Self.kept(ledger) == Self.whole)
       #expect(try await ledger.record(Self.post(Self.former, of: "ben")).isRefused)
       #expect(try await Self.kept(ledger, of: "ben") == [:])
@@ -102,7 +102,7 @@ import Testing
       _ = try await ledger.record(Self.post(Self.former, of: "anna"))
       _ = try await ledger.record(Self.post(Self.successor(names: nil), of: "anna"))
       #expect(try await Self.kept(ledger) == ["1": ["t-1-1000.0"], "9": ["t-9-2000.0"]])
-      _ = try await ledger.record(Self.notification(Self.successor(time: 200)))
+      _ = try await ledger.run(Self.notification(Self.successor(time: 200)))
       #expect(try await Self.kept(ledger) == Self.whole)
       _ = try await ledger.record(Self.post(Self.former, of: "anna"))
       #expect(try await Self.kept(ledger) == Self.whole)
@@ -114,9 +114,9 @@ import Testing
   @Test func `notifications of before and after are those of the purchase`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(Self.post(Self.former, of: "anna"))
-      _ = try await ledger.record(Self.notification(evidence("1", time: 10)))
-      _ = try await ledger.record(Self.notification(Self.successor()))
-      _ = try await ledger.record(Self.notification(evidence("1", time: 20)))
+      _ = try await ledger.run(Self.notification(evidence("1", time: 10)))
+      _ = try await ledger.run(Self.notification(Self.successor()))
+      _ = try await ledger.run(Self.notification(evidence("1", time: 20)))
       let exported = try await ledger.exportedPurchases(ofKey: "anna", from: 0, limit: 10)
       #expect(exported.map(\.notifications.count) == [3])
     }
@@ -126,7 +126,7 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(Self.post(Self.former, of: "anna"))
       _ = try await ledger.record(Self.post(Self.successor(names: nil), of: "ben"))
-      _ = try await ledger.record(Self.notification(Self.successor(time: 200)))
+      _ = try await ledger.run(Self.notification(Self.successor(time: 200)))
       #expect(try await Self.kept(ledger) == ["1": ["t-1-1000.0"]])
       #expect(try await Self.kept(ledger, of: "ben") == ["9": ["t-9-2000.0"]])
     }
@@ -147,7 +147,7 @@ import Testing
   @Test func `a provisional grant moves along`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.run(Postpone(pending("one", of: "anna"), provisional: [signed("1")], reevaluated(at: 0)))
-      _ = try await ledger.record(Self.notification(Self.successor()))
+      _ = try await ledger.run(Self.notification(Self.successor()))
       let granted = try await ledger.profile(of: "anna")?.evidence.filter { $0.provisionalUntil != nil }
       #expect(granted?.map(\.key) == [key("9")])
       // The former ID is no second purchase for somebody else.
@@ -172,7 +172,7 @@ import Testing
         Issue.record("nothing was asked for")
         return
       }
-      _ = try await ledger.record(Self.notification(Self.successor()))
+      _ = try await ledger.run(Self.notification(Self.successor()))
       #expect(
         try await ledger.claimAccountTokens(in: nil, dueAt: clock(9_000), until: at(9_100), limit: 9).map(\.key)
           == [key("9")])
@@ -192,7 +192,7 @@ import Testing
   @Test func `a refund and a payment that come under the former ID are the purchase's`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(Self.post(Self.former, of: "anna"))
-      _ = try await ledger.record(Self.notification(Self.successor()))
+      _ = try await ledger.run(Self.notification(Self.successor()))
       let refund = (key: key("1"), transactionID: TransactionID("t-1-1000.0"))
       #expect(try await ledger.knowledge(ofRefunds: [refund]) == [.new(owner: "anna")])
       try await ledger.keepPast([evidence("1", expires: 500)])
@@ -275,7 +275,7 @@ import Testing
         evidence: [Self.seat("1", account: Self.account)], evaluatedAt: at(1), evaluate: evaluate)
       notification.proof = KeptReceipt(base64: "a.b.c", environment: .production, bundleID: "com.example.app")
       notification.claimant = user
-      let outcome = try await ledger.record(notification)
+      let outcome = try await ledger.run(notification)
       #expect("\(outcome)" == "unclaimed")
       _ = try await ledger.record(entry(user, [evidence("2", time: 10)]))
       #expect(try await ledger.profile(of: user)?.evidence.map(\.key) == [key("2")])

@@ -9,7 +9,7 @@ import Testing
   @Test func `a notification about somebody's purchase is merged, judged and told in the history`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(posted("anna", [part("1")]))
-      let outcome = try await ledger.record(
+      let outcome = try await ledger.run(
         notification("n1", [part("1", "t2", reported: 900, begin: 1_000, expires: 2_000)]))
       let taken = try #require(outcome.recorded)
       #expect(taken.user == "anna")
@@ -38,12 +38,12 @@ import Testing
       for (uuid, id) in [("n1", "1"), ("n2", "2"), ("n3", "1"), ("n3", "1")] {
         var one = notification(uuid, [part(id, reported: 1)], payload: "signed \(uuid)")
         one.isForwarded = true
-        _ = try await ledger.record(one)
+        _ = try await ledger.run(one)
       }
-      _ = try await ledger.record(notification("n4", [part("1", reported: 2)]))
+      _ = try await ledger.run(notification("n4", [part("1", reported: 2)]))
       var told = notification("n5", [])
       told.notice = StoreNotice(uuid: "n5", type: "RESCIND_CONSENT")
-      _ = try await ledger.record(told)
+      _ = try await ledger.run(told)
       let work = try await ledger.webhookWork(of: "shop", dueAt: clock(9_000), due: 9, fresh: 9, withPayloads: true)
       #expect(work.fresh.map(\.payload) == ["signed n1", "signed n2", "signed n3", nil])
       #expect(work.fresh.prefix(3).allSatisfy { $0.type == EventType.forwarded })
@@ -64,7 +64,7 @@ import Testing
           note: "why", requestID: "grant", idempotencyKey: nil, evaluationContext: reevaluated(at: 3_000)))
       // A refund of 500 that is heard of at 5,000.
       for user in ["anna", "ben"] {
-        _ = try await ledger.record(notification("n-\(user)", [part(user, reported: 600, cancelled: 500)]))
+        _ = try await ledger.run(notification("n-\(user)", [part(user, reported: 600, cancelled: 500)]))
       }
       let anna = try #require(try await ledger.profile(of: "anna")).entitlement
       #expect(anna.tier == "pro" && anna.source == .grant && anna.explanation.evaluatedAt == at(3_000))
@@ -76,10 +76,10 @@ import Testing
   @Test func `a notification is taken once, however often it comes`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(posted("anna", [part("1")]))
-      #expect(try await ledger.record(notification("n1", [part("1", reported: 1, cancelled: 1)])).recorded != nil)
-      #expect(try await ledger.record(notification("n1", [part("1", reported: 1, cancelled: 1)])).isDuplicate)
+      #expect(try await ledger.run(notification("n1", [part("1", reported: 1, cancelled: 1)])).recorded != nil)
+      #expect(try await ledger.run(notification("n1", [part("1", reported: 1, cancelled: 1)])).isDuplicate)
       let outcomes = try await withThrowingTaskGroup { group in
-        for _ in 0..<50 { group.addTask { try await ledger.record(notification("n1", [part("1", reported: 2)])) } }
+        for _ in 0..<50 { group.addTask { try await ledger.run(notification("n1", [part("1", reported: 2)])) } }
         return try await group.reduce(into: [NotificationOutcome]()) { $0.append($1) }
       }
       #expect(outcomes.count(where: \.isDuplicate) == 50)
@@ -91,7 +91,7 @@ import Testing
   @Test(.ofTheFile) func `a notification that is posted many times at once is taken once`() async throws {
     try await Scratch.withLedger { ledger, _ in
       let outcomes = try await withThrowingTaskGroup { group in
-        for _ in 0..<200 { group.addTask { try await ledger.record(notification("n1", [part("1")])) } }
+        for _ in 0..<200 { group.addTask { try await ledger.run(notification("n1", [part("1")])) } }
         return try await group.reduce(into: [NotificationOutcome]()) { $0.append($1) }
       }
       #expect(outcomes.count(where: \.isUnclaimed) == 1)
@@ -103,13 +103,13 @@ import Testing
   @Test(.ofTheFile) func `a part that repeats what is known writes nothing but that it was taken`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       _ = try await ledger.record(posted("anna", [part("1")]))
-      let again = try await ledger.record(notification("n1", [part("1")])).recorded
+      let again = try await ledger.run(notification("n1", [part("1")])).recorded
       #expect(again?.recorded.changed == false)
       #expect(try await ledger.wholeHistory(of: "anna").count == 1)
       let observer = try SQLiteFile(scratch.path)
       let version = try observer.dataVersion()
       for _ in 0..<3 { _ = try await ledger.record(posted("anna", [part("1")])) }
-      _ = try await ledger.record(notification("n1", [part("1")]))
+      _ = try await ledger.run(notification("n1", [part("1")]))
       #expect(try observer.dataVersion() == version)
       #expect(try await ledger.wholeHistory(of: "anna").count == 1)
     }
@@ -117,11 +117,11 @@ import Testing
 
   @Test func `a notification that tells of no purchase is noted`() async throws {
     try await Scratch.withLedger { ledger, scratch in
-      let outcome = try await ledger.record(notification("n1", [], proof: nil))
+      let outcome = try await ledger.run(notification("n1", [], proof: nil))
       #expect(outcome.isNoted)
-      #expect(try await ledger.record(notification("n1", [], proof: nil)).isDuplicate)
+      #expect(try await ledger.run(notification("n1", [], proof: nil)).isDuplicate)
       let large = String(repeating: "x", count: NotificationEntry.payloadLimit + 1)
-      #expect(try await ledger.record(notification("n2", [], proof: nil, payload: large)).isNoted)
+      #expect(try await ledger.run(notification("n2", [], proof: nil, payload: large)).isNoted)
       #expect(
         try await scratch.fetch("SELECT coalesce(payload, '-') FROM notification ORDER BY uuid") == ["signed", "-"])
     }
@@ -129,10 +129,10 @@ import Testing
 
   @Test func `the notifications about a purchase are listed, newest first`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      _ = try await ledger.record(notification("n1", [part("1")], received: 10))
+      _ = try await ledger.run(notification("n1", [part("1")], received: 10))
       _ = try await ledger.record(posted("anna", [part("1")]))
-      _ = try await ledger.record(notification("n2", [part("1", reported: 5)], received: 11))
-      _ = try await ledger.record(notification("n3", [part("2")], received: 12))
+      _ = try await ledger.run(notification("n2", [part("1", reported: 5)], received: 11))
+      _ = try await ledger.run(notification("n3", [part("2")], received: 12))
       let lines = try await ledger.notifications(of: key("1"), limit: 10)
       #expect(lines.map(\.uuid) == ["n2", "n1"])
       #expect(lines.map(\.outcome) == [.recorded, .unclaimed])
@@ -149,7 +149,7 @@ import Testing
 
   @Test func `old notifications are forgotten, a few at a time`() async throws {
     try await Scratch.withLedger { ledger, scratch in
-      for number in 0..<5 { _ = try await ledger.record(notification("n\(number)", [], received: Double(number))) }
+      for number in 0..<5 { _ = try await ledger.run(notification("n\(number)", [], received: Double(number))) }
       try await ledger.noteRefused(.init(problem: "signature", payload: "x", receivedAt: clock(1)))
       try await ledger.noteRefused(.init(problem: "signature", payload: "y", receivedAt: clock(9)))
       #expect(try await ledger.pruneNotifications(before: at(0), limit: 2) == 0)
@@ -158,7 +158,7 @@ import Testing
       #expect(try await ledger.pruneNotifications(before: at(3), limit: 2) == 0)
       #expect(try await scratch.fetch("SELECT uuid FROM notification ORDER BY uuid") == ["n3", "n4"])
       #expect(try await scratch.fetch("SELECT payload FROM refused_notification") == ["y"])
-      #expect(try await ledger.record(notification("n0", [])).isNoted, "it may come again")
+      #expect(try await ledger.run(notification("n0", [])).isNoted, "it may come again")
     }
   }
 

@@ -37,7 +37,7 @@ import Testing
 
       var reported = notification("n1", [part("2", account: bensAccount)], for: "ben")
       reported.rowsClaimedUntil = at(100)
-      #expect(try await ledger.record(reported).recorded?.user == "ben")
+      #expect(try await ledger.run(reported).recorded?.user == "ben")
       #expect(try await claim(ledger, at: 99.999).map(\.user) == ["anna"])
       #expect(try await claim(ledger, at: 100).map(\.user) == ["ben"])
 

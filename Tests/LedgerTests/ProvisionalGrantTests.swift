@@ -99,10 +99,10 @@ import Testing
 
   @Test func `notifications about a purchase that nobody has yet count`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      _ = try await ledger.record(notification("n1", [part("1", "t-1-10000.0", reported: 10, cancelled: 10)]))
-      _ = try await ledger.record(notification("n2", [part("2", "t-2-10000.0", reported: 10, account: annasAccount)]))
+      _ = try await ledger.run(notification("n1", [part("1", "t-1-10000.0", reported: 10, cancelled: 10)]))
+      _ = try await ledger.run(notification("n2", [part("2", "t-2-10000.0", reported: 10, account: annasAccount)]))
       // Bought again after the one that was taken back.
-      _ = try await ledger.record(notification("n3", [part("3", "t-0", reported: 10, cancelled: 10)]))
+      _ = try await ledger.run(notification("n3", [part("3", "t-0", reported: 10, cancelled: 10)]))
       let ben = UserID(bensAccount)
       try await present(ledger, ben, [signed("1", time: 5), signed("2", time: 5), signed("3", time: 5)], at: 20)
       #expect(try await ledger.keys(of: ben) == [key("3")])

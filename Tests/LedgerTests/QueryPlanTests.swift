@@ -118,14 +118,8 @@ import Testing
       ("countReport", { _ = try $0.countReport(1, of: "u7", on: 1) }),
       ("provisionalEvidence", { _ = try $0.provisionalEvidence(of: "u7") }),
       ("removePending", { try $0.removePending(2) }),
-      (
-        "take, of somebody's purchase",
-        { _ = try NotificationOperation(entry: notification("n", [part("7", reported: 9)]), tables: $0).run() }
-      ),
-      (
-        "take, of nobody's purchase",
-        { _ = try NotificationOperation(entry: notification("n", [part("0", reported: 9)]), tables: $0).run() }
-      ),
+      ("take, of somebody's purchase", { _ = try notification("n", [part("7", reported: 9)]).run($0) }),
+      ("take, of nobody's purchase", { _ = try notification("n", [part("0", reported: 9)]).run($0) }),
       (
         "record, of what nobody has",
         { tables in
@@ -156,14 +150,7 @@ import Testing
           _ = try transfer.run(tables)
         }
       ),
-      (
-        "take, of RevenueCat's",
-        { tables in
-          for report in RevenueCatReport.samples {
-            _ = try RevenueCatReportOperation(report: report, tables: tables).run()
-          }
-        }
-      ),
+      ("take, of RevenueCat's", { tables in for report in RevenueCatReport.samples { _ = try report.run(tables) } }),
       ("store turns", { _ = try $0.revenueCatTurns(dueAt: now, limit: 100) }),
       ("reports due", { _ = try $0.reports(dueAt: now, limit: 100) }),
       ("set turn", { try $0.setTurn(of: RevenueCatReport.playKey, at: nil) }),
@@ -179,7 +166,7 @@ import Testing
         "erase",
         { tables in
           let erasure = Erasure(user: "u7", reset: Anna.reset, recordedAt: now)
-          _ = try ErasureOperation(erasure: erasure, known: [], traces: NameTraces(), tables: tables).run()
+          _ = try EraseUser(erasure: erasure, known: [], traces: NameTraces()).run(tables)
         }
       ),
       ("record of a user", { _ = try $0.record(of: "u9") }),

@@ -78,7 +78,7 @@ import Testing
       case .post(let user, let evidence):
         #expect(try await ledger.record(posted(user, [evidence], jws: "jws of \(user)")).recorded != nil)
       case .tell(let uuid, let evidence, let claimant):
-        let outcome = try await ledger.record(notification(uuid, [evidence], for: claimant))
+        let outcome = try await ledger.run(notification(uuid, [evidence], for: claimant))
         #expect(outcome.isDuplicate == !taken.insert(uuid).inserted)
       }
       reported[evidence.key] = reported[evidence.key]?.merging(evidence) ?? evidence

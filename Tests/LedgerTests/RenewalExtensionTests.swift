@@ -107,7 +107,7 @@ import Testing
         var notice = StoreNotice(uuid: uuid, type: "RENEWAL_EXTENDED")
         notice.productID = pro.rawValue
         entry.notice = notice
-        _ = try await ledger.record(entry)
+        _ = try await ledger.run(entry)
       }
       for uuid in ["a", "a", "b"] { try await take(uuid, extended: true) }
       try await take("c", extended: false)

@@ -60,7 +60,7 @@ func storeTime(_ seconds: Double) -> Date { at(seconds) }
 /// Events of RevenueCat's, as they are recorded.
 @Suite struct RevenueCatReportTests {
   private func take(_ ledger: Ledger, _ report: RevenueCatReport) async throws -> String {
-    switch try await ledger.record(report) {
+    switch try await ledger.run(report) {
     case .duplicate: "duplicate"
     case .recorded(let owner, let losers, let isForAnother):
       "recorded \(owner)" + losers.map { " from \($0)" }.joined() + (isForAnother ? " for another" : "")
@@ -77,13 +77,13 @@ func storeTime(_ seconds: Double) -> Date { at(seconds) }
   @Test func `the newest of Apple's notifications and of RevenueCat's events are told apart`() async throws {
     try await Scratch.withLedger { ledger, _ in
       for (number, seconds) in [10.0, 30].enumerated() {
-        _ = try await ledger.record(notification("a\(number)", [part("7")], for: "anna", received: seconds))
+        _ = try await ledger.run(notification("a\(number)", [part("7")], for: "anna", received: seconds))
       }
       for (number, seconds) in [20.0, 40].enumerated() {
         let event = RevenueCatReport.event(.period, id: "e\(number)", at: seconds)
-        _ = try await ledger.record(RevenueCatReport.purchase(event))
+        _ = try await ledger.run(RevenueCatReport.purchase(event))
       }
-      _ = try await ledger.record(notification("z", [part("7")], for: "anna", received: 35))
+      _ = try await ledger.run(notification("z", [part("7")], for: "anna", received: 35))
       let counts = try await ledger.userCounts(at: clock(50))
       #expect(counts.newestNotification == at(35) && counts.newestRevenueCatReport == at(40))
     }

@@ -219,7 +219,7 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
   @Test func `evidence in parts is written in this form`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       _ = try await ledger.record(entry("anna", [evidence("1", time: 100, evaluatedAt: 101)], evaluate: rules))
-      _ = try await ledger.record(
+      _ = try await ledger.run(
         notification("n1", [part("1", reported: 200, renewal: RenewalInfo(autoRenews: false, periodEnd: at(1_000)))]))
       #expect(
         try await scratch.fetch("SELECT evidence FROM purchase") == [
@@ -293,7 +293,7 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
     _ = try await ledger.record(entry("ben", []))
     _ = try await ledger.keepNote(
       Note(author: "desk", text: "asked by mail", requestID: "r", recordedAt: clock(0)), about: "anna")
-    _ = try await ledger.record(notification("n1", [part("9")]))
+    _ = try await ledger.run(notification("n1", [part("9")]))
     try await ledger.noteRefused(RefusedNotification(problem: "signature", payload: "x", receivedAt: clock(0)))
     await ledger.close()
     return scratch

@@ -19,7 +19,7 @@ import Testing
           entry(UserID("user-\(number)"), [Self.purchase("10\(number)0", "10\(number)7")], receipt: "receipt-\(number)")
         )
       }
-      _ = try await ledger.record(notification("n", [Self.purchase("2000", "2007")]))
+      _ = try await ledger.run(notification("n", [Self.purchase("2000", "2007")]))
       for page in [1, 2, 3, 9, 100] {
         for number in 1...9 {
           let found = try await ledger.purchases(with: TransactionID("10\(number)7"), until: Self.never, page: page)
@@ -46,7 +46,7 @@ import Testing
 
   @Test func `a purchase that nobody owns is found by its original ID`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      _ = try await ledger.record(notification("n", [Self.purchase("2000", "2007")]))
+      _ = try await ledger.run(notification("n", [Self.purchase("2000", "2007")]))
       #expect(try await ledger.unclaimedPurchases("2000").map(\.key) == [key("2000")])
       #expect(try await ledger.unclaimedPurchases("2007").isEmpty)
     }

@@ -11,9 +11,9 @@ import Testing
 
   @Test func `notifications about a purchase that nobody had come with it`() async throws {
     try await Scratch.withLedger { ledger, scratch in
-      #expect(try await ledger.record(notification("n1", [part("1", reported: 10, cancelled: 10)])).isUnclaimed)
+      #expect(try await ledger.run(notification("n1", [part("1", reported: 10, cancelled: 10)])).isUnclaimed)
       #expect(
-        try await ledger.record(notification("n2", [part("1", "t0", reported: 5, begin: -200, expires: -100)]))
+        try await ledger.run(notification("n2", [part("1", "t0", reported: 5, begin: -200, expires: -100)]))
           .isUnclaimed)
       #expect(try await scratch.fetch("SELECT count(*) FROM unclaimed_evidence") == [1])
       // An older telling, by which it still ran.
@@ -31,11 +31,11 @@ import Testing
     try await Scratch.withLedger { ledger, scratch in
       // Before that user is known.
       #expect(
-        try await ledger.record(notification("n1", [part("1", account: annasAccount)], proof: proof("first")))
+        try await ledger.run(notification("n1", [part("1", account: annasAccount)], proof: proof("first")))
           .isUnclaimed)
       let next = part("1", "t2", reported: 900, begin: 1_000, expires: 2_000, account: annasAccount)
       let taken = try #require(
-        try await ledger.record(notification("n2", [next], proof: proof("second"), for: Self.anna)).recorded)
+        try await ledger.run(notification("n2", [next], proof: proof("second"), for: Self.anna)).recorded)
       #expect(taken.user == Self.anna)
       #expect(taken.recorded.entitlement.accessUntil == at(2_000))
       #expect(try await ledger.profile(of: Self.anna)?.evidence.first?.purchases.count == 2)
@@ -54,7 +54,7 @@ import Testing
   @Test func `a notification makes no user, unless it is told that it may`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       let hers = part("1", account: annasAccount)
-      #expect(try await ledger.record(notification("n1", [hers], for: Self.anna, makesClaimant: false)).isUnclaimed)
+      #expect(try await ledger.run(notification("n1", [hers], for: Self.anna, makesClaimant: false)).isUnclaimed)
       #expect(try await ledger.profile(of: Self.anna) == nil)
       for table in ["account", "event", "outbox"] {
         #expect(try await scratch.fetch("SELECT count(*) FROM \(table)") == [0])
@@ -65,7 +65,7 @@ import Testing
       // From now on she is known.
       let next = part("3", account: annasAccount)
       #expect(
-        try await ledger.record(notification("n2", [next], for: Self.anna, makesClaimant: false)).recorded?.user
+        try await ledger.run(notification("n2", [next], for: Self.anna, makesClaimant: false)).recorded?.user
           == Self.anna)
     }
   }
@@ -73,16 +73,16 @@ import Testing
   @Test func `no user gets a purchase that names another, or of which there is no proof`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       let hers = part("1", account: annasAccount)
-      let outcome = try await ledger.record(notification("n1", [hers], for: Self.ben))
+      let outcome = try await ledger.run(notification("n1", [hers], for: Self.ben))
       #expect(outcome.isUnclaimed)
-      #expect(try await ledger.record(notification("n2", [part("2")], proof: nil, for: Self.ben)).isUnclaimed)
+      #expect(try await ledger.run(notification("n2", [part("2")], proof: nil, for: Self.ben)).isUnclaimed)
       // A proof of the other store proves nothing here.
       #expect(
-        try await ledger.record(notification("n3", [part("3")], proof: proof("jws", .sandbox), for: Self.ben))
+        try await ledger.run(notification("n3", [part("3")], proof: proof("jws", .sandbox), for: Self.ben))
           .isUnclaimed)
       // An older row names him, the newest known does not.
       let old = part("1", "t0", reported: 5, begin: -500, expires: -100, account: bensAccount)
-      #expect(try await ledger.record(notification("n4", [old], for: Self.ben)).isUnclaimed)
+      #expect(try await ledger.run(notification("n4", [old], for: Self.ben)).isUnclaimed)
       #expect(try await ledger.profile(of: Self.ben) == nil)
       #expect(
         try await scratch.fetch("SELECT coalesce(account_token, '-') FROM unclaimed_evidence ORDER BY 1")
@@ -92,10 +92,10 @@ import Testing
 
   @Test func `a proof that was kept serves a later notification that has none`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      _ = try await ledger.record(notification("n1", [part("1", reported: 10)], proof: proof("newest")))
-      _ = try await ledger.record(notification("n2", [part("1", reported: 5)], proof: proof("older")))
+      _ = try await ledger.run(notification("n1", [part("1", reported: 10)], proof: proof("newest")))
+      _ = try await ledger.run(notification("n2", [part("1", reported: 5)], proof: proof("older")))
       #expect(
-        try await ledger.record(notification("n3", [part("1", reported: 20)], proof: nil, for: Self.anna)).recorded
+        try await ledger.run(notification("n3", [part("1", reported: 20)], proof: nil, for: Self.anna)).recorded
           != nil
       )
       #expect(try await ledger.receipts(mentioning: "1").map(\.base64) == ["newest"])
@@ -104,10 +104,10 @@ import Testing
 
   @Test func `a user who presents a purchase gets those that name them as well`() async throws {
     try await Scratch.withLedger { ledger, scratch in
-      _ = try await ledger.record(
+      _ = try await ledger.run(
         notification("n1", [part("1", account: annasAccount.uppercased())], proof: proof("one")))
-      _ = try await ledger.record(notification("n2", [part("2", account: bensAccount)], proof: proof("two")))
-      _ = try await ledger.record(notification("n3", [part("3", account: annasAccount)], proof: nil))
+      _ = try await ledger.run(notification("n2", [part("2", account: bensAccount)], proof: proof("two")))
+      _ = try await ledger.run(notification("n3", [part("3", account: annasAccount)], proof: nil))
       let hers = UserID(annasAccount.uppercased())
       let recorded = try await ledger.record(posted(hers, [part("4", expires: 50)])).recorded
       #expect(recorded?.entitlement.accessUntil == at(1_000))
@@ -130,7 +130,7 @@ import Testing
   {
     try await Scratch.withLedger { ledger, scratch in
       // It names her no more: the newest row names nobody she is.
-      _ = try await ledger.record(notification("n1", [part("1")], for: Self.anna))
+      _ = try await ledger.run(notification("n1", [part("1")], for: Self.anna))
       let recorded = try await ledger.record(posted("ben", [part("1", reported: 1)], ownership: policy)).recorded
       #expect(recorded?.losers == [Self.anna])
       #expect(try await ledger.profile(of: Self.anna)?.entitlement.reason == .noPurchases)
@@ -144,7 +144,7 @@ import Testing
     async throws
   {
     try await Scratch.withLedger { ledger, _ in
-      _ = try await ledger.record(notification("n1", [part("1", account: annasAccount)], for: Self.anna))
+      _ = try await ledger.run(notification("n1", [part("1", account: annasAccount)], for: Self.anna))
       let older = part("1", "t0", reported: 50, begin: -500, expires: -100)
       for policy in OwnershipPolicy.allCases {
         #expect(
@@ -154,7 +154,7 @@ import Testing
         #expect(try await ledger.record(posted(Self.ben, [older], ownership: policy)).isRefused)
       }
       // Nor is one that nobody has.
-      _ = try await ledger.record(notification("n2", [part("2", account: annasAccount)]))
+      _ = try await ledger.run(notification("n2", [part("2", account: annasAccount)]))
       let old = part("2", "t0", reported: 50, begin: -500, expires: -100)
       #expect(try await ledger.record(posted(Self.ben, [old])).isRefused)
       #expect(try await ledger.keys(of: Self.anna) == [key("1")])
@@ -163,7 +163,7 @@ import Testing
 
   @Test func `a purchase that the user whom it names has presented is theirs like any other`() async throws {
     try await Scratch.withLedger { ledger, scratch in
-      _ = try await ledger.record(notification("n1", [part("1")], proof: proof("told"), for: "anna"))
+      _ = try await ledger.run(notification("n1", [part("1")], proof: proof("told"), for: "anna"))
       // The service asked of itself: that presents nothing.
       _ = try await ledger.record(posted("anna", [part("1", reported: 1)]).with { $0.origin = .recheck(nil) })
       #expect(try await scratch.fetch("SELECT claim FROM purchase") == ["account_token"])
@@ -171,7 +171,7 @@ import Testing
       #expect(try await scratch.fetch("SELECT claim FROM purchase") == ["proof"])
       #expect(try await ledger.record(posted("ben", [part("1", reported: 2)])).isRefused)
       // Notifications leave it so.
-      _ = try await ledger.record(notification("n2", [part("1", reported: 3)]))
+      _ = try await ledger.run(notification("n2", [part("1", reported: 3)]))
       #expect(try await scratch.fetch("SELECT claim FROM purchase") == ["proof"])
     }
   }
@@ -180,7 +180,7 @@ import Testing
     async throws
   {
     try await Scratch.withLedger { ledger, _ in
-      _ = try await ledger.record(notification("n1", [part("1")], for: "anna"))
+      _ = try await ledger.run(notification("n1", [part("1")], for: "anna"))
       let answer = posted("ben", [part("1", reported: 1)]).with { $0.origin = .recheck(nil) }
       #expect(try await ledger.record(answer).isRefused)
       #expect(try await ledger.keys(of: "anna") == [key("1")])
@@ -189,7 +189,7 @@ import Testing
 
   @Test func `a purchase that support gave to a user is theirs like one they presented`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      _ = try await ledger.record(notification("n1", [part("1")], for: "anna"))
+      _ = try await ledger.run(notification("n1", [part("1")], for: "anna"))
       _ = try await ledger.run(
         TransferPurchase(
           key: key("1"), to: "ben", note: Note(author: "desk", text: "asked", requestID: "r", recordedAt: clock(1)),
@@ -303,7 +303,7 @@ import Testing
     for notificationFirst in [true, false] {
       try await Scratch.withLedger { ledger, scratch in
         func tell() async throws {
-          _ = try await ledger.record(notification("n", [race.reported], proof: proof("told"), for: race.claimant))
+          _ = try await ledger.run(notification("n", [race.reported], proof: proof("told"), for: race.claimant))
         }
         if notificationFirst { try await tell() }
         _ = try await ledger.record(posted(race.poster, [race.posted]))

@@ -53,7 +53,7 @@ import Testing
       _ = try await ledger.record(posted(UserID(Self.capitals), [part("1")]))
       let reported = notification(
         "n1", [part("2", account: Self.small)], proof: proof("jws"), for: UserID(Self.small), makesClaimant: false)
-      #expect(try await ledger.record(reported).recorded?.user == UserID(Self.capitals))
+      #expect(try await ledger.run(reported).recorded?.user == UserID(Self.capitals))
       _ = try await ledger.record(posted("ben", [part("3")], jws: "third"))
       let note = Note(author: "desk", text: "why", requestID: "r", recordedAt: clock(10))
       let moved = try await ledger.run(

@@ -15,7 +15,7 @@ import Testing
     event.transaction = "9000"
     event.purchasedAt = UseCase.start
     event.expiresAt = UseCase.start.advanced(by: 1_000)
-    let outcome = try await use.ledger.record(
+    let outcome = try await use.ledger.run(
       RevenueCatReport(
         id: "1", type: "RENEWAL", store: "app_store", environment: .production, at: UseCase.start, payload: "{}",
         content: .hint(key, event), evaluationContext: use.validator.verdicts.evaluationContext, provisional: .zero))

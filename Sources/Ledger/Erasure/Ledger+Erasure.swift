@@ -12,25 +12,17 @@ extension Ledger {
   package func erase(_ erasure: Erasure) async throws(LedgerError) -> ErasureReport {
     let (_, known) = try await read { tables in try tables.names(of: erasure.user) }
     let names = ErasedNames(known)
-    var report = try await erase(erasure, known, try await traces(of: names))
+    var report = try await run(EraseUser(erasure: erasure, known: known, traces: try await traces(of: names)))
     for _ in 0..<Self.rounds {
       let traces = try await traces(of: names)
       guard !traces.isEmpty else { break }
-      report.add(try await erase(erasure, known, traces))
+      report.add(try await run(EraseUser(erasure: erasure, known: known, traces: traces)))
     }
     return report
   }
 
   /// The most rounds in which rows are looked for that came during an erasure.
   private static let rounds = 3
-
-  private func erase(
-    _ erasure: Erasure, _ known: [UserID], _ traces: NameTraces
-  ) async throws(LedgerError) -> ErasureReport {
-    try await engine.submit { tables in
-      try ErasureOperation(erasure: erasure, known: known, traces: traces, tables: tables).run()
-    }
-  }
 
   private func traces(of names: ErasedNames) async throws(LedgerError) -> NameTraces {
     var traces = NameTraces()

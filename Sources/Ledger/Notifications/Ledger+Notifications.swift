@@ -3,17 +3,6 @@ package import struct FoundationEssentials.Date
 
 /// Notifications from Apple, and unclaimed purchases.
 extension Ledger {
-  /// Records a verified notification once, in one transaction: its evidence is merged with that of each purchase.
-  ///
-  ///     the purchase's owner                  what happens
-  ///     a user                                merged, evaluated, a line of the user's history
-  ///     unowned, and it names the claimant,   claimed for the claimant, with the unclaimed evidence
-  ///       who exists or may be created
-  ///     unowned                               stored unclaimed, until a user claims the purchase
-  package func record(_ notification: NotificationEntry) async throws(LedgerError) -> NotificationOutcome {
-    try await engine.submit { tables in try NotificationOperation(entry: notification, tables: tables).run() }
-  }
-
   /// When the newest of Apple's notifications was received.
   package func newestNotification() async throws(LedgerError) -> Date? {
     try await read { tables in try tables.newestNotification() }

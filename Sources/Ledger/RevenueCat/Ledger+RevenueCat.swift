@@ -3,11 +3,6 @@ package import struct FoundationEssentials.Date
 
 /// RevenueCat's reports.
 extension Ledger {
-  /// Records an event once, in one transaction, with what it means for the purchase and its owner.
-  package func record(_ report: RevenueCatReport) async throws(LedgerError) -> RevenueCatReportOutcome {
-    try await engine.submit { tables in try RevenueCatReportOperation(report: report, tables: tables).run() }
-  }
-
   /// Whether the time of a report has come, or has changed a purchase at another store.
   package func hasRevenueCatWork(dueAt now: Date) async throws(LedgerError) -> Bool {
     try await read { tables in

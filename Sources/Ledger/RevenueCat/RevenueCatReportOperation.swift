@@ -1,9 +1,15 @@
 internal import Entitlements
 internal import struct FoundationEssentials.Date
 
-/// Records an event of RevenueCat's inside an open transaction: the event, what it means, the verdicts and the updates
-/// of the app's rows are written together or not at all.
-struct RevenueCatReportOperation {
+extension RevenueCatReport: LedgerOperation {
+  /// Records an event of RevenueCat's once: the event, what it means, the verdicts and the updates of the app's rows are
+  /// written together or not at all.
+  package func run(_ tables: LedgerTables) throws -> RevenueCatReportOutcome {
+    try RevenueCatReportOperation(report: self, tables: tables).run()
+  }
+}
+
+private struct RevenueCatReportOperation {
   private let report: RevenueCatReport
   private let tables: LedgerTables
   /// Whether the event names somebody who was erased: its text is not kept.

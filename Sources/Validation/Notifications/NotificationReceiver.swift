@@ -123,7 +123,7 @@ package struct NotificationReceiver: Sendable {
         Array(payload.utf8), .refused, foreign, logger, isSigned: true, uuid: notification.uuid)
     }
     let entry = entry(of: verified, payload, isMissed: isMissed)
-    let outcome = try await consult(await ledger.record(entry), or: Failure.ledgerUnavailable)
+    let outcome = try await consult(await ledger.run(entry), or: Failure.ledgerUnavailable)
     // Also one that was received before: what comes after its record may be missing.
     if notification.subtype == "SUMMARY", let summary = notification.summary, let request = summary.requestID,
       let ended = try await consult(
@@ -330,7 +330,7 @@ package struct NotificationReceiver: Sendable {
       due = try await ledger.recheckSoon(notification.originalTransactionIDs, at: now)
       due += try await recheckSoon(notification.transactionIDs, at: now)
       // Version 1 has no UUID.
-      _ = try await ledger.record(
+      _ = try await ledger.run(
         NotificationEntry(
           uuid: "v1-\(digest.hex)", type: notification.type, bundleID: notification.bundleID, receivedAt: now,
           payload: "", evaluatedAt: now, evaluate: verdicts.evaluate))

@@ -96,7 +96,7 @@ package struct RevenueCatReceiver: Sendable {
       throw .unreadable(error)
     }
     let report = report(of: event, String(decoding: body, as: UTF8.self))
-    let taken = try await consult(await ledger.record(report), or: Failure.ledgerUnavailable)
+    let taken = try await consult(await ledger.run(report), or: Failure.ledgerUnavailable)
     let outcome = await follow(taken, logger)
     onOutcome(outcome)
     logger.info(

@@ -120,7 +120,7 @@ import Testing
       _ = try await ledger.record(entry(user, evidence).with { $0.recordedAt = arrival.at.date })
       return
     }
-    _ = try await ledger.record(
+    _ = try await ledger.run(
       NotificationEntry(
         uuid: "\(user.rawValue) \(number)", receivedAt: arrival.at.date, payload: "signed", evidence: evidence,
         evaluatedAt: arrival.report.at.date, evaluate: evaluate))

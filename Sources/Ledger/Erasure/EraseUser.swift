@@ -13,14 +13,13 @@ internal import struct FoundationEssentials.Date
 ///       reset
 ///
 /// The rows that stay keep others from a second trial, and the purchases for whoever proves them. A second run finds nothing left to do.
-struct ErasureOperation {
+struct EraseUser: LedgerOperation {
   let erasure: Erasure
   /// The names that were known before this; none for the first time.
   let known: [UserID]
   let traces: NameTraces
-  let tables: LedgerTables
 
-  func run() throws -> ErasureReport {
+  func run(_ tables: LedgerTables) throws -> ErasureReport {
     let (key, users) = try tables.names(of: erasure.user)
     let names = ErasedNames(users + known)
     var report = ErasureReport(of: try tables.name(ofKey: key))
@@ -29,7 +28,7 @@ struct ErasureOperation {
     try tables.keepMemo("erasing", "")
     for identity in Set((users + known).map(\.key)).sorted() where !UserID(identity).isErased {
       let pseudonym = try tables.newPseudonym(ofKey: identity)
-      let (erased, isKept) = try erase(identity, as: pseudonym, names)
+      let (erased, isKept) = try erase(identity, as: pseudonym, names, tables)
       if isKept { pseudonyms[identity] = pseudonym }
       report.add(erased)
     }
@@ -45,7 +44,7 @@ struct ErasureOperation {
 
   /// - Returns: `isKept`: something of this name stays under the pseudonym.
   private func erase(
-    _ key: String, as pseudonym: UserID, _ names: ErasedNames
+    _ key: String, as pseudonym: UserID, _ names: ErasedNames, _ tables: LedgerTables
   ) throws -> (report: ErasureReport, isKept: Bool) {
     var report = ErasureReport(of: UserID(key))
     let account = try tables.account(withKey: key)
@@ -67,12 +66,12 @@ struct ErasureOperation {
       report.resetsRow = try tables.hasReset(of: key)
       return (report, false)
     }
-    let rowVersion = try reset(account, key, &report)
+    let rowVersion = try reset(account, key, &report, tables)
     let erased = try tables.eraseEvents(from: account.newest, ofKey: key, as: pseudonym)
     (report.events, report.notes) = (erased.events, erased.notes)
     // Before the purchases, whose owner is found with them.
     try tables.rename(accountOf: key, to: pseudonym, rowVersion: rowVersion)
-    try erase(account.purchases, as: pseudonym, names, &report)
+    try erase(account.purchases, as: pseudonym, names, &report, tables)
     for id in erased.purchases.subtracting(account.purchases).sorted() {
       let former = try id < 0 ? tables.key(ofPurchase: id) : try tables.purchase(id: id).evidence.key
       guard let former else { continue }
@@ -84,7 +83,9 @@ struct ErasureOperation {
 
   /// Queues the reset of the app's row, if it may have one with a verdict.
   /// - Returns: the version of the row.
-  private func reset(_ account: Account, _ key: String, _ report: inout ErasureReport) throws -> Int64 {
+  private func reset(
+    _ account: Account, _ key: String, _ report: inout ErasureReport, _ tables: LedgerTables
+  ) throws -> Int64 {
     guard let reset = erasure.reset, account.user.mayHaveRow, account.version > 0 else {
       try tables.forgetUpdate(of: key)
       return account.rowVersion
@@ -98,7 +99,8 @@ struct ErasureOperation {
   }
 
   private func erase(
-    _ purchases: [Int64], as pseudonym: UserID, _ names: ErasedNames, _ report: inout ErasureReport
+    _ purchases: [Int64], as pseudonym: UserID, _ names: ErasedNames, _ report: inout ErasureReport,
+    _ tables: LedgerTables
   ) throws {
     let kept = try purchases.filter { $0 > 0 }.map(tables.purchase(id:))
     // A receipt with another user's purchases stays with those, unless it names this one.
@@ -113,7 +115,7 @@ struct ErasureOperation {
       purchase.evidence = purchase.evidence.withoutAccounts { _ in true }
       purchase.rows = try StoredForm.text(purchase.evidence)
       if shared[purchase.proof] != nil {
-        purchase.proof = try nothing(insteadOf: purchase.proof)
+        purchase.proof = try nothing(insteadOf: purchase.proof, tables)
       } else if try tables.erase(proof: purchase.proof) {
         report.receipts += 1
       }
@@ -141,7 +143,7 @@ struct ErasureOperation {
   }
 
   /// - Returns: the proof of a purchase that no longer uses another one.
-  private func nothing(insteadOf proof: Int64) throws -> Int64 {
+  private func nothing(insteadOf proof: Int64, _ tables: LedgerTables) throws -> Int64 {
     var nothing = try tables.proof(proof).receipt
     nothing.base64 = KeptReceipt.erasedText
     let id = try tables.add(StoredProof(nothing), at: StoredForm.milliseconds(erasure.recordedAt))
