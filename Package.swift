@@ -388,6 +388,15 @@ let package = Package(
         "Prometheus", "TestSupport", .service("CoreMetrics", of: "swift-metrics"),
       ],
       swiftSettings: settings),
+    // The parts of the server that need no service to be tested.
+    .testTarget(
+      name: "CountersignServerTests",
+      dependencies: [
+        "Access", "CountersignAPI", "CountersignServer", "Entitlements", "Ledger", "TestSupport", "Validation",
+        .service("NIOCore", of: "swift-nio"),
+        .service("NIOFoundationEssentialsCompat", of: "swift-nio"),
+      ],
+      swiftSettings: settings),
     .testTarget(
       name: "CountersignTests",
       dependencies: [

@@ -5,7 +5,6 @@ import NIOCore
 import NIOFoundationEssentialsCompat
 import Testing
 
-@testable import Countersign
 @testable import CountersignServer
 @testable import Validation
 
