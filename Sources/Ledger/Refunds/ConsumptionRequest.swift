@@ -42,10 +42,6 @@ package struct ConsumptionRequest: Hashable, Sendable {
     self.askedAt = askedAt
     self.answerBy = answerBy
   }
-
-  package var key: SubscriptionKey {
-    SubscriptionKey(environment: environment, originalTransactionID: originalTransactionID)
-  }
 }
 
 /// The record of a transaction: the word of the app's backend, and Apple's newest request.

@@ -60,8 +60,6 @@ package struct SubscriptionOffers: Sendable {
   let signer: OfferSigner?
   let apps: [BundleID]
 
-  package var signs: Bool { signer != nil }
-
   package func overview(of user: UserID, at now: Date) async throws(LedgerError) -> Overview {
     let evidence = try await evidence(of: user)
     let audiences = rules.audiences(of: user, evidence, at: now)
