@@ -109,7 +109,7 @@ import Testing
       }
       #expect(failure?.description.contains("under way") == true, "\(String(describing: failure))")
       #expect(try Data(contentsOf: URL(filePath: file + ".partial")).count == 100_000)
-      #expect(close(descriptor) == 0)
+      #expect(flock(descriptor, LOCK_UN) == 0 && close(descriptor) == 0)
 
       #expect(try await LedgerBackup.make(of: scratch.path, to: file).users == 1)
       #expect(try Self.mode(file) == 0o600)

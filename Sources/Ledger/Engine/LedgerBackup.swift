@@ -100,7 +100,7 @@ private final class PartialFile {
     self.descriptor = descriptor
   }
 
-  deinit { _ = close(descriptor) }
+  deinit { LedgerFile.unlock(descriptor) }
 
   static func create(for file: String) throws(LedgerBackup.Failure) -> PartialFile {
     func failure(_ problem: String) -> LedgerBackup.Failure { .file(path: file, problem: problem) }
