@@ -177,7 +177,7 @@ import TestSupport
 
   @Test func `a reader who waits in vain is answered, within the deadline of a request`() async throws {
     var settings = Settings()
-    settings.server = ["request_deadline": "2s"]
+    settings.server = ["request_deadline": "8s"]
     settings.appStore = ["deadline": "1s"]
     try await run(settings) { service, _, _ in
       let page = try await events(service, "?after=0&wait=30")
