@@ -110,7 +110,7 @@ prometheus-deps:
 	  && { apt-get download -qq prometheus 2>/dev/null || { apt-get update -qq && apt-get download -qq prometheus; }; } \
 	  && dpkg-deb --extract prometheus_*.deb . && rm prometheus_*.deb; }
 
-cases: build-tests ## Run the tests of random cases and of many users with all of them; `make test` tries a fifth or fewer
+cases: build-tests ## Run the tests of random cases and of many users in full; `make test` tries a fifth of the cases or fewer
 	@SWIFT=$(SWIFT) COUNTERSIGN_CASES=full scripts/run-tests --filter '^(EntitlementsTests|FiguresTests|ProfilesTests)\.|FigureOrderTests|CircuitTests|MutationTests|VerifyReceiptPlainTests|MissedNotificationsTests|ConsumptionTests|YearOfNotificationsTests|RandomReportsTests|LateRenewalTests|SystemClockTests'
 
 fuzz: deps apple-library-check ## Play the running service against openapi.yaml: a generated client, and requests that nobody thought of

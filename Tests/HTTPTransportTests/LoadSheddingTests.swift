@@ -51,9 +51,9 @@ extension HTTPTransportTests {
     @Test func `a request whose turn comes too late is not sent`() async throws {
       try await Self.running { transport, server, _ in
         let start = ContinuousClock.now
-        let held = Task { await transport.outcome(.get("\(server.origin)/held"), by: start + .milliseconds(1900)) }
+        let held = Task { await transport.outcome(.get("\(server.origin)/held"), by: start + .milliseconds(3900)) }
         await Load.until { transport.statistics.inFlight == 1 || transport.statistics.requestsEnded > 1 }
-        let late = Task { await transport.outcome(.get("\(server.origin)/late"), by: start + .milliseconds(2000)) }
+        let late = Task { await transport.outcome(.get("\(server.origin)/late"), by: start + .milliseconds(4300)) }
         #expect(await held.value.error == .timedOut)
         // On a busy machine its deadline has passed when it has its turn.
         let error = await late.value.error

@@ -10,7 +10,7 @@ import Testing
   @Test func `a season by its signature alone runs for its period, ends in the app's row too, and is bought again`()
     async throws
   {
-    try await RunningService.besideStores(deadline: "4s") { service, store, rows, clock in
+    try await RunningService.besideStores(deadline: "1m") { service, store, rows, clock in
       let first = try store.simulator.issueTransaction(.nonRenewing)
       let answer = try await service.validate(first.signedTransaction)
       #expect(answer.verdict == "pro active non_renewing" && answer["source"] == "signature", "\(answer.text)")
