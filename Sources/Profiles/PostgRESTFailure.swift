@@ -285,7 +285,7 @@ extension PostgRESTFailure.Signs {
     let error = try? await JSONReader.shared.read(response.body) { body throws(JSONError) -> Error in
       Error(
         code: text(body, "code"), isLocked: text(body, "hint") == "subscription_is_read_only",
-        isBeyondGrants: text(body, "message").map { !$0.hasPrefix("permission denied for ") } ?? false)
+        isBeyondGrants: text(body, "message").map { !$0.hasPrefix("permission denied") } ?? false)
     }
     // An error whose body was lost leaves its header alone: `PostgREST; error=PGRST116`.
     let header = response.header("Proxy-Status")?.split(separator: "error=", maxSplits: 1).last.map(String.init)

@@ -197,6 +197,12 @@ import struct FoundationEssentials.Date
         #expect(check == next, "answered \(answered) minutes after it")
       }
     }
+    // A decoded receipt is as old as its creation; an answer about it is not.
+    var old = answer(at: minute(61), [row("1", from: day(-1), until: end)])
+    old[0].evidenceTime = day(-1)
+    old[0].refund = KnownRefund(transactionID: "1", date: noon)
+    #expect(old[0].nextCheck(at: minute(61), catalog: try makeCatalog(), policy: EntitlementPolicy()) == end)
+    #expect(!old[0].isAwaited)
     // Taken back by Apple itself: nobody is behind.
     refunded.cancellationDate = nil
     refunded.reportedAt = minute(5)

@@ -57,13 +57,25 @@ import Testing
 
   @Test func `an answer of Apple's, whose clock is behind ours, takes away nothing that was given`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      _ = try await give(ledger, giving(tier: "premium", from: 10))
+      _ = try await give(ledger, giving(tier: "premium", from: 10, for: 10_000))
       let outcome = try await ledger.record(
         entry("anna", [evidence("1", time: 9, expires: 1_000)], evaluate: rules))
       let verdict = try #require(outcome.recorded).entitlement
       #expect(verdict.tier == "premium" && verdict.reason == .granted)
       #expect(verdict.explanation.evaluatedAt == at(10) && verdict.evidenceTime == at(9))
       #expect(try await ledger.waitingUpdate(of: "anna")?.entitlement.tier == "premium")
+    }
+  }
+
+  @Test func `whoever loses a purchase by such an answer keeps the grant`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.record(entry("anna", [evidence("1", time: 5, expires: 1_000)], evaluate: rules))
+      _ = try await give(ledger, giving(tier: "premium", from: 10, for: 10_000))
+      let outcome = try await ledger.record(
+        entry("ben", [evidence("1", time: 9, expires: 1_000)], ownership: .transfer, evaluate: rules))
+      #expect(try #require(outcome.recorded).losers == ["anna"])
+      let row = try await ledger.waitingUpdate(of: "anna")?.entitlement
+      #expect(row?.tier == "premium" && row?.reason == .granted)
     }
   }
 

@@ -260,7 +260,7 @@ struct PostgRESTAnswerTests {
     arguments: [
       (403, #"new row violates row-level security policy for table \"profiles\""#, "forbidden_by_store"),
       (403, "this account is frozen", "forbidden_by_store"), (403, "permission denied for table profiles", "42501"),
-      (403, "permission denied for schema public", "42501"),
+      (403, "permission denied for schema public", "42501"), (403, "permission denied to set role", "42501"),
       (401, "new row violates row-level security policy", "42501"),
     ])
   func `what a policy forbids may be one row, and a missing grant is every row`(

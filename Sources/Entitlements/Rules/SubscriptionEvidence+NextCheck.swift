@@ -54,13 +54,19 @@ extension SubscriptionEvidence {
     return Self.nextCheck(of: begin, after: answeredAt)
   }
 
-  /// The next check of a refund that the answer does not show, and may be behind.
+  /// The next check of a refund that the answer does not show, and may be behind. The evidence time does not tell an
+  /// answer's age: that of a decoded receipt is its creation.
   private var nextCheckOfRefund: Date? {
     guard let refund, let row = purchases.first(where: { $0.transactionID == refund.transactionID }),
       row.cancellationDate == nil, !isPartial(reportedAt: reportedAt(row))
     else { return nil }
-    return Self.nextCheck(of: refund.date, after: coverage == .snapshot ? evaluatedAt : answeredAt ?? evaluatedAt)
+    let answer = coverage == .snapshot ? evaluatedAt : answeredAt ?? evaluatedAt
+    guard !refund.date.advanced(by: Self.answerLag).isBefore(answer) else { return nil }
+    return Self.nextCheck(of: refund.date, after: answer)
   }
+
+  /// Whether the answer may be behind a purchase or refund that Apple has told, so that it is asked about every few minutes.
+  package var isAwaited: Bool { ahead != nil || nextCheckOfRefund != nil }
 
   /// The next check of news that an answer does not have.
   private static func nextCheck(of news: Date, after answer: Date) -> Date {

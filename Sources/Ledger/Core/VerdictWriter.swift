@@ -22,7 +22,7 @@ struct VerdictWriter {
   /// Reevaluates a user over all evidence, and stores the verdict.
   func reevaluate(_ account: inout Account) throws {
     let evidence = try tables.evidence(of: account)
-    let (user, moment) = (account.user, Self.moment(of: evidence, notBefore: evaluatedAt))
+    let (user, moment) = (account.user, moment(of: evidence, for: account))
     let verdict = evaluate(user, evidence, account.given, moment)
     _ = try save(verdict, of: &account, after: try tables.profile(of: account)?.entitlement, on: evidence) { _ in
       evaluate(user, evidence, [], moment)
@@ -35,7 +35,7 @@ struct VerdictWriter {
     approves: Approval = { _, _ in true }
   ) throws -> ReevaluationOutcome {
     let evidence = try tables.evidence(of: account)
-    let (user, moment) = (account.user, Self.moment(of: evidence, notBefore: evaluatedAt))
+    let (user, moment) = (account.user, moment(of: evidence, for: account))
     func verdict(_ given: [GivenPeriod], after recorded: Entitlement?) -> Entitlement {
       let verdict = evaluate(user, evidence, given, moment)
       guard let recorded, withholds(verdict, evidence, given, recorded, moment) else { return verdict }
@@ -54,10 +54,13 @@ struct VerdictWriter {
     try reevaluateIfChanged(&account)
   }
 
-  /// The evaluation time: not before the newest of Apple's evidence. Provisional grants are left out, since our own
-  /// clock, by which they were evaluated, must not shift Apple's evidence.
-  static func moment(of evidence: [SubscriptionEvidence], notBefore moment: Date) -> Date {
-    evidence.filter { $0.provisionalUntil == nil }.map(\.evaluatedAt).reduce(moment, max)
+  /// The evaluation time: not before the newest of Apple's evidence, nor before the begin of a grant or trial that runs: it
+  /// began by our clock, and Apple's may be behind that. No verdict takes it away. Provisional grants are left out,
+  /// since our own clock, by which they were evaluated, must not shift Apple's evidence.
+  func moment(of evidence: [SubscriptionEvidence], for account: Account) -> Date {
+    let recordedAt = StoredForm.date(head.recordedAt)
+    let begun = account.given.filter { $0.isRunning(at: recordedAt) }.map(\.startsAt)
+    return (evidence.filter { $0.provisionalUntil == nil }.map(\.evaluatedAt) + begun).reduce(evaluatedAt, max)
   }
 
   /// Stores a verdict as the next version, and the user's account, and appends the events of what changed.

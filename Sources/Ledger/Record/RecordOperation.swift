@@ -14,8 +14,7 @@ internal import struct FoundationEssentials.Date
 ///
 /// **The evaluation time** is the later of the entry's and the newest at which evidence of the user was evaluated.
 /// Without this rule the outcome of two answers would depend on their order of arrival: an older answer would evaluate
-/// the newer evidence at a moment before it was given, and revive a subscription that has ended. A grant or trial began by
-/// our clock, and Apple's may be behind it: no verdict takes away what was given before it was recorded.
+/// the newer evidence at a moment before it was given, and revive a subscription that has ended.
 ///
 /// **A new verdict** adds a history line and increments the version. It is written when there was no verdict before,
 /// when the user gained a subscription, when stored evidence changed (its source or content), or when the verdict
@@ -169,8 +168,7 @@ final class RecordOperation {
     let news = try own.map { try merge($0, over: known) } + named
     let answers = Dictionary(uniqueKeysWithValues: prepared.subscriptions.map { ($0.evidence.key, $0) })
     let evidence = try evidence(with: news, of: answers, over: known.stored)
-    let begun = account.given.map(\.startsAt).filter { $0 <= entry.recordedAt }
-    let moment = VerdictWriter.moment(of: evidence, notBefore: begun.reduce(entry.evaluatedAt, max))
+    let moment = writer.moment(of: evidence, for: account)
     let verdict = entry.evaluate(entry.user, evidence, account.given, moment)
     let before = try tables.profile(of: account)?.entitlement
     guard entry.approves(before, verdict) else { return .heldBack }
@@ -300,8 +298,7 @@ final class RecordOperation {
 
   /// Whether a schedule asked again because the last answer may be behind what Apple has told: every few minutes, for an hour.
   private func isAwaited(_ news: [PurchaseUpdate]) -> Bool {
-    entry.origin == .recheck(nil)
-      && news.contains { $0.subscription.evidence.ahead != nil || $0.subscription.evidence.refund != nil }
+    entry.origin == .recheck(nil) && news.contains { $0.subscription.evidence.isAwaited }
   }
 
   private func changesTime(_ news: PurchaseUpdate, over stored: LedgerTables.StoredPurchase?) -> Bool {

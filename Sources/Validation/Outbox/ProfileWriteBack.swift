@@ -104,12 +104,15 @@ package struct ProfileWriteBack: Sendable {
       return .refused
     case .misconfigured(let trouble) where trouble.mayBeOneRows:
       // Each write runs the trigger or policy again, and it may be there on purpose.
+      let isOfTheStore = health.state == .misconfigured(code: trouble.code)
       logger.log(
-        level: health.state == .misconfigured(code: trouble.code) ? .critical : .error,
+        level: isOfTheStore ? .critical : .error,
         trouble.code == ProfileStoreTrouble.changedByStore
           ? "the profile store changes an update" : "the profile store refuses an update",
         metadata: ["code": "\(trouble.code)", "cause": "\(trouble)"])
-      try await putBack(update, trouble, least: UpdateSchedule.look.ceiling(after: update.attempts))
+      // What hits several users is put right for all of them at once: they do not wait for a day after it.
+      let pause = UpdateSchedule.look.ceiling(after: update.attempts)
+      try await putBack(update, trouble, least: isOfTheStore ? min(pause, .seconds(3_600)) : pause)
       return .refused
     case .misconfigured(let trouble):
       logger.critical(

@@ -183,6 +183,8 @@ import Testing
         let answer = try await world.service.send(.get, "/v1/lookup/\(id)", key: RunningService.supportKey)
         #expect(answer.status == (id.isEmpty ? 404 : 400), "\(answer.text)")
       }
+      // Xcode numbers transactions from 0, which is nobody's name.
+      #expect(try await world.service.send(.get, "/v1/lookup/0", key: RunningService.supportKey).status == 200)
     }
   }
 
