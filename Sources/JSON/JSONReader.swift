@@ -29,7 +29,7 @@ package struct JSONReader: Sendable {
   /// A small plain text is read at once: its index never lives across an await, so there are no more of them than
   /// threads. Any other text waits for its turn.
   ///
-  /// - Parameter largeIntegers: what an integer beyond 64 bits is.
+  /// - Parameter largeIntegers: the reading of an integer beyond 64 bits.
   package func read<Decoded: Sendable>(
     _ bytes: [UInt8], root: JSONRoot = .object, largeIntegers: LargeIntegers = .refused,
     decode: (JSONValue) throws(JSONError) -> Decoded
@@ -76,7 +76,7 @@ extension JSONReader {
     }
   }
 
-  /// What an integer beyond 64 bits is to a reader.
+  /// The reading of an integer beyond 64 bits.
   package enum LargeIntegers: Hashable, Sendable {
     /// It spoils the whole text.
     case refused

@@ -25,7 +25,7 @@ import Testing
     "no_user", "null", "none", "nil", "(null)", "NaN", "unidentified", "undefined", "unknown", "anonymous", "guest",
     "-1", "0", "[]", "{}", "[object Object]", "", "me",
   ])
-  func `what a program writes where it has no ID is nobody's, in every dialect`(id: String) {
+  func `a placeholder for an ID names nobody, in every dialect`(id: String) {
     #expect(UserID(valid: id) == nil && UserID(fromOutside: id) == nil)
     #expect(UserID(valid: "user-\(id.filter(\.isLetter))") != nil)
   }

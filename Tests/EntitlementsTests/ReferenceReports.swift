@@ -2,7 +2,7 @@ import Entitlements
 
 import struct FoundationEssentials.Date
 
-/// What several reports of one subscription say together, read as naively as the table: which row gives access now.
+/// Several reports of one subscription, read together as naively as the table: the row that gives access now.
 struct ReferenceReports {
   enum Line: CaseIterable {
     /// A purchase that the newest answer lacks counts, or no longer.

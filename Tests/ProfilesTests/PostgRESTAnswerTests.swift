@@ -263,7 +263,7 @@ struct PostgRESTAnswerTests {
       (403, "permission denied for schema public", "42501"), (403, "permission denied to set role", "42501"),
       (401, "new row violates row-level security policy", "42501"),
     ])
-  func `what a policy forbids may be one row, and a missing grant is every row`(
+  func `a policy's refusal may be of one row, and a missing grant is of every row`(
     status: Int, message: String, code: String
   ) async throws {
     let outcome = try await outcome(of: problem(status, "42501", message: message))

@@ -24,7 +24,7 @@ extension SubscriptionEvidence {
   ///       purchase of the group is known
   ///     the answer does not have the last purchase yet            1, 2, 5 and 10 minutes after the purchase, then 10
   ///                                                               minutes after each answer; beside the others
-  ///     the answer does not show a refund of the last hour    the same, after the refund
+  ///     the answer does not show a refund of the last hour        the same, after the refund
   ///     ended since the answer by time (held, unproven, or        now
   ///       before a renewal that was refunded ahead)
   ///     Apple said that it is over: otherwise refunded, revoked,  never

@@ -50,7 +50,10 @@ extension Ledger {
     _ recheck: Recheck, at now: Date, to nextTurn: @escaping NextCheck
   ) async throws(LedgerError) {
     let turn = try await read { tables in
-      try tables.purchase(recheck.key).flatMap { nextTurn($0.evidence, max(now, $0.evidence.evaluatedAt)) }
+      try tables.purchase(recheck.key).flatMap { purchase -> Date? in
+        guard purchase.schedule.map({ StoredForm.date($0.scheduledAt) }) == recheck.scheduledAt else { return nil }
+        return nextTurn(purchase.evidence, max(now, purchase.evidence.evaluatedAt))
+      }
     }
     guard let turn, turn < recheck.dueAgainAt else { return }
     try await engine.submit { tables in try tables.bringForward(recheck, to: turn) }

@@ -110,7 +110,7 @@ package struct ProfileWriteBack: Sendable {
         trouble.code == ProfileStoreTrouble.changedByStore
           ? "the profile store changes an update" : "the profile store refuses an update",
         metadata: ["code": "\(trouble.code)", "cause": "\(trouble)"])
-      // What hits several users is put right for all of them at once: they do not wait for a day after it.
+      // A cause that hits several users ends for all of them at once: no update waits for a day after that.
       let pause = UpdateSchedule.look.ceiling(after: update.attempts)
       try await putBack(update, trouble, least: isOfTheStore ? min(pause, .seconds(3_600)) : pause)
       return .refused

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import Validation
 
-/// What begins now, by the machine's own clock: no moment of it is chosen, and each has nanoseconds.
+/// Grants and trials that begin now, by the machine's own clock: no moment is chosen, and each has nanoseconds.
 @Suite struct SystemClockTests {
   /// `make cases` has a thousand.
   private static let count = SeededRandom.cases(1_000) == 1_000 ? 1_000 : 20

@@ -123,7 +123,7 @@ import Testing
   }
 
   /// Without a key of the Server API nobody can be asked about a signed transaction.
-  @Test func `what nobody can be asked about ends in what is recorded when it ends for a reader`() async throws {
+  @Test func `a purchase that nobody can be asked about ends in the record when it ends for a reader`() async throws {
     try await run { bench, store, clocks in
       try await bench.validate(try store.simulator.issueTransaction(.renewing).signedTransaction)
       let end = try #require(try await bench.ledger.profile(of: "user-1")?.entitlement.accessUntil)

@@ -239,7 +239,7 @@ import struct FoundationEssentials.Date
       var other = scene
       (other.now, other.answer) = (now, answers)
       let truth = try Self.truth(of: other, told: reported)
-      // What follows the purchase, the answer does not say.
+      // The answer says nothing of the time after the purchase.
       func told(_ verdict: Entitlement) -> [String] { Self.state(verdict, of: scene).dropLast(isNew ? 2 : 0) }
       #expect(told(verdict) == told(truth), "\(row), \(answer) at \(now), \(scene)")
       if isKnown { found[isNew, default: 0] += 1 }
