@@ -20,8 +20,8 @@ public struct SeededRandom: RandomNumberGenerator, Sendable {
   public mutating func below(_ limit: Int) -> Int { Int(next() % UInt64(limit)) }
 
   /// The number of random cases that a test tries: all of them with `COUNTERSIGN_CASES=full`, as in `make cases`, else a
-  /// fifth.
+  /// tenth.
   public static func cases(_ full: Int) -> Int {
-    getenv("COUNTERSIGN_CASES").map { String(cString: $0) } == "full" ? full : max(1, full / 5)
+    getenv("COUNTERSIGN_CASES").map { String(cString: $0) } == "full" ? full : max(1, full / 10)
   }
 }

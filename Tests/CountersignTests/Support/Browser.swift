@@ -1,5 +1,6 @@
 import Foundation
 import HTTPTransport
+import Resilience
 import Synchronization
 import TestSupport
 
@@ -7,7 +8,7 @@ import TestSupport
   import Glibc
 #endif
 
-/// Chromium without a window, driven by Debian's chromedriver as a person drives it with keys and clicks.
+/// Chromium's shell without a window, which takes half the CPU of the browser, driven by Debian's chromedriver as a person drives it with keys and clicks.
 ///
 /// https://www.w3.org/TR/webdriver2/
 final class Browser: Sendable {
@@ -17,7 +18,7 @@ final class Browser: Sendable {
   private let processID: Int32
   private let directory: URL
 
-  static let program = "/usr/bin/chromium"
+  static let program = "/usr/lib/chromium/chromium-headless-shell"
   static let driverProgram = "/usr/bin/chromedriver"
 
   static var isInstalled: Bool {
@@ -32,13 +33,17 @@ final class Browser: Sendable {
     case left = "\u{E012}"
   }
 
-  /// Browsers between two tests: a start costs two seconds of CPU.
+  /// More at once take no less time, as each start costs two seconds of CPU.
+  private static let places = AsyncSemaphore(permits: 2)
+  /// Browsers between two tests.
   private static let idle = Mutex<[Browser]>([])
   private static let endsWithProcess: Void = {
     atexit { Browser.idle.withLock { for browser in $0 { browser.end() } } }
   }()
 
   static func run<Result>(body: (Browser) async throws -> Result) async throws -> Result {
+    guard await places.acquire() else { throw CancellationError() }
+    defer { places.release() }
     let browser = if let idle = idle.withLock({ $0.popLast() }) { idle } else { try await begin() }
     do {
       let result = try await body(browser)
@@ -66,7 +71,6 @@ final class Browser: Sendable {
         "args": [
           "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
           "--window-size=1100,1000",
-          "--user-data-dir=\(directory.appending(path: "profile").path(percentEncoded: false))",
         ],
       ],
     ]
