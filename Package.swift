@@ -363,8 +363,8 @@ let package = Package(
     .testTarget(
       name: "ValidationTests",
       dependencies: [
-        "Access", "AppStore", "AppStoreSimulator", "Entitlements", "HTTPTransport", "Ledger", "Profiles", "Resilience",
-        "TestSupport", "Validation", "Webhooks",
+        "Access", "AppStore", "AppStoreSimulator", "Entitlements", "HTTPTransport", "Ledger", "LedgerFixtures",
+        "Profiles", "Resilience", "TestSupport", "Validation", "Webhooks",
         .service("Crypto", of: "swift-crypto"),
         .service("Logging", of: "swift-log"),
       ],

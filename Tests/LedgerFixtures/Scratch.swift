@@ -10,6 +10,23 @@ extension Trait where Self == ConditionTrait {
   package static var ofTheFile: Self { .disabled(if: TestEngine.isPostgreSQL, "This is about SQLite's file.") }
 }
 
+extension TestEngine {
+  /// A database with an empty ledger, which those of tests are copies of: the schema takes as long as many a test.
+  package static func template() async throws -> String { try await ledger.value }
+
+  private static let ledger = Task.detached {
+    let server = try await running()
+    let name = try await server.makeDatabase()
+    await (try Ledger.open(url: server.url(of: name), connections: 1)).close()
+    return name
+  }
+
+  /// Where the database of a service with this directory is.
+  package static func url(ofDirectory path: String) async throws -> String {
+    try await running().url(ofDirectory: path, from: template())
+  }
+}
+
 /// A directory of a test's own, removed with it.
 package final class Scratch: Sendable {
   package let directory: String
@@ -20,7 +37,7 @@ package final class Scratch: Sendable {
   package func url() async throws -> String {
     let server = try await TestEngine.running()
     let task = database.withLock { database in
-      let task = database ?? Task { try await server.makeDatabase() }
+      let task = database ?? Task { try await server.makeDatabase(from: TestEngine.template()) }
       database = task
       return task
     }

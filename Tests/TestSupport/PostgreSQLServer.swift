@@ -48,6 +48,9 @@ package final class PostgreSQLServer: Sendable {
     max_connections = 200
     timezone = UTC
     autovacuum = off
+    shared_buffers = 16MB
+    wal_level = minimal
+    max_wal_senders = 0
     fsync = $2
     full_page_writes = $2
     synchronous_commit = $2
@@ -114,21 +117,25 @@ package final class PostgreSQLServer: Sendable {
     return "postgresql://postgres@\(host)/\(database)"
   }
 
-  /// Makes an empty database.
+  /// Makes a database.
+  /// - Parameter template: the database that it is a copy of; `nil` for an empty one.
   /// - Returns: its name.
-  package func makeDatabase() async throws -> String {
+  package func makeDatabase(from template: String? = nil) async throws -> String {
     let name = "test_\(UUID().uuidString.lowercased().filter { $0 != "-" })"
-    try await run("CREATE DATABASE \(name)", on: "postgres")
+    try await makeDatabase(name, from: template)
     return name
   }
 
+  private func makeDatabase(_ name: String, from template: String?) async throws {
+    try await run("CREATE DATABASE \(name) TEMPLATE \(template ?? "template1") STRATEGY FILE_COPY", on: "postgres")
+  }
+
   /// Where the database is that stands for a directory; it is made at first.
-  package func url(ofDirectory path: String) async throws -> String {
-    let name = "directory_" + path.utf8.suffix(50).map { String($0, radix: 36) }.joined()
-    let isKnown = try await !run("SELECT 1 FROM pg_database WHERE datname = '\(name.prefix(60))'", on: "postgres")
-      .isEmpty
-    if !isKnown { try await run("CREATE DATABASE \(name.prefix(60))", on: "postgres") }
-    return url(of: String(name.prefix(60)))
+  package func url(ofDirectory path: String, from template: String? = nil) async throws -> String {
+    let name = String(("directory_" + path.utf8.suffix(50).map { String($0, radix: 36) }.joined()).prefix(60))
+    let isKnown = try await !run("SELECT 1 FROM pg_database WHERE datname = '\(name)'", on: "postgres").isEmpty
+    if !isKnown { try await makeDatabase(name, from: template) }
+    return url(of: name)
   }
 
   /// Runs statements on a database, as its superuser.

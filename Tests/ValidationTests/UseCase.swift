@@ -3,6 +3,7 @@ import Entitlements
 import Foundation
 import HTTPTransport
 import Ledger
+import LedgerFixtures
 import Logging
 import Profiles
 import Resilience
@@ -37,7 +38,8 @@ struct UseCase: Sendable {
     var place = LedgerPlace.file(directory.path(percentEncoded: false) + "/ledger.sqlite")
     if isShared {
       let server = try await TestEngine.running()
-      place = .database(url: try await server.url(of: server.makeDatabase()), connections: 2)
+      let database = try await server.makeDatabase(from: TestEngine.template())
+      place = .database(url: server.url(of: database), connections: 2)
     }
     let ledger = try await Ledger.open(at: place) { _ in }
     do {

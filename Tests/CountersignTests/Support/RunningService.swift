@@ -2,6 +2,7 @@ import Crypto
 import Foundation
 import HTTPTransport
 import Ledger
+import LedgerFixtures
 import Logging
 import NIOCore
 import ServiceLifecycle
@@ -57,7 +58,7 @@ struct RunningService: Sendable {
     // The same database for the same directory, as for a file in it.
     let ledger =
       TestEngine.isPostgreSQL
-      ? try await "url: \"\(TestEngine.running().url(ofDirectory: directory.lastPathComponent))\"\n  pool: 4"
+      ? try await "url: \"\(TestEngine.url(ofDirectory: directory.lastPathComponent))\"\n  pool: 4"
       : nil
     try settings.yaml(apple: apple, directory: directory, ledger: ledger)
       .write(to: file, atomically: true, encoding: .utf8)
