@@ -7,7 +7,7 @@ import Testing
 
 /// Nobody can tell a log whose writes were gathered from one that was written page by page: not another connection, and not
 /// who finds the files after a kill.
-@Suite(.ofTheFile) struct GatheringVFSTests {
+@Suite(.ofTheFile, .computing) struct GatheringVFSTests {
   /// With a cache of ten pages, large transactions write to the log before they commit, read from there what they wrote,
   /// and write some of it anew. `OFF` and `NORMAL` commit without a sync, which would pass everything on.
   @Test(arguments: ["OFF", "NORMAL", "FULL"], [10, 2000])

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Profiles
 
-@Suite("Requests to PostgREST")
+@Suite("Requests to PostgREST", .computing)
 struct PostgRESTRequestTests {
   private func requests(_ change: (inout PostgRESTProfileStore.Configuration) -> Void = { _ in }) throws
     -> PostgRESTRequests

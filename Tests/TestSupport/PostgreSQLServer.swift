@@ -35,7 +35,7 @@ package final class PostgreSQLServer: Sendable {
     export PATH="$1:$PATH" LC_ALL=C
     # In memory, where there is room: a sync costs nothing there, and what the server wrote outlives its end all the same.
     base=/tmp
-    if [ "$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1)" -gt 2000000 ] 2>/dev/null; then base=/dev/shm; fi
+    if [ "$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1)" -gt 9000000 ] 2>/dev/null; then base=/dev/shm; fi
     directory=$(mktemp -d "$base/countersign-postgresql.XXXXXX")
     trap 'pg_ctl -D "$directory/data" -m immediate stop >/dev/null 2>&1 || true; rm -rf "$directory"' EXIT
     trap 'exit 1' HUP INT TERM

@@ -4,7 +4,7 @@ import Testing
 
 @testable import AppStore
 
-@Suite("Base64 of receipts")
+@Suite("Base64 of receipts", .computing)
 struct ReceiptBase64Tests {
   @Test func `a receipt is plain if it is what an encoder writes, to the last bit`() {
     var generator = SeededRandom(seed: 0xB64)

@@ -7,7 +7,7 @@ import Testing
 @testable import Resilience
 
 /// The short ways beside the long ones, over receipts that were damaged or rewritten.
-@Suite("Known frames and OpenSSL agree")
+@Suite("Known frames and OpenSSL agree", .computing)
 struct ReceiptFrameTests {
   private static let now = Date(timeIntervalSince1970: 1_800_000_000)
   /// `COUNTERSIGN_MUTATIONS` raises it.

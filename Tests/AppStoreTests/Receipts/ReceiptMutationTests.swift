@@ -4,7 +4,7 @@ import Testing
 
 @testable import AppStore
 
-@Suite("Mutations")
+@Suite("Mutations", .computing)
 struct ReceiptMutationTests {
   /// `COUNTERSIGN_MUTATIONS` raises it.
   private static let count = ProcessInfo.processInfo.environment["COUNTERSIGN_MUTATIONS"].flatMap { Int($0) } ?? 2_000

@@ -4,7 +4,7 @@ import Testing
 
 @testable import AppStore
 
-@Suite("Mutations of signed data")
+@Suite("Mutations of signed data", .computing)
 struct SignedDataMutationTests {
   /// `COUNTERSIGN_MUTATIONS` raises it.
   private static let count =

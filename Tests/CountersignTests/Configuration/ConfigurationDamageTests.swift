@@ -3,7 +3,7 @@ import Testing
 
 @testable import Countersign
 
-@Suite("Damaged configuration files")
+@Suite("Damaged configuration files", .computing)
 struct ConfigurationDamageTests {
   /// Letters that mean something in YAML, and bytes that mean nothing.
   private static let splinters: [[UInt8]] =
