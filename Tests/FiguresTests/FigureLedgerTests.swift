@@ -189,7 +189,7 @@ import Testing
       }
       try await Self.count(ledger)
       try await ledger.engine.submit { tables in
-        try tables.mark(-2, to: Tally(name: .subscribers, label: "pro", detail: "active"))
+        try tables.marks.mark(-2, to: Tally(name: .subscribers, label: "pro", detail: "active"))
       }
       let recounts = [
         try await ledger.readLong(RecountSubscribers()),
@@ -342,7 +342,7 @@ import Testing
       #expect(try await counts() == ["pro active": 1, "free expired": 1])
       // A record of a version without the count is seen at the next start.
       try await ledger.engine.submit { tables in
-        try tables.mark(5, to: Tally(name: .subscribers, label: "pro", detail: "active"))
+        try tables.marks.mark(5, to: Tally(name: .subscribers, label: "pro", detail: "active"))
       }
       #expect(try await counts() == ["pro active": 6, "free expired": 1])
       try await ledger.beginFigures([:])

@@ -16,17 +16,17 @@ extension Ledger {
 
   /// The place of the newest event; zero without one.
   package func newestChangeEvent() async throws -> Int64 {
-    try await readShort { tables in try tables.newestChangeEvent() }
+    try await readShort { tables in try tables.changeEvents.newest() }
   }
 
   /// The attributes that an app has set for a customer; none for an unknown one.
   package func attributes(of id: UserID) async throws -> [String: CustomerAttribute] {
-    try await read { tables in try tables.attributes(of: tables.name(of: id)) }
+    try await read { tables in try tables.customers.attributes(of: tables.accounts.name(of: id)) }
   }
 
   /// The notifications about a purchase, newest first.
   package func notifications(of key: SubscriptionKey, limit: Int) async throws -> [NotificationLine] {
-    try await read { tables in try tables.notifications(of: key, limit: limit) }
+    try await read { tables in try tables.notifications.notifications(of: key, limit: limit) }
   }
 
   package func keys(of user: UserID) async throws -> Set<SubscriptionKey> {

@@ -103,7 +103,7 @@ import Testing
     #expect(try await ledger.postpone(large(2, bytes: 100, of: "other")) == .kept)
     #expect(try await ledger.postpone(large(2, bytes: 100, of: "other")) == .kept, "one that waits already is kept")
     #expect(try await ledger.backlog(at: clock(0)).pendingReceipts == 2)
-    let size = try await ledger.read { tables in try tables.pendingSize() }
+    let size = try await ledger.read { tables in try tables.pending.size() }
     #expect(size == 200)
     let third = Postpone(large(3, bytes: 100), provisional: [], evaluationContext)
     let room = 1 << 30

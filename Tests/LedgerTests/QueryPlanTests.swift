@@ -40,84 +40,87 @@ import Testing
     let file = try SQLiteConnection(path: scratch.path)
     let now = clock(10)
     let operations: [(String, @Sendable (LedgerTables) throws -> Void)] = [
-      ("hasUpdates", { _ = try $0.hasUpdates(dueAt: now) }),
-      ("claimUpdates", { _ = try $0.claimUpdates(dueAt: now, until: at(40), limit: 200) }),
-      ("releaseUpdates", { _ = try $0.releaseUpdates(putOffBeyond: now, limit: 10) }),
-      ("settleUpdate", { try $0.settleUpdate(of: "u7", version: 1, isDoubtful: false, confirmingAt: nil) }),
-      ("retryUpdate", { try $0.retryUpdate(of: "u8", version: 1, at: at(60), problem: "timeout", isDoubtful: false) }),
-      ("raiseUpdate", { try $0.raiseUpdate(of: "u8", version: 1, above: 9) }),
-      ("waitingUpdate", { _ = try $0.waitingUpdate(of: "u9") }),
-      ("hasConsumptionRequests", { _ = try $0.hasConsumptionRequests(in: nil, dueAt: now) }),
+      ("hasUpdates", { _ = try $0.outbox.hasAny(dueAt: now) }),
+      ("claimUpdates", { _ = try $0.outbox.claim(dueAt: now, until: at(40), limit: 200) }),
+      ("releaseUpdates", { _ = try $0.outbox.release(putOffBeyond: now, limit: 10) }),
+      ("settleUpdate", { try $0.outbox.settle(of: "u7", version: 1, isDoubtful: false, confirmingAt: nil) }),
+      ("retryUpdate", { try $0.outbox.retry(of: "u8", version: 1, at: at(60), problem: "timeout", isDoubtful: false) }),
+      ("raiseUpdate", { try $0.outbox.raise(of: "u8", version: 1, above: 9) }),
+      ("waitingUpdate", { _ = try $0.outbox.waitingUpdate(of: "u9") }),
+      ("hasConsumptionRequests", { _ = try $0.consumptionRequests.hasAny(in: nil, dueAt: now) }),
       (
         "claimConsumptionRequests",
-        { _ = try $0.claimConsumptionRequests(in: nil, dueAt: now, until: at(40), limit: 8) }
+        { _ = try $0.consumptionRequests.claim(in: nil, dueAt: now, until: at(40), limit: 8) }
       ),
-      ("forgetConsumption", { try $0.forgetConsumption(of: key("7"), []) }),
-      ("hasAccountTokens", { _ = try $0.hasAccountTokens(in: nil, dueAt: now) }),
-      ("claimAccountTokens", { _ = try $0.claimAccountTokens(in: nil, dueAt: now, until: at(40), limit: 8) }),
-      ("refundQuestions", { _ = try $0.refundQuestions(after: 99_990, limit: 5) }),
-      ("hasExtensions", { _ = try $0.hasExtensions(in: nil, dueAt: now) }),
-      ("claimExtensions", { _ = try $0.claimExtensions(in: nil, dueAt: now, until: at(40), limit: 8) }),
-      ("openExtensions", { _ = try $0.openExtensions(of: .purchase("7"), .production) }),
-      ("extensions, of a purchase", { _ = try $0.extensions(of: key("7"), limit: 8) }),
-      ("extensions, the newest", { _ = try $0.extensions(ofProducts: true, limit: 8) }),
-      ("countExtension", { try $0.countExtension(of: pro, in: .production, succeeded: true) }),
-      ("forgetExtensions", { try $0.forgetExtensions(of: key("7")) }),
-      ("hasRechecks", { _ = try $0.hasRechecks(dueAt: now) }),
-      ("claimRechecks", { _ = try $0.claimRechecks(dueAt: now, limit: 20) }),
-      ("missUpdate", { try $0.missUpdate(of: "u8", version: 1, retryAt: at(60)) }),
-      ("returnUpdates", { try $0.returnUpdates(of: ["u8", "u9"], claimedUntil: at(40)) }),
-      ("schedule", { try $0.schedule(7, .init(scheduledAt: 500, dueAt: 500)) }),
-      ("pendingReceipts", { _ = try $0.pendingReceipts(dueAt: now, limit: 50) }),
-      ("retryPending", { try $0.retryPending(1, at: at(60)) }),
-      ("hasGrants", { _ = try $0.hasGrants(endedAt: now) }),
-      ("grants", { _ = try $0.grants(endedAt: now) }),
-      ("hasGiven", { _ = try $0.hasGiven(endedAt: now) }),
-      ("given, over", { _ = try $0.given(endedAt: now, limit: 500) }),
-      ("given, to a user", { _ = try $0.given(to: "u7", limit: 200) }),
-      ("given, under a key", { _ = try $0.given(to: "u7", under: "k") }),
-      ("usage, of a rolling window", { _ = try $0.usage(of: "trips", of: "u7", [Self.question]) }),
-      ("consumption, under a key", { _ = try $0.consumption(of: "trips", of: "u7", under: "k") }),
-      ("returns", { _ = try $0.returns(of: "trips", of: "u7", in: Self.question.range) }),
-      ("forgetKeys", { try $0.forgetKeys(of: "trips", of: "u7", in: Self.question.range) }),
-      ("forgetConsumptions", { try $0.forgetConsumptions(of: "trips", of: "u8", before: now, keepsReturned: true) }),
+      ("forgetConsumption", { try $0.consumptionRequests.forget(of: key("7"), []) }),
+      ("hasAccountTokens", { _ = try $0.accountTokens.hasAny(in: nil, dueAt: now) }),
+      ("claimAccountTokens", { _ = try $0.accountTokens.claim(in: nil, dueAt: now, until: at(40), limit: 8) }),
+      ("refundQuestions", { _ = try $0.consumptionRequests.refundQuestions(after: 99_990, limit: 5) }),
+      ("hasExtensions", { _ = try $0.extensions.hasAny(in: nil, dueAt: now) }),
+      ("claimExtensions", { _ = try $0.extensions.claim(in: nil, dueAt: now, until: at(40), limit: 8) }),
+      ("openExtensions", { _ = try $0.extensions.openExtensions(of: .purchase("7"), .production) }),
+      ("extensions, of a purchase", { _ = try $0.extensions.records(of: key("7"), limit: 8) }),
+      ("extensions, the newest", { _ = try $0.extensions.records(ofProducts: true, limit: 8) }),
+      ("countExtension", { try $0.extensions.countExtension(of: pro, in: .production, succeeded: true) }),
+      ("forgetExtensions", { try $0.extensions.forget(of: key("7")) }),
+      ("hasRechecks", { _ = try $0.schedule.hasRechecks(dueAt: now) }),
+      ("claimRechecks", { _ = try $0.schedule.claimRechecks(dueAt: now, limit: 20) }),
+      ("missUpdate", { try $0.outbox.miss(of: "u8", version: 1, retryAt: at(60)) }),
+      ("returnUpdates", { try $0.outbox.giveBack(of: ["u8", "u9"], claimedUntil: at(40)) }),
+      ("schedule", { try $0.schedule.schedule(7, .init(scheduledAt: 500, dueAt: 500)) }),
+      ("pendingReceipts", { _ = try $0.pending.receipts(dueAt: now, limit: 50) }),
+      ("retryPending", { try $0.pending.retry(1, at: at(60)) }),
+      ("hasGrants", { _ = try $0.provisionalGrants.hasAny(endedAt: now) }),
+      ("grants", { _ = try $0.provisionalGrants.grants(endedAt: now) }),
+      ("hasGiven", { _ = try $0.given.hasAny(endedAt: now) }),
+      ("given, over", { _ = try $0.given.given(endedAt: now, limit: 500) }),
+      ("given, to a user", { _ = try $0.given.given(to: "u7", limit: 200) }),
+      ("given, under a key", { _ = try $0.given.given(to: "u7", under: "k") }),
+      ("usage, of a rolling window", { _ = try $0.usage.usage(of: "trips", of: "u7", [Self.question]) }),
+      ("consumption, under a key", { _ = try $0.usage.consumption(of: "trips", of: "u7", under: "k") }),
+      ("returns", { _ = try $0.usage.returns(of: "trips", of: "u7", in: Self.question.range) }),
+      ("forgetKeys", { try $0.usage.forgetKeys(of: "trips", of: "u7", in: Self.question.range) }),
+      (
+        "forgetConsumptions",
+        { try $0.usage.forgetConsumptions(of: "trips", of: "u8", before: now, keepsReturned: true) }
+      ),
       (
         "takeBack",
         { tables in
           let answer = FeatureAnswer(tier: "free", access: FeatureAccess(isAllowed: true))
           let consumption = KeyedConsumption(consumedAt: at(0), number: 0, amount: 1, request: "", answer: answer)
-          try tables.add(1, of: "trips", of: "u9", at: clock(0), number: 0, key: nil, request: nil, answer: nil)
-          try tables.takeBack(consumption, of: "trips", of: "u9")
+          try tables.usage.add(1, of: "trips", of: "u9", at: clock(0), number: 0, key: nil, request: nil, answer: nil)
+          try tables.usage.takeBack(consumption, of: "trips", of: "u9")
         }
       ),
-      ("time zone", { _ = try $0.timeZone(of: "u7") }),
-      ("exposures", { _ = try $0.exposures(of: "u7") }),
+      ("time zone", { _ = try $0.usage.timeZone(of: "u7") }),
+      ("exposures", { _ = try $0.exposures.exposures(of: "u7") }),
       (
         "keep what a user saw",
-        { try $0.keep(Exposure(experiment: "paywall", variant: "a", at: now), of: "u7") }
+        { try $0.exposures.keep(Exposure(experiment: "paywall", variant: "a", at: now), of: "u7") }
       ),
-      ("markExposures", { try $0.markExposures(of: "u7") }),
-      ("markTrials", { try $0.markTrials(of: "u7") }), ("markTrial", { try $0.markTrial(7) }),
-      ("markLimits", { try $0.markLimits(of: "u7") }),
-      ("countedExperiments", { _ = try $0.countedExperiments(limit: 10) }),
-      ("customer", { _ = try $0.customer("u7") }),
-      ("customer, joined", { _ = try $0.key(of: "$RCAnonymousID:0123456789abcdef0123456789abcdef") }),
-      ("meet", { try $0.meet("u7", at: now) }), ("join", { try $0.join("u7", to: "u8") }),
-      ("moveBelongings", { try $0.moveBelongings(of: "u7", to: "u8") }),
+      ("markExposures", { try $0.marks.markExposures(of: "u7") }),
+      ("markTrials", { try $0.marks.markTrials(of: "u7") }), ("markTrial", { try $0.marks.markTrial(7) }),
+      ("markLimits", { try $0.marks.markLimits(of: "u7") }),
+      ("countedExperiments", { _ = try $0.figures.countedExperiments(limit: 10) }),
+      ("customer", { _ = try $0.customers.customer("u7") }),
+      ("customer, joined", { _ = try $0.accounts.key(of: "$RCAnonymousID:0123456789abcdef0123456789abcdef") }),
+      ("meet", { try $0.customers.meet("u7", at: now) }), ("join", { try $0.customers.join("u7", to: "u8") }),
+      ("moveBelongings", { try $0.customers.moveBelongings(of: "u7", to: "u8") }),
       (
         "attributes",
         {
-          _ = try $0.attributes(of: "u7")
-          try $0.save(CustomerAttribute(value: "1", updatedAtMilliseconds: 1), named: "a", of: "u7")
+          _ = try $0.customers.attributes(of: "u7")
+          try $0.customers.save(CustomerAttribute(value: "1", updatedAtMilliseconds: 1), named: "a", of: "u7")
         }
       ),
-      ("bareCustomers", { _ = try $0.bareCustomers(seenBefore: now, limit: 10) }),
-      ("isBare", { _ = try $0.isBare("u7") }),
-      ("forgetCustomer", { try $0.forgetCustomer("u7") }),
-      ("hasReport", { _ = try $0.hasReport("r7", of: "u7") }),
-      ("countReport", { _ = try $0.countReport(1, of: "u7", on: 1) }),
-      ("provisionalEvidence", { _ = try $0.provisionalEvidence(of: "u7") }),
-      ("removePending", { try $0.removePending(2) }),
+      ("bareCustomers", { _ = try $0.customers.bareCustomers(seenBefore: now, limit: 10) }),
+      ("isBare", { _ = try $0.customers.isBare("u7") }),
+      ("forgetCustomer", { try $0.customers.forget("u7") }),
+      ("hasReport", { _ = try $0.changeEvents.hasReport("r7", of: "u7") }),
+      ("countReport", { _ = try $0.changeEvents.countReport(1, of: "u7", on: 1) }),
+      ("provisionalEvidence", { _ = try $0.provisionalGrants.evidence(of: "u7") }),
+      ("removePending", { try $0.pending.remove(2) }),
       ("take, of somebody's purchase", { _ = try notification("n", [part("7", reported: 9)]).run($0) }),
       ("take, of nobody's purchase", { _ = try notification("n", [part("0", reported: 9)]).run($0) }),
       (
@@ -151,10 +154,10 @@ import Testing
         }
       ),
       ("take, of RevenueCat's", { tables in for report in RevenueCatReport.samples { _ = try report.run(tables) } }),
-      ("store turns", { _ = try $0.revenueCatTurns(dueAt: now, limit: 100) }),
-      ("reports due", { _ = try $0.reports(dueAt: now, limit: 100) }),
-      ("set turn", { try $0.setTurn(of: RevenueCatReport.playKey, at: nil) }),
-      ("due reports", { _ = try $0.reports(dueAt: now, limit: 100) }),
+      ("store turns", { _ = try $0.storeTransfers.turns(dueAt: now, limit: 100) }),
+      ("reports due", { _ = try $0.otherStores.reports(dueAt: now, limit: 100) }),
+      ("set turn", { try $0.storeTransfers.setTurn(of: RevenueCatReport.playKey, at: nil) }),
+      ("due reports", { _ = try $0.otherStores.reports(dueAt: now, limit: 100) }),
       (
         "settle report",
         { tables in
@@ -169,60 +172,63 @@ import Testing
           _ = try EraseUser(erasure: erasure, known: [], traces: NameTraces()).run(tables)
         }
       ),
-      ("record of a user", { _ = try $0.record(of: "u9") }),
-      ("exported purchases", { _ = try $0.exportedPurchases(ofKey: "u9", from: 0, limit: 5) }),
-      ("exported consumptions", { _ = try $0.exportedConsumptions(ofKey: "u9", after: nil, limit: 5) }),
-      ("notifications", { _ = try $0.notifications(of: key("7"), limit: 20) }),
-      ("hasNotifications", { _ = try $0.hasNotifications(before: now) }),
-      ("pruneNotifications", { _ = try $0.pruneNotifications(before: now, limit: 100) }),
+      ("record of a user", { _ = try $0.export.record(of: "u9") }),
+      ("exported purchases", { _ = try $0.export.purchases(ofKey: "u9", from: 0, limit: 5) }),
+      ("exported consumptions", { _ = try $0.export.consumptions(ofKey: "u9", after: nil, limit: 5) }),
+      ("notifications", { _ = try $0.notifications.notifications(of: key("7"), limit: 20) }),
+      ("hasNotifications", { _ = try $0.notifications.hasAny(before: now) }),
+      ("pruneNotifications", { _ = try $0.notifications.prune(before: now, limit: 100) }),
       (
         "noteRefused",
         { tables in
           let refused = RefusedNotification(problem: "signature", payload: "x", receivedAt: now)
-          try tables.keep(refused, payload: "x", digest: ReceiptDigest(of: "x"))
+          try tables.notifications.keep(refused, payload: "x", digest: ReceiptDigest(of: "x"))
         }
       ),
-      ("recheckSoon", { _ = try $0.recheckSoon("7", at: 9) }),
-      ("unscheduled", { _ = try $0.unscheduled(after: 99_990, limit: 5) }),
-      ("profiles", { _ = try $0.profiles(after: "u5", limit: 100) }),
-      ("usersOverdue", { _ = try $0.usersOverdue(since: now, limit: 20) }),
-      ("raiseSessions", { try $0.raiseSessions(of: 7, to: 3) }),
-      ("countTrials", { _ = try $0.countTrials(runningAt: now) }),
-      ("newestNotification", { _ = try $0.newestNotification() }),
-      ("refusedNotifications", { _ = try $0.refusedNotifications(isSigned: true, limit: 100) }),
-      ("newestRevenueCatReport", { _ = try $0.newestRevenueCatReport() }),
-      ("changeEvents", { _ = try $0.changeEvents(after: 7, limit: 100) }),
-      ("newestChangeEvent", { _ = try $0.newestChangeEvent() }),
-      ("hasChangeEvents", { _ = try $0.hasChangeEvents(before: now) }),
-      ("pruneChangeEvents", { _ = try $0.pruneChangeEvents(before: now, limit: 100) }),
-      ("admitsRefusalEvent", { _ = try $0.admitsRefusalEvent(of: "limit trips", to: "u7", at: now, until: at(60)) }),
+      ("recheckSoon", { _ = try $0.schedule.recheckSoon("7", at: 9) }),
+      ("unscheduled", { _ = try $0.schedule.unscheduled(after: 99_990, limit: 5) }),
+      ("profiles", { _ = try $0.accounts.profiles(after: "u5", limit: 100) }),
+      ("usersOverdue", { _ = try $0.accounts.usersOverdue(since: now, limit: 20) }),
+      ("raiseSessions", { try $0.trials.raiseSessions(of: 7, to: 3) }),
+      ("countTrials", { _ = try $0.trials.count(runningAt: now) }),
+      ("newestNotification", { _ = try $0.notifications.newest() }),
+      ("refusedNotifications", { _ = try $0.notifications.refused(isSigned: true, limit: 100) }),
+      ("newestRevenueCatReport", { _ = try $0.notifications.newestRevenueCatReport() }),
+      ("changeEvents", { _ = try $0.changeEvents.events(after: 7, limit: 100) }),
+      ("newestChangeEvent", { _ = try $0.changeEvents.newest() }),
+      ("hasChangeEvents", { _ = try $0.changeEvents.hasAny(before: now) }),
+      ("pruneChangeEvents", { _ = try $0.changeEvents.prune(before: now, limit: 100) }),
+      (
+        "admitsRefusalEvent",
+        { _ = try $0.changeEvents.admitsRefusalEvent(of: "limit trips", to: "u7", at: now, until: at(60)) }
+      ),
       (
         "cover",
         { tables in
-          try tables.cover(tables.profile(of: "u7")?.entitlement, of: "u7")
-          _ = try tables.coveredVerdict(of: "u7")
+          try tables.changeEvents.cover(tables.accounts.profile(of: "u7")?.entitlement, of: "u7")
+          _ = try tables.changeEvents.coveredVerdict(of: "u7")
         }
       ),
-      ("webhookWork", { _ = try $0.webhookWork(of: "shop", dueAt: now, due: 10, fresh: 10) }),
-      ("webhookStatus", { _ = try $0.webhookStatus("shop") { _ in true } }),
-      ("deadLetters", { _ = try $0.deadLetters(of: "shop", after: 7, limit: 100) }),
-      ("redeliver", { _ = try $0.redeliver(.dead, to: "shop") { _ in true } }),
-      ("key of a purchase", { tables in _ = try [7, -7].map { try tables.key(ofPurchase: $0) } }),
-      ("newestDigest", { tables in _ = try tables.account(of: "u7").map(tables.newestDigest) }),
-      ("activeRun", { _ = try $0.activeRun() }),
-      ("startRun", { _ = try $0.startRun(Self.largeRun, key: "again", at: Self.epoch) }),
-      ("countDue", { _ = try $0.countDue(Self.largeRun, at: Self.epoch) }),
+      ("webhookWork", { _ = try $0.webhooks.work(of: "shop", dueAt: now, due: 10, fresh: 10) }),
+      ("webhookStatus", { _ = try $0.webhooks.status("shop") { _ in true } }),
+      ("deadLetters", { _ = try $0.webhooks.deadLetters(of: "shop", after: 7, limit: 100) }),
+      ("redeliver", { _ = try $0.webhooks.redeliver(.dead, to: "shop") { _ in true } }),
+      ("key of a purchase", { tables in _ = try [7, -7].map { try tables.purchases.key(ofPurchase: $0) } }),
+      ("newestDigest", { tables in _ = try tables.accounts.account(of: "u7").map(tables.accounts.newestDigest) }),
+      ("activeRun", { _ = try $0.runs.active() }),
+      ("startRun", { _ = try $0.runs.start(Self.largeRun, key: "again", at: Self.epoch) }),
+      ("countDue", { _ = try $0.runs.countDue(Self.largeRun, at: Self.epoch) }),
       (
         "run",
         { tables in
-          guard case .started(let run) = try tables.startRun(Self.largeRun, key: nil, at: Self.epoch) else { return }
-          let items = try tables.claimRunItems(of: run.id, dueAt: now, until: at(900), limit: 100).items
-          for item in items.prefix(3) { try tables.settleRunItem(item.id, of: run.id, .done(changed: true)) }
-          for item in items.suffix(3) { try tables.retry(item, at: at(60), isCounted: true) }
-          try tables.giveBack(Array(items.suffix(9)))
-          _ = try tables.hasRunItems(of: run.id, dueAt: now)
-          _ = try tables.finishRun(run.id, at: now)
-          _ = try tables.stopRun(run.id, .downgradeBrake, at: now)
+          guard case .started(let run) = try tables.runs.start(Self.largeRun, key: nil, at: Self.epoch) else { return }
+          let items = try tables.runs.claimItems(of: run.id, dueAt: now, until: at(900), limit: 100).items
+          for item in items.prefix(3) { try tables.runs.settleItem(item.id, of: run.id, .done(changed: true)) }
+          for item in items.suffix(3) { try tables.runs.retry(item, at: at(60), isCounted: true) }
+          try tables.runs.giveBack(Array(items.suffix(9)))
+          _ = try tables.runs.hasItems(of: run.id, dueAt: now)
+          _ = try tables.runs.finish(run.id, at: now)
+          _ = try tables.runs.stop(run.id, .downgradeBrake, at: now)
         }
       ),
     ]
@@ -252,21 +258,25 @@ import Testing
     let file = try SQLiteConnection(path: scratch.path)
     let found: @Sendable (Int, Int) -> Void = { count, expected in #expect(count == expected) }
     let operations: [(String, @Sendable (LedgerTables) throws -> Void)] = [
-      ("timeline", { found(try $0.timeline(of: "anna", before: nil, limit: 50).events.count, 6) }),
+      ("timeline", { found(try $0.events.timeline(of: "anna", before: nil, limit: 50).events.count, 6) }),
       (
-        "timeline, from a place on", { found(try $0.timeline(of: "anna", before: .init(5), limit: 50).events.count, 2) }
+        "timeline, from a place on",
+        { found(try $0.events.timeline(of: "anna", before: .init(5), limit: 50).events.count, 2) }
       ),
-      ("profile", { found(try $0.ledgerProfile(of: "anna") == nil ? 0 : 1, 1) }),
-      ("evidence", { tables in found(try tables.account(of: "anna").map(tables.evidence)?.count ?? 0, 1) }),
+      ("profile", { found(try $0.accounts.ledgerProfile(of: "anna") == nil ? 0 : 1, 1) }),
+      (
+        "evidence",
+        { tables in found(try tables.accounts.account(of: "anna").map(tables.purchases.evidence)?.count ?? 0, 1) }
+      ),
       (
         "knowledge",
-        { found(try $0.knowledge(of: ReceiptDigest(ofReceipt: "cmVjZWlwdA=="), for: "anna").proves.count, 1) }
+        { found(try $0.purchases.knowledge(of: ReceiptDigest(ofReceipt: "cmVjZWlwdA=="), for: "anna").proves.count, 1) }
       ),
-      ("receipts mentioning", { found(try $0.receipts(mentioning: "1").count, 1) }),
-      ("receipts", { found(try $0.receipts(of: "anna", limit: 5).count, 1) }),
-      ("ownedPurchases", { found(try $0.ownedPurchases("1").first?.changes.count ?? 0, 3) }),
-      ("leave", { try $0.leave(proof: 1) }),
-      ("isKnown", { found(try $0.isKnown("nobody") ? 1 : 0, 0) }),
+      ("receipts mentioning", { found(try $0.purchases.receipts(mentioning: "1").count, 1) }),
+      ("receipts", { found(try $0.support.receipts(of: "anna", limit: 5).count, 1) }),
+      ("ownedPurchases", { found(try $0.support.ownedPurchases("1").first?.changes.count ?? 0, 3) }),
+      ("leave", { try $0.proofs.leave(proof: 1) }),
+      ("isKnown", { found(try $0.accounts.isKnown("nobody") ? 1 : 0, 0) }),
     ]
     for (name, operation) in operations {
       for statement in try Self.run(operation, on: file).statements {

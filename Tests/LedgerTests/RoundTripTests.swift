@@ -55,11 +55,11 @@ import Testing
     try await Self.connected { connection in
       let tables = LedgerTables(connection)
       try connection.begin(["BEGIN ISOLATION LEVEL SERIALIZABLE"])
-      _ = try tables.pruneNotifications(before: at(0), limit: 500)
-      for table in LedgerTables.EvidenceTable.allCases {
-        _ = try tables.purchases(with: "1", in: table, below: .max, limit: 500)
+      _ = try tables.notifications.prune(before: at(0), limit: 500)
+      for table in SupportTable.EvidenceTable.allCases {
+        _ = try tables.support.purchases(with: "1", in: table, below: .max, limit: 500)
       }
-      _ = try tables.releaseUpdates(putOffBeyond: at(0), limit: 500)
+      _ = try tables.outbox.release(putOffBeyond: at(0), limit: 500)
       try connection.commit()
       // The plans are generic, so that NULL stands for any value.
       let statements = try Self.column(

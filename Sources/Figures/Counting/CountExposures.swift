@@ -20,14 +20,14 @@ struct CountExposures: LedgerOperation {
   }
 
   func run(_ tables: LedgerTables) throws -> Int {
-    guard try tables.areFigures(by: prices), try tables.take(.exposures) else { return 0 }
+    guard try tables.figures.areFigures(by: prices), try tables.take(.exposures) else { return 0 }
     let due = try tables.all(
       "SELECT user_id FROM exposure_due ORDER BY user_id LIMIT ?", max(0, limit), as: String.self)
     var sums: [VariantKey: VariantCounts] = [:]
     for key in due {
       try tables.execute("DELETE FROM exposure_due WHERE user_id = ?", key)
-      let former = try tables.countedExposures(of: key)
-      let present = try tables.presentCounts(of: key, terms)
+      let former = try tables.figures.countedExposures(of: key)
+      let present = try tables.figures.presentCounts(of: key, terms)
       guard former != present else { continue }
       for (key, counts) in former { sums[key, default: VariantCounts()] -= counts }
       for (key, counts) in present { sums[key, default: VariantCounts()] += counts }
@@ -35,19 +35,19 @@ struct CountExposures: LedgerOperation {
         try tables.execute("DELETE FROM counted_exposure WHERE user_id = ?", key)
         continue
       }
-      try tables.execute(LedgerTables.upsertCounted, key, StoredForm.encoded(StoredVariantCounts(present)))
+      try tables.execute(FigureTable.upsertCounted, key, StoredForm.encoded(StoredVariantCounts(present)))
     }
-    try tables.add(sums)
+    try tables.figures.add(sums)
     return due.count
   }
 }
 
 /// Reads whether there are users to be counted.
 struct ExposuresDue: LedgerOperation {
-  func run(_ tables: LedgerTables) throws -> Bool { try tables.exposuresDue(limit: 1) > 0 }
+  func run(_ tables: LedgerTables) throws -> Bool { try tables.figures.exposuresDue(limit: 1) > 0 }
 }
 
-extension LedgerTables {
+extension FigureTable {
   /// The number of users to be counted, up to a limit.
   func exposuresDue(limit: Int) throws -> Int {
     try first("SELECT count(*) FROM (SELECT user_id FROM exposure_due LIMIT ?) AS due", limit) ?? 0
@@ -62,9 +62,11 @@ extension LedgerTables {
   fileprivate func presentCounts(
     of key: String, _ terms: [ProductID: Plans.Terms]
   ) throws -> [VariantKey: VariantCounts] {
-    let exposures = try exposures(of: key)
+    let exposures = try tables.exposures.exposures(of: key)
     guard !exposures.isEmpty else { return [:] }
-    let evidence = try purchaseIDs(ofKey: key).compactMap { try countable($0)?.evidence }
+    let evidence = try tables.accounts.purchaseIDs(ofKey: key).compactMap {
+      try tables.otherStores.countable($0)?.evidence
+    }
     let trials = try all("SELECT starts_at FROM given_period WHERE user_id = ? AND kind = 'trial'", key, as: Date.self)
     var counts: [VariantKey: VariantCounts] = [:]
     for exposure in exposures {

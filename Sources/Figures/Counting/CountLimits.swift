@@ -27,7 +27,7 @@ package struct CountLimits: LedgerOperation {
         let count: Int? = try tables.first(
           "SELECT total FROM feature_total WHERE user_id = ? AND feature = ?", key, feature.name)
         let isNear = count.map { feature.isNear($0, limitOf: tier) } ?? false
-        try tables.markLimit(feature.name, of: UserID(key), near: isNear ? tier : nil)
+        try tables.progress.markLimit(feature.name, of: UserID(key), near: isNear ? tier : nil)
       }
     }
     return due.count

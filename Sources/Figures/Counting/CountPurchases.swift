@@ -36,7 +36,8 @@ package struct CountPurchases: LedgerOperation {
   }
 
   package func run(_ tables: LedgerTables) throws -> Int {
-    guard try tables.areFigures(by: prices), try tables.take(.purchases), try tables.recount() == nil else { return 0 }
+    guard try tables.figures.areFigures(by: prices), try tables.take(.purchases), try tables.figures.recount() == nil
+    else { return 0 }
     let due = try tables.all(
       "SELECT purchase_id FROM figure_due ORDER BY purchase_id LIMIT ?", max(0, limit), as: Int64.self)
     var sums = CountSums()
@@ -47,24 +48,26 @@ package struct CountPurchases: LedgerOperation {
       hasAll = number == 0 || ContinuousClock.now - start < time && sums.figures.count < Self.sumRows
       guard hasAll else { break }
       try tables.execute("DELETE FROM figure_due WHERE purchase_id = ?", id)
-      let counted = try tables.counted(id, terms)
-      if counted == nil, id >= LedgerTables.lastTrial { continue }
+      let counted = try tables.figures.counted(id, terms)
+      if counted == nil, id >= FigureTable.lastTrial { continue }
       for (product, period) in counted?.periods ?? [] { periods[product] = period }
       if let owner = counted?.owner {
-        try tables.markExposures(of: owner.key)
-        try tables.markTrials(of: owner.key)
-        if let progress = try tables.progress(of: owner, by: counted) { try tables.record(progress, of: owner) }
+        try tables.marks.markExposures(of: owner.key)
+        try tables.marks.markTrials(of: owner.key)
+        if let progress = try tables.figures.progress(of: owner, by: counted) {
+          try tables.progress.record(progress, of: owner)
+        }
       }
       let present = counted?.figures ?? [:]
-      let (former, text) = (try tables.countedAs(id), StoredFigures.text(present))
+      let (former, text) = (try tables.figures.countedAs(id), StoredFigures.text(present))
       guard former ?? "[]" != text else { continue }
       if let former { sums.subtract(try StoredFigures.counts(former)) }
       sums.add(present)
-      try tables.keepCounts(text, of: id)
+      try tables.figures.keepCounts(text, of: id)
     }
-    for (product, period) in periods { try tables.keep(period.text, of: product) }
-    try tables.add(sums)
-    return max(hasAll ? due.count : limit, try tables.addTallies(limit: limit))
+    for (product, period) in periods { try tables.figures.keep(period.text, of: product) }
+    try tables.figures.add(sums)
+    return max(hasAll ? due.count : limit, try tables.figures.addTallies(limit: limit))
   }
 }
 
@@ -79,11 +82,11 @@ struct CountedPurchase {
   var isInProduction = false
 }
 
-extension LedgerTables {
+extension FigureTable {
   /// - Returns: `nil` for a purchase that is gone.
   func counted(_ id: Int64, _ terms: [ProductID: Plans.Terms]) throws -> CountedPurchase? {
     guard id >= Self.lastTrial else { return CountedPurchase(figures: try trialFigures(id)) }
-    guard let (evidence, owner) = try countable(id) else { return nil }
+    guard let (evidence, owner) = try tables.otherStores.countable(id) else { return nil }
     return CountedPurchase(
       figures: evidence.figures(terms), owner: owner, periods: evidence.billingPeriods,
       isWhole: evidence.isKnownFromStart, isInProduction: evidence.key.environment == .production)
@@ -98,7 +101,7 @@ extension LedgerTables {
     var paid = counted.figures.lazy.filter { $0.value[.payments] > 0 }.map(\.key.day).min()
     if !counted.isWhole { paid = paid.map { min($0, seenAt.utcDay - 1) } }
     let progress = UserProgress(seen: seenAt.utcDay, paid: paid)
-    guard let known = try self.progress(ofKey: owner.key) else { return progress }
+    guard let known = try tables.progress.progress(ofKey: owner.key) else { return progress }
     return known.merged(with: progress) == known ? nil : progress
   }
 

@@ -22,7 +22,7 @@ struct RecountSubscribers: LedgerOperation {
       differences[row.tally, default: 0] += row.count
     }
     return SubscriberRecount(
-      differences: differences.filter { $0.value != 0 }, corrections: try tables.corrections())
+      differences: differences.filter { $0.value != 0 }, corrections: try tables.figures.corrections())
   }
 }
 
@@ -37,17 +37,17 @@ struct CorrectSubscribers: LedgerOperation {
   let recount: SubscriberRecount
 
   func run(_ tables: LedgerTables) throws {
-    guard !recount.differences.isEmpty, try tables.corrections() == recount.corrections else { return }
+    guard !recount.differences.isEmpty, try tables.figures.corrections() == recount.corrections else { return }
     for (tally, difference) in recount.differences.sorted(by: { $0.key < $1.key }) {
-      try tables.mark(difference, to: tally)
+      try tables.marks.mark(difference, to: tally)
     }
-    try tables.keepMemo(LedgerTables.correctionMemo, "\(recount.corrections &+ 1)")
+    try tables.keepMemo(FigureTable.correctionMemo, "\(recount.corrections &+ 1)")
   }
 }
 
-extension LedgerTables {
+extension FigureTable {
   fileprivate static let correctionMemo = "subscriber corrections"
 
   /// The number of corrections of the counts of users.
-  fileprivate func corrections() throws -> Int { try memo(Self.correctionMemo).flatMap { Int($0) } ?? 0 }
+  fileprivate func corrections() throws -> Int { try tables.memo(Self.correctionMemo).flatMap { Int($0) } ?? 0 }
 }

@@ -31,7 +31,7 @@ struct CountSums: Sendable {
     var sums = figures
     for (key, counts) in figures {
       var all = key
-      all.product = LedgerTables.allProducts
+      all.product = FigureTable.allProducts
       sums[all, default: FigureCounts()] += counts
     }
     var months: [FigureKey: FigureCounts] = [:]
@@ -46,14 +46,14 @@ struct CountSums: Sendable {
   var cohortRows: [FigureCohort.Key: Int64] {
     var sums = cohorts
     for (key, change) in cohorts {
-      sums[FigureCohort.Key(month: key.month, product: LedgerTables.allProducts, since: key.since), default: 0] +=
+      sums[FigureCohort.Key(month: key.month, product: FigureTable.allProducts, since: key.since), default: 0] +=
         change
     }
     return sums.filter { $0.value != 0 }
   }
 }
 
-extension LedgerTables {
+extension FigureTable {
   /// The product under which a row has the sums of all products, so that a page reads one row instead of one of each.
   static let allProducts = ""
 

@@ -7,15 +7,15 @@ struct BeginRecount: LedgerOperation {
   let prices: PriceText
 
   func run(_ tables: LedgerTables) throws {
-    let isByTheseRules = try tables.memo(LedgerTables.rulesMemo) == LedgerTables.rules
-    guard try !isByTheseRules || tables.memo(LedgerTables.pricesMemo) != prices.text else { return }
+    let isByTheseRules = try tables.memo(FigureTable.rulesMemo) == FigureTable.rules
+    guard try !isByTheseRules || tables.memo(FigureTable.pricesMemo) != prices.text else { return }
     if !isByTheseRules {
-      try tables.addUpMonths()
-      try tables.addUpVariants()
+      try tables.figures.addUpMonths()
+      try tables.figures.addUpVariants()
     }
-    try tables.keep(.purchases(after: .min))
-    try tables.keepMemo(LedgerTables.pricesMemo, prices.text)
-    try tables.keepMemo(LedgerTables.rulesMemo, LedgerTables.rules)
+    try tables.figures.keep(.purchases(after: .min))
+    try tables.keepMemo(FigureTable.pricesMemo, prices.text)
+    try tables.keepMemo(FigureTable.rulesMemo, FigureTable.rules)
   }
 }
 
@@ -47,7 +47,7 @@ enum Recount: Hashable {
 
 /// Reads the recount that is under way.
 struct ReadRecount: LedgerOperation {
-  func run(_ tables: LedgerTables) throws -> Recount? { try tables.recount() }
+  func run(_ tables: LedgerTables) throws -> Recount? { try tables.figures.recount() }
 }
 
 /// Some purchases as they are to be counted, where that differs from how they were.
@@ -77,18 +77,18 @@ struct ReadRecountPage: LedgerOperation {
   let limit: Int
 
   func run(_ tables: LedgerTables) throws -> RecountPage {
-    let ids = try tables.countedIDs(after: after, limit: limit)
+    let ids = try tables.figures.countedIDs(after: after, limit: limit)
     var page = RecountPage(
-      after: after, end: ids.last ?? (after < LedgerTables.lastTrial ? LedgerTables.lastTrial : nil))
-    var former = try tables.counts(after: after, through: page.end ?? .max)
+      after: after, end: ids.last ?? (after < FigureTable.lastTrial ? FigureTable.lastTrial : nil))
+    var former = try tables.figures.counts(after: after, through: page.end ?? .max)
     for id in ids {
-      let counted = try tables.counted(id, terms)
+      let counted = try tables.figures.counted(id, terms)
       for (product, period) in counted?.periods ?? [] { page.periods[product] = period }
       let text = StoredFigures.text(counted?.figures ?? [:])
       var row = RecountPage.Row(id: id, text: former.removeValue(forKey: id) == text ? nil : text)
       if let owner = counted?.owner {
-        row.progress = try tables.progress(of: owner, by: counted)
-        if try row.progress != nil || tables.hasExposures(owner) { row.owner = owner }
+        row.progress = try tables.figures.progress(of: owner, by: counted)
+        if try row.progress != nil || tables.figures.hasExposures(owner) { row.owner = owner }
       }
       page.rows.append(row)
     }
@@ -107,21 +107,21 @@ struct KeepRecountPage: LedgerOperation {
   let time: Duration
 
   func run(_ tables: LedgerTables) throws -> Recount? {
-    guard try tables.areFigures(by: prices), try tables.take(.purchases),
-      try tables.recount() == .purchases(after: page.after)
+    guard try tables.figures.areFigures(by: prices), try tables.take(.purchases),
+      try tables.figures.recount() == .purchases(after: page.after)
     else { return nil }
     let start = ContinuousClock.now
-    for (product, period) in page.periods { try tables.keep(period.text, of: product) }
+    for (product, period) in page.periods { try tables.figures.keep(period.text, of: product) }
     for row in page.rows {
-      if row.isGone { try tables.forgetCounts(of: row.id) }
-      if let text = row.text { try tables.keepCounts(text, of: row.id) }
-      if let owner = row.owner { try tables.markExposures(of: owner.key) }
-      if let owner = row.owner, let progress = row.progress { try tables.record(progress, of: owner) }
+      if row.isGone { try tables.figures.forgetCounts(of: row.id) }
+      if let text = row.text { try tables.figures.keepCounts(text, of: row.id) }
+      if let owner = row.owner { try tables.marks.markExposures(of: owner.key) }
+      if let owner = row.owner, let progress = row.progress { try tables.progress.record(progress, of: owner) }
       if ContinuousClock.now - start >= time, row.id != page.end {
-        return try tables.keep(.purchases(after: row.id))
+        return try tables.figures.keep(.purchases(after: row.id))
       }
     }
-    return try tables.keep(page.end.map { .purchases(after: $0) } ?? .sums)
+    return try tables.figures.keep(page.end.map { .purchases(after: $0) } ?? .sums)
   }
 }
 
@@ -145,7 +145,7 @@ struct ReadCountSums: LedgerOperation {
 struct ReadSumRows: LedgerOperation {
   let sums: CountSums
 
-  func run(_ tables: LedgerTables) throws -> [SumRow] { try tables.rows(differingFrom: sums) }
+  func run(_ tables: LedgerTables) throws -> [SumRow] { try tables.figures.rows(differingFrom: sums) }
 }
 
 /// Sets sums, as many as it can in some time; with the last ones the recount is over.
@@ -157,20 +157,21 @@ struct KeepSums: LedgerOperation {
   let time: Duration
 
   func run(_ tables: LedgerTables) throws -> Int? {
-    guard try tables.areFigures(by: prices), try tables.take(.purchases), try tables.recount() == .sums else {
+    guard try tables.figures.areFigures(by: prices), try tables.take(.purchases), try tables.figures.recount() == .sums
+    else {
       return nil
     }
     let start = ContinuousClock.now
     for (place, row) in rows.enumerated() {
-      try tables.set(row)
+      try tables.figures.set(row)
       if ContinuousClock.now - start >= time, place + 1 < rows.count { return place + 1 }
     }
-    try tables.keep(nil)
+    try tables.figures.keep(nil)
     return rows.count
   }
 }
 
-extension LedgerTables {
+extension FigureTable {
   private static let recountMemo = "figure recount"
   fileprivate static let pricesMemo = "figures"
   fileprivate static let rulesMemo = "figure rules"
@@ -179,7 +180,7 @@ extension LedgerTables {
   fileprivate static let rules = "1"
 
   func recount() throws -> Recount? {
-    guard let text = try memo(Self.recountMemo) else { return nil }
+    guard let text = try tables.memo(Self.recountMemo) else { return nil }
     return Int64(text).map { .purchases(after: $0) } ?? .sums
   }
 
@@ -191,7 +192,7 @@ extension LedgerTables {
       case .sums: "sums"
       case nil: nil
       }
-    try keepMemo(Self.recountMemo, text)
+    try tables.keepMemo(Self.recountMemo, text)
     return recount
   }
 
@@ -205,9 +206,10 @@ extension LedgerTables {
         """, after, limit, as: Int64.self)
     }
     return try all(
-      "SELECT id FROM trial WHERE id > ? ORDER BY id LIMIT ?", max(after, Self.trialPlace) - Self.trialPlace, limit,
+      "SELECT id FROM trial WHERE id > ? ORDER BY id LIMIT ?", max(after, MarkTable.trialPlace) - MarkTable.trialPlace,
+      limit,
       as: Int64.self
-    ).map { $0 + Self.trialPlace }
+    ).map { $0 + MarkTable.trialPlace }
   }
 
   fileprivate func counts(after: Int64, through end: Int64) throws -> [Int64: String] {
@@ -227,7 +229,7 @@ extension LedgerTables {
 
   /// Whether purchases are counted with these prices and by these rules: no replica with others began later.
   func areFigures(by prices: PriceText) throws -> Bool {
-    guard let known = try memo(Self.pricesMemo) else { return true }
-    return try known == prices.text && memo(Self.rulesMemo) == Self.rules
+    guard let known = try tables.memo(Self.pricesMemo) else { return true }
+    return try known == prices.text && tables.memo(Self.rulesMemo) == Self.rules
   }
 }

@@ -10,9 +10,9 @@ package struct ReadExperimentFigures: LedgerOperation {
   package func run(_ tables: LedgerTables) throws -> ExperimentFigures {
     let limit = FigureSeries.pendingLimit
     var figures = ExperimentFigures(
-      pending: min(limit, try tables.figuresDue(limit: limit) + tables.exposuresDue(limit: limit)))
-    for name in try tables.countedExperiments(limit: ExperimentFigures.limit) {
-      figures.counts[name] = try tables.variantFigures(of: name, days)
+      pending: min(limit, try tables.figures.figuresDue(limit: limit) + tables.figures.exposuresDue(limit: limit)))
+    for name in try tables.figures.countedExperiments(limit: ExperimentFigures.limit) {
+      figures.counts[name] = try tables.figures.variantFigures(of: name, days)
     }
     return figures
   }

@@ -8,20 +8,20 @@ package struct ReadFigures: LedgerOperation {
   package init(over span: FigureSpan) { self.span = span }
 
   package func run(_ tables: LedgerTables) throws -> FigureReport {
-    let series = try FigureSeries(span, pending: tables.figuresDue(limit: FigureSeries.pendingLimit)) {
+    let series = try FigureSeries(span, pending: tables.figures.figuresDue(limit: FigureSeries.pendingLimit)) {
       grain, days, by in
-      try tables.figures(grain, days, by, of: span.product)
+      try tables.figures.figures(grain, days, by, of: span.product)
     }
     // Whole months have rows of their own in the funnel; a part of one is added up from its days.
-    var funnel = try tables.funnel(span.grain, span.days)
+    var funnel = try tables.figures.funnel(span.grain, span.days)
     for period in series.periods where span.grain == .month && !period.isWholeMonth {
-      funnel[period.days.lowerBound] = try tables.funnelSum(period.days)
+      funnel[period.days.lowerBound] = try tables.figures.funnelSum(period.days)
     }
     return FigureReport(
-      series: series, subscribers: try tables.subscribers(), periods: try tables.productPeriods(),
-      funnel: funnel, nearLimits: try tables.nearLimits(),
-      webhooks: try tables.webhookAttempts(span.days),
-      cohorts: span.grain == .month ? series.cohorts(try tables.cohorts(span.days, of: span.product)) : [])
+      series: series, subscribers: try tables.figures.subscribers(), periods: try tables.figures.productPeriods(),
+      funnel: funnel, nearLimits: try tables.figures.nearLimits(),
+      webhooks: try tables.figures.webhookAttempts(span.days),
+      cohorts: span.grain == .month ? series.cohorts(try tables.figures.cohorts(span.days, of: span.product)) : [])
   }
 }
 
@@ -29,14 +29,14 @@ package struct ReadFigures: LedgerOperation {
 package struct ReadSubscribers: LedgerOperation {
   package init() {}
 
-  package func run(_ tables: LedgerTables) throws -> [SubscriberCount] { try tables.subscribers() }
+  package func run(_ tables: LedgerTables) throws -> [SubscriberCount] { try tables.figures.subscribers() }
 }
 
 /// Reads the attempts to deliver events in a range of days.
 private struct ReadWebhookAttempts: LedgerOperation {
   let days: Range<Int>
 
-  func run(_ tables: LedgerTables) throws -> [WebhookAttempts] { try tables.webhookAttempts(days) }
+  func run(_ tables: LedgerTables) throws -> [WebhookAttempts] { try tables.figures.webhookAttempts(days) }
 }
 
 extension Ledger {

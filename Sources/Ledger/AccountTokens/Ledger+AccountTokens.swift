@@ -10,16 +10,18 @@ extension Ledger {
   package func claimAccountTokens(
     in environment: StoreEnvironment?, dueAt now: Date, until lease: Date, limit: Int
   ) async throws(LedgerError) -> [AccountTokenTask] {
-    guard try await read({ tables in try tables.hasAccountTokens(in: environment, dueAt: now) }) else { return [] }
+    guard try await read({ tables in try tables.accountTokens.hasAny(in: environment, dueAt: now) }) else {
+      return []
+    }
     return try await engine.submit { tables in
-      try tables.claimAccountTokens(in: environment, dueAt: now, until: lease, limit: limit)
+      try tables.accountTokens.claim(in: environment, dueAt: now, until: lease, limit: limit)
     }
   }
 
   /// Ends a claimed task, or puts it off. A task for a user who has come to the purchase since is due.
   /// - Parameter moment: when it is due again; `nil`: it is done.
   package func settle(_ task: AccountTokenTask, dueAgainAt moment: Date?) async throws(LedgerError) {
-    try await engine.submit { tables in try tables.settle(task, dueAgainAt: moment) }
+    try await engine.submit { tables in try tables.accountTokens.settle(task, dueAgainAt: moment) }
   }
 
   /// Returns claimed tasks that were not settled.

@@ -1,8 +1,7 @@
 internal import Entitlements
 internal import struct FoundationEssentials.Date
 
-/// The ledger's tables, with the statements that several operations share or that need a name. They run inside the caller's
-/// transaction.
+/// The ledger's tables, by subject: `tables.usage`, `tables.purchases`. Their statements run inside the caller's transaction.
 package struct LedgerTables: SQLRunner, Sendable {
   /// The connection is used by one thread at a time, the one on which it was lent.
   nonisolated(unsafe) let connection: any SQLConnection
@@ -10,6 +9,22 @@ package struct LedgerTables: SQLRunner, Sendable {
   let changes = TransactionChanges()
 
   init(_ connection: any SQLConnection) { self.connection = connection }
+
+  package var accounts: AccountTable { AccountTable(tables: self) }
+  var accountTokens: AccountTokenTable { AccountTokenTable(tables: self) }
+  package var changeEvents: ChangeEventTable { ChangeEventTable(tables: self) }
+  var events: EventTable { EventTable(tables: self) }
+  package var marks: MarkTable { MarkTable(tables: self) }
+  package var otherStores: OtherStoreTable { OtherStoreTable(tables: self) }
+  var outbox: OutboxTable { OutboxTable(tables: self) }
+  var pastTransactions: PastTransactionTable { PastTransactionTable(tables: self) }
+  package var progress: ProgressTable { ProgressTable(tables: self) }
+  var proofs: ProofTable { ProofTable(tables: self) }
+  var provisionalGrants: ProvisionalGrantTable { ProvisionalGrantTable(tables: self) }
+  var pseudonyms: PseudonymTable { PseudonymTable(tables: self) }
+  var purchases: PurchaseTable { PurchaseTable(tables: self) }
+  var schedule: ScheduleTable { ScheduleTable(tables: self) }
+  var thinnedHistory: ThinnedHistoryTable { ThinnedHistoryTable(tables: self) }
 
   package func statement(_ sql: SQL) throws -> any SQLStatement { try connection.statement(sql) }
 
@@ -20,12 +35,9 @@ package struct LedgerTables: SQLRunner, Sendable {
     return id ?? connection.lastRow
   }
 
-  /// The number of a row to be inserted. Where there are replicas, a number that is known before saves a round trip.
-  func nextEvent() throws -> Int64? { try next("SELECT nextval('event_sequence_seq')") }
-  func nextPurchase() throws -> Int64? { try next("SELECT nextval('purchase_id_seq')") }
-  func nextProof() throws -> Int64? { try next("SELECT nextval('proof_id_seq')") }
-
-  private func next(_ sql: SQL) throws -> Int64? { connection.isShared ? try first(sql) : nil }
+  /// The number of a row to be inserted, by its sequence. Where there are replicas, a number that is known before saves a round
+  /// trip.
+  func nextID(_ sql: SQL) throws -> Int64? { connection.isShared ? try first(sql) : nil }
 
   /// Rows that the last INSERT, UPDATE or DELETE changed.
   var changesCount: Int { connection.changes }
@@ -65,4 +77,23 @@ package struct LedgerTables: SQLRunner, Sendable {
   /// A moment of 1970 with as many bytes as one of today: a row that keeps its size is changed in place; any other is
   /// rewritten with its whole receipt.
   private static let longAgo: Int64 = 1 << 31
+}
+
+/// The statements about one subject that several operations share or that need a name.
+package protocol LedgerTable: SQLRunner, Sendable {
+  var tables: LedgerTables { get }
+}
+
+extension LedgerTable {
+  package func statement(_ sql: SQL) throws -> any SQLStatement { try tables.statement(sql) }
+
+  var connection: any SQLConnection { tables.connection }
+  var changes: TransactionChanges { tables.changes }
+  var changesCount: Int { tables.changesCount }
+
+  func insert<each Value: SQLValue>(_ id: Int64?, _ sql: SQL, _ values: repeat each Value) throws -> Int64 {
+    try tables.insert(id, sql, repeat each values)
+  }
+
+  func readAhead(_ queries: () -> Void) { tables.readAhead(queries) }
 }

@@ -16,19 +16,19 @@ struct OwnershipMove {
     -> [UserID]
   {
     for (purchase, former) in gained {
-      try tables.appendGain(of: purchase, from: former, to: &winner, writer(winner).head)
+      try tables.events.appendGain(of: purchase, from: former, to: &winner, writer(winner).head)
       if tellsAccountTokens {
-        try tables.tellAccountToken(ofPurchase: purchase, at: writer(winner).head.recordedAt)
+        try tables.accountTokens.tell(ofPurchase: purchase, at: writer(winner).head.recordedAt)
       } else if former != nil {
-        try tables.forgetAccountToken(ofPurchase: purchase)
+        try tables.accountTokens.forget(ofPurchase: purchase)
       }
     }
     if let save { try save(&winner) } else { try writer(winner).reevaluate(&winner) }
     let losers = Set(gained.compactMap(\.from)).sorted { $0.rawValue < $1.rawValue }
     for user in losers {
-      guard var loser = try tables.account(of: user) else { throw StoredForm.Unstorable() }
+      guard var loser = try tables.accounts.account(of: user) else { throw StoredForm.Unstorable() }
       for (purchase, former) in gained where former == user {
-        try tables.appendLoss(of: purchase, to: winner.user, from: &loser, writer(loser).head)
+        try tables.events.appendLoss(of: purchase, to: winner.user, from: &loser, writer(loser).head)
       }
       try writer(loser).reevaluate(&loser)
     }

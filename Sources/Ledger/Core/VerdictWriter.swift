@@ -11,7 +11,7 @@ struct VerdictWriter {
   let evaluate: Evaluator
   /// The evaluation time, unless evidence of the user is newer.
   let evaluatedAt: Date
-  let head: LedgerTables.EventHead
+  let head: EventTable.EventHead
   /// The receipt behind the verdict; `nil` where there is none.
   let digest: ReceiptDigest?
   /// The evidence time (Apple's clock) behind the verdict.
@@ -21,10 +21,11 @@ struct VerdictWriter {
 
   /// Reevaluates a user over all evidence, and stores the verdict.
   func reevaluate(_ account: inout Account) throws {
-    let evidence = try tables.evidence(of: account)
+    let evidence = try tables.purchases.evidence(of: account)
     let (user, moment) = (account.user, moment(of: evidence, for: account))
     let verdict = evaluate(user, evidence, account.given, moment)
-    _ = try save(verdict, of: &account, after: try tables.profile(of: account)?.entitlement, on: evidence) { _ in
+    _ = try save(verdict, of: &account, after: try tables.accounts.profile(of: account)?.entitlement, on: evidence) {
+      _ in
       evaluate(user, evidence, [], moment)
     }
   }
@@ -34,14 +35,14 @@ struct VerdictWriter {
     _ account: inout Account, withholds: Withholding = { _, _, _, _, _ in false },
     approves: Approval = { _, _ in true }
   ) throws -> ReevaluationOutcome {
-    let evidence = try tables.evidence(of: account)
+    let evidence = try tables.purchases.evidence(of: account)
     let (user, moment) = (account.user, moment(of: evidence, for: account))
     func verdict(_ given: [GivenPeriod], after recorded: Entitlement?) -> Entitlement {
       let verdict = evaluate(user, evidence, given, moment)
       guard let recorded, withholds(verdict, evidence, given, recorded, moment) else { return verdict }
       return recorded
     }
-    let before = try tables.profile(of: account)?.entitlement
+    let before = try tables.accounts.profile(of: account)?.entitlement
     let after = verdict(account.given, after: before)
     if let before, Self.isSame(after, before, by: \.apartFromMoment) { return .unchanged }
     guard approves(before, after) else { return .heldBack }
@@ -50,7 +51,7 @@ struct VerdictWriter {
   }
 
   func reevaluateIfChanged(_ user: UserID) throws {
-    var account = try tables.knownOrNewAccount(of: user)
+    var account = try tables.accounts.knownOrNewAccount(of: user)
     try reevaluateIfChanged(&account)
   }
 
@@ -76,23 +77,23 @@ struct VerdictWriter {
     let verdict = verdict.inWholeMilliseconds
     let former = account.verdict
     let changed = before.map { !Self.isSame(verdict, $0, by: \.apartFromEvidence) } ?? true
-    try tables.append(
+    try tables.events.append(
       .init(
         version: account.version + 1, changed: changed, digest: digest, evidenceAt: evidenceAt,
         text: try StoredForm.text(verdict)), to: &account, head)
-    let waitingSince = try tables.enqueueUpdate(
+    let waitingSince = try tables.outbox.enqueue(
       of: &account, evidenceAt: evidenceAt, recordedAt: head.recordedAt, dueAt: rowsDueAt)
     try appendEvents(of: verdict, for: &account, after: before, former: former, on: evidence, bought: bought)
     let access = Account.Access(verdict)
-    try tables.count(account.access, replacedBy: access)
-    try tables.countSubscriber(account.access, replacedBy: access)
-    if let former = account.access, former.tier != access.tier { try tables.markLimits(of: account.user.key) }
+    try tables.accounts.count(account.access, replacedBy: access)
+    try tables.marks.countSubscriber(account.access, replacedBy: access)
+    if let former = account.access, former.tier != access.tier { try tables.marks.markLimits(of: account.user.key) }
     // A user with purchases is noted when those are counted.
     if former == nil, account.purchases.isEmpty {
-      try tables.record(UserProgress(seen: StoredForm.date(head.recordedAt).utcDay), of: account.user)
+      try tables.progress.record(UserProgress(seen: StoredForm.date(head.recordedAt).utcDay), of: account.user)
     }
     account.access = access
-    try tables.save(account, at: head.recordedAt)
+    try tables.accounts.save(account, at: head.recordedAt)
     return Recorded(
       entitlement: verdict, changed: changed, losers: [], write: .waiting,
       update: WaitingUpdate(
@@ -109,9 +110,9 @@ struct VerdictWriter {
     var detail: ChangeEvent.Detail?
     let isGiven = (verdict.isGiven, before?.isGiven == true)
     if isGiven.0 || isGiven.1 {
-      if isGiven.1 { before = try tables.coveredVerdict(of: account.user) }
+      if isGiven.1 { before = try tables.changeEvents.coveredVerdict(of: account.user) }
       if isGiven.0 { after = bought(before).map(\.inWholeMilliseconds) }
-      try tables.cover(isGiven.0 ? after : nil, of: account.user)
+      try tables.changeEvents.cover(isGiven.0 ? after : nil, of: account.user)
       // Without a covered verdict there is nothing to compare with.
       if isGiven.1, before == nil { after = nil }
       detail = ChangeEvent.Detail()
@@ -123,8 +124,8 @@ struct VerdictWriter {
     for one in transfers {
       var detail = ChangeEvent.Detail()
       (detail.from, detail.to) = (one.from, one.to)
-      detail.purchase = try tables.key(ofPurchase: one.purchase)
-      let loser = one.from == account.user ? account : try tables.account(of: one.from)
+      detail.purchase = try tables.purchases.key(ofPurchase: one.purchase)
+      let loser = one.from == account.user ? account : try tables.accounts.account(of: one.from)
       detail.isPart = loser.map { !Set($0.purchases).isSubset(of: transfers.map(\.purchase)) }
       try append(.subscriptionTransferred, of: account, former, nil, detail)
     }
@@ -158,13 +159,13 @@ struct VerdictWriter {
         $0.transactionID == bought.transactionID && $0.cause == .otherSubscription
       })
     else { return false }
-    return try tables.verdict(decidedBy: bought.transactionID, of: account, from: former)?.givesAccess ?? false
+    return try tables.events.verdict(decidedBy: bought.transactionID, of: account, from: former)?.givesAccess ?? false
   }
 
   private func append(
     _ event: EventType, of account: Account, _ former: Int64?, _ bought: Purchase?, _ detail: ChangeEvent.Detail?
   ) throws {
-    try tables.appendChangeEvent(
+    try tables.changeEvents.append(
       event.rawValue, of: account.user, at: head.recordedAt, recordedAt: head.recordedAt, verdict: account.verdict,
       former: former, bought: bought, detail)
   }

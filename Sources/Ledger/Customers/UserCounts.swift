@@ -24,9 +24,11 @@ extension Ledger {
       let users: Int? = try tables.first(
         "SELECT count(*) FROM (SELECT 1 FROM account LIMIT ?) AS accounts", UserCounts.limit + 1)
       return UserCounts(
-        paying: try tables.accessGiven().reduce(0) { $0 + $1.users }, trials: try tables.countTrials(runningAt: now),
-        users: users.flatMap { $0 > UserCounts.limit ? nil : $0 }, newestNotification: try tables.newestNotification(),
-        newestRevenueCatReport: try tables.newestRevenueCatReport())
+        paying: try tables.accounts.accessGiven().reduce(0) { $0 + $1.users },
+        trials: try tables.trials.count(runningAt: now),
+        users: users.flatMap { $0 > UserCounts.limit ? nil : $0 },
+        newestNotification: try tables.notifications.newest(),
+        newestRevenueCatReport: try tables.notifications.newestRevenueCatReport())
     }
   }
 }

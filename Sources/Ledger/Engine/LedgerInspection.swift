@@ -36,13 +36,13 @@ package struct LedgerInspection: Hashable, Sendable {
     await value(at: place, of: "proof") { tables in
       let newest: Int64? = try tables.first(
         "SELECT id FROM proof WHERE environment = 'production' ORDER BY id DESC LIMIT 1")
-      return try newest.map { try tables.proof($0).receipt.base64 }
+      return try newest.map { try tables.proofs.proof($0).receipt.base64 }
     }
   }
 
   /// Recorded verdicts that give access, as `Ledger.accessGiven`; `nil` if they cannot be read.
   package static func accessGiven(at place: LedgerPlace) async -> [AccessCount]? {
-    await value(at: place, of: "access_count") { try $0.accessGiven() }
+    await value(at: place, of: "access_count") { try $0.accounts.accessGiven() }
   }
 
   /// Whether any of Apple's notifications is kept; `nil` if that cannot be read.
@@ -53,7 +53,7 @@ package struct LedgerInspection: Hashable, Sendable {
   /// The products of subscriptions of which Apple named no end, among those of some thousand users without access; `nil` if
   /// they cannot be read.
   package static func productsWithoutEnd(at place: LedgerPlace) async -> Set<ProductID>? {
-    await value(at: place, of: "account") { try $0.productsWithoutEnd(users: 5_000) }
+    await value(at: place, of: "account") { try $0.accounts.productsWithoutEnd(users: 5_000) }
   }
 
   /// - Parameter table: a ledger without it is new, and has nothing.

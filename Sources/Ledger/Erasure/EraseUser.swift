@@ -20,23 +20,23 @@ struct EraseUser: LedgerOperation {
   let traces: NameTraces
 
   func run(_ tables: LedgerTables) throws -> ErasureReport {
-    let (key, users) = try tables.names(of: erasure.user)
+    let (key, users) = try tables.erasure.names(of: erasure.user)
     let names = ErasedNames(users + known)
-    var report = ErasureReport(of: try tables.name(ofKey: key))
+    var report = ErasureReport(of: try tables.accounts.name(ofKey: key))
     var pseudonyms: [String: UserID] = [:]
     // Lets an event lose its names inside the open transaction: see the schema.
     try tables.keepMemo("erasing", "")
     for identity in Set((users + known).map(\.key)).sorted() where !UserID(identity).isErased {
-      let pseudonym = try tables.newPseudonym(ofKey: identity)
+      let pseudonym = try tables.pseudonyms.newPseudonym(ofKey: identity)
       let (erased, isKept) = try erase(identity, as: pseudonym, names, tables)
       if isKept { pseudonyms[identity] = pseudonym }
       report.add(erased)
     }
-    report.customers += try tables.erase(customersOf: key)
-    try tables.eraseMemos(names)
-    try tables.redactExtensions(of: nil, names)
-    let pseudonym = try pseudonyms[key] ?? tables.formerSelves(of: UserID(key)).last
-    report.add(try tables.erase(traces, names, as: pseudonym, pseudonyms))
+    report.customers += try tables.erasure.erase(customersOf: key)
+    try tables.erasure.eraseMemos(names)
+    try tables.extensions.redact(of: nil, names)
+    let pseudonym = try pseudonyms[key] ?? tables.pseudonyms.formerSelves(of: UserID(key)).last
+    report.add(try tables.erasure.erase(traces, names, as: pseudonym, pseudonyms))
     try tables.keepMemo("erasing", nil)
     tables.changes.invalidateAll()
     return report
@@ -47,36 +47,37 @@ struct EraseUser: LedgerOperation {
     _ key: String, as pseudonym: UserID, _ names: ErasedNames, _ tables: LedgerTables
   ) throws -> (report: ErasureReport, isKept: Bool) {
     var report = ErasureReport(of: UserID(key))
-    let account = try tables.account(withKey: key)
-    report.usage = try tables.erase(usageOf: key)
-    try tables.leaveLimits(ofKey: key)
-    try tables.erase(progressOf: key, as: account == nil ? nil : pseudonym)
+    let account = try tables.accounts.account(withKey: key)
+    report.usage = try tables.erasure.erase(usageOf: key)
+    try tables.progress.leaveLimits(ofKey: key)
+    try tables.progress.erase(progressOf: key, as: account == nil ? nil : pseudonym)
     tables.changes.invalidate(usageOf: UserID(key))
-    try tables.eraseRows(of: key)
+    try tables.erasure.eraseRows(of: key)
     for spelling in Set(names.spellings.filter { UserID($0).key == key } + [key]).sorted() {
-      report.waitingReceipts += try tables.erase(waitingReceiptsOf: spelling)
+      report.waitingReceipts += try tables.erasure.erase(waitingReceiptsOf: spelling)
     }
-    report.devices = try tables.erase(devicesOf: key, as: pseudonym)
-    report.trials = try tables.rename(trialsOf: key, to: pseudonym)
-    report.grants = try tables.rename(givenTo: key, to: pseudonym, at: erasure.recordedAt)
-    try tables.rename(elsewhere: key, to: pseudonym)
+    report.devices = try tables.erasure.erase(devicesOf: key, as: pseudonym)
+    report.trials = try tables.erasure.rename(trialsOf: key, to: pseudonym)
+    report.grants = try tables.erasure.rename(givenTo: key, to: pseudonym, at: erasure.recordedAt)
+    try tables.erasure.rename(elsewhere: key, to: pseudonym)
     guard let account else {
-      try tables.forgetUpdate(of: key)
+      try tables.erasure.forgetUpdate(of: key)
       // A reset from an earlier erasure may still be queued.
-      report.resetsRow = try tables.hasReset(of: key)
+      report.resetsRow = try tables.erasure.hasReset(of: key)
       return (report, false)
     }
     let rowVersion = try reset(account, key, &report, tables)
-    let erased = try tables.eraseEvents(from: account.newest, ofKey: key, as: pseudonym)
+    let erased = try tables.erasure.eraseEvents(from: account.newest, ofKey: key, as: pseudonym)
     (report.events, report.notes) = (erased.events, erased.notes)
     // Before the purchases, whose owner is found with them.
-    try tables.rename(accountOf: key, to: pseudonym, rowVersion: rowVersion)
+    try tables.erasure.rename(accountOf: key, to: pseudonym, rowVersion: rowVersion)
     try erase(account.purchases, as: pseudonym, names, &report, tables)
     for id in erased.purchases.subtracting(account.purchases).sorted() {
-      let former = try id < 0 ? tables.key(ofPurchase: id) : try tables.purchase(id: id).evidence.key
+      let former =
+        try id < 0 ? tables.purchases.key(ofPurchase: id) : try tables.purchases.purchase(id: id).evidence.key
       guard let former else { continue }
-      try tables.redactExtensions(of: former, names)
-      report.notifications += try tables.eraseNotifications(about: former, isOwn: false, as: pseudonym, names)
+      try tables.extensions.redact(of: former, names)
+      report.notifications += try tables.erasure.eraseNotifications(about: former, isOwn: false, as: pseudonym, names)
     }
     return (report, true)
   }
@@ -87,11 +88,11 @@ struct EraseUser: LedgerOperation {
     _ account: Account, _ key: String, _ report: inout ErasureReport, _ tables: LedgerTables
   ) throws -> Int64 {
     guard let reset = erasure.reset, account.user.mayHaveRow, account.version > 0 else {
-      try tables.forgetUpdate(of: key)
+      try tables.erasure.forgetUpdate(of: key)
       return account.rowVersion
     }
     let version = account.rowVersion + 1
-    try tables.enqueueReset(
+    try tables.erasure.enqueueReset(
       of: key, spelling: account.user.rawValue == key ? nil : account.user, version: version, reset,
       at: erasure.recordedAt, dueAt: erasure.rowsClaimedUntil)
     report.resetsRow = true
@@ -102,10 +103,11 @@ struct EraseUser: LedgerOperation {
     _ purchases: [Int64], as pseudonym: UserID, _ names: ErasedNames, _ report: inout ErasureReport,
     _ tables: LedgerTables
   ) throws {
-    let kept = try purchases.filter { $0 > 0 }.map(tables.purchase(id:))
+    let kept = try purchases.filter { $0 > 0 }.map(tables.purchases.purchase(id:))
     // A receipt with another user's purchases stays with those, unless it names this one.
     let shared = try Dictionary(grouping: kept, by: \.proof).filter { id, own in
-      try own.count < tables.uses(ofProof: id) && !names.occurs(inSigned: tables.proof(id).receipt.base64)
+      try own.count < tables.erasure.uses(ofProof: id)
+        && !names.occurs(inSigned: tables.proofs.proof(id).receipt.base64)
     }
     for purchase in kept {
       var purchase = purchase
@@ -116,27 +118,27 @@ struct EraseUser: LedgerOperation {
       purchase.rows = try StoredForm.text(purchase.evidence)
       if shared[purchase.proof] != nil {
         purchase.proof = try nothing(insteadOf: purchase.proof, tables)
-      } else if try tables.erase(proof: purchase.proof) {
+      } else if try tables.erasure.erase(proof: purchase.proof) {
         report.receipts += 1
       }
-      _ = try tables.save(purchase)
-      let past = try purchase.id.map(tables.pastTransactions(of:)) ?? []
-      try tables.forgetAccountToken(of: purchase.evidence.key)
-      try tables.forgetConsumption(of: purchase.evidence.key, purchase.evidence.purchases + past)
-      try tables.forgetExtensions(of: purchase.evidence.key)
-      report.notifications += try tables.eraseNotifications(
+      _ = try tables.purchases.save(purchase)
+      let past = try purchase.id.map(tables.pastTransactions.transactions(of:)) ?? []
+      try tables.accountTokens.forget(of: purchase.evidence.key)
+      try tables.consumptionRequests.forget(of: purchase.evidence.key, purchase.evidence.purchases + past)
+      try tables.extensions.forget(of: purchase.evidence.key)
+      report.notifications += try tables.erasure.eraseNotifications(
         about: purchase.evidence.key, isOwn: true, as: pseudonym, names)
     }
     for id in purchases where id < 0 {
-      guard var purchase = try tables.revenueCatPurchase(id: id) else { throw StoredForm.Unstorable() }
+      guard var purchase = try tables.otherStores.purchase(id: id) else { throw StoredForm.Unstorable() }
       purchase.owner = pseudonym
       purchase.events = purchase.events.map { event in
         var event = event
         if names.isName(event.user.rawValue) { event.user = pseudonym }
         return event
       }
-      _ = try tables.save(purchase)
-      report.notifications += try tables.eraseNotifications(
+      _ = try tables.otherStores.save(purchase)
+      report.notifications += try tables.erasure.eraseNotifications(
         about: purchase.evidence.key, isOwn: true, as: pseudonym, names)
     }
     report.purchases = purchases.count
@@ -144,10 +146,10 @@ struct EraseUser: LedgerOperation {
 
   /// - Returns: the proof of a purchase that no longer uses another one.
   private func nothing(insteadOf proof: Int64, _ tables: LedgerTables) throws -> Int64 {
-    var nothing = try tables.proof(proof).receipt
+    var nothing = try tables.proofs.proof(proof).receipt
     nothing.base64 = KeptReceipt.erasedText
-    let id = try tables.add(StoredProof(nothing), at: StoredForm.milliseconds(erasure.recordedAt))
-    try tables.leave(proof: proof)
+    let id = try tables.proofs.add(StoredProof(nothing), at: StoredForm.milliseconds(erasure.recordedAt))
+    try tables.proofs.leave(proof: proof)
     return id
   }
 }

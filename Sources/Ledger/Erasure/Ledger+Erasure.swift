@@ -10,7 +10,7 @@ extension Ledger {
   ///
   /// - Returns: what was done, durably. `removeTraces` has to follow.
   package func erase(_ erasure: Erasure) async throws(LedgerError) -> ErasureReport {
-    let (_, known) = try await read { tables in try tables.names(of: erasure.user) }
+    let (_, known) = try await read { tables in try tables.erasure.names(of: erasure.user) }
     let names = ErasedNames(known)
     var report = try await run(EraseUser(erasure: erasure, known: known, traces: try await traces(of: names)))
     for _ in 0..<Self.rounds {
@@ -26,12 +26,12 @@ extension Ledger {
 
   private func traces(of names: ErasedNames) async throws(LedgerError) -> NameTraces {
     var traces = NameTraces()
-    var place: LedgerTables.TracePlace? = .first(names)
+    var place: ErasureTable.TracePlace? = .first(names)
     while let start = place {
       let found = traces
       (traces, place) = try await read { tables in
         var found = found
-        let next = try tables.findTraces(names, from: start, into: &found)
+        let next = try tables.erasure.findTraces(names, from: start, into: &found)
         return (found, next)
       }
     }

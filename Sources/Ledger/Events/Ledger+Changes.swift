@@ -6,7 +6,7 @@ package import struct FoundationEssentials.Date
 extension Ledger {
   /// The events after a place, in their order. The place of the first one is above zero.
   package func changeEvents(after sequence: Int64, limit: Int) async throws(LedgerError) -> [ChangeEvent] {
-    try await readShort { tables in try tables.changeEvents(after: sequence, limit: limit, shown: true) }
+    try await readShort { tables in try tables.changeEvents.events(after: sequence, limit: limit, shown: true) }
   }
 
   /// As `changeEvents(after:limit:)`, for a follower who keeps the place: `nil` for one that this ledger never gave, as the
@@ -16,8 +16,8 @@ extension Ledger {
     following place: ChangeEvent.Place, limit: Int
   ) async throws(LedgerError) -> [ChangeEvent]? {
     try await readShort { tables in
-      guard try tables.mayHaveGiven(place) else { return nil }
-      return try tables.changeEvents(after: place.sequence, limit: limit, shown: true)
+      guard try tables.changeEvents.mayHaveGiven(place) else { return nil }
+      return try tables.changeEvents.events(after: place.sequence, limit: limit, shown: true)
     }
   }
 
@@ -35,16 +35,17 @@ extension Ledger {
       for event in events {
         var detail = ChangeEvent.Detail()
         (detail.properties, detail.reportedID) = (event.properties, event.id)
-        let (user, day) = (try tables.name(of: event.user), event.at.utcDay)
-        if let id = event.id, try tables.hasReport(id, of: user) { continue }
-        guard try tables.countReport(event.size, of: user, on: now.utcDay) else {
+        let (user, day) = (try tables.accounts.name(of: event.user), event.at.utcDay)
+        if let id = event.id, try tables.changeEvents.hasReport(id, of: user) { continue }
+        guard try tables.changeEvents.countReport(event.size, of: user, on: now.utcDay) else {
           refused += 1
           continue
         }
-        if let id = event.id { try tables.keep(report: id, of: user, at: recordedAt) }
-        try tables.record(UserProgress(seen: day, viewed: event.type == AppEvent.paywall ? day : nil), of: user)
-        if let exposure = event.exposure { try tables.keep(exposure, of: user) }
-        try tables.appendChangeEvent(
+        if let id = event.id { try tables.changeEvents.keep(report: id, of: user, at: recordedAt) }
+        try tables.progress.record(
+          UserProgress(seen: day, viewed: event.type == AppEvent.paywall ? day : nil), of: user)
+        if let exposure = event.exposure { try tables.exposures.keep(exposure, of: user) }
+        try tables.changeEvents.append(
           event.type, of: user, at: StoredForm.milliseconds(event.at), recordedAt: recordedAt,
           detail)
       }
@@ -55,7 +56,7 @@ extension Ledger {
   /// Deletes events from before a moment, the oldest first. The newest one stays, so that no place is given twice.
   /// - Returns: how many were deleted; `limit` means that there may be more.
   package func pruneChangeEvents(before moment: Date, limit: Int) async throws(LedgerError) -> Int {
-    guard try await read({ tables in try tables.hasChangeEvents(before: moment) }) else { return 0 }
-    return try await engine.submit { tables in try tables.pruneChangeEvents(before: moment, limit: limit) }
+    guard try await read({ tables in try tables.changeEvents.hasAny(before: moment) }) else { return 0 }
+    return try await engine.submit { tables in try tables.changeEvents.prune(before: moment, limit: limit) }
   }
 }

@@ -18,7 +18,7 @@ extension Ledger {
   package func newestChangeEvents(
     of types: [EventType], before place: Int64?, limit: Int
   ) async throws(LedgerError) -> NewestChanges {
-    try await readShort { tables in try tables.newestChangeEvents(of: types, before: place, limit: limit) }
+    try await readShort { tables in try tables.changeEvents.newest(of: types, before: place, limit: limit) }
   }
 }
 
@@ -27,12 +27,12 @@ extension NewestChanges {
   package static let reach: Int64 = 5_000
 }
 
-extension LedgerTables {
+extension ChangeEventTable {
   private static let newest = changeEvents(
     where: "change.sequence < ? AND change.type IN (?, ?, ?, ?, ?, ?) ORDER BY change.sequence DESC LIMIT ?")
 
-  func newestChangeEvents(of types: [EventType], before place: Int64?, limit: Int) throws -> NewestChanges {
-    let end = try place ?? (newestChangeEvent() + 1)
+  func newest(of types: [EventType], before place: Int64?, limit: Int) throws -> NewestChanges {
+    let end = try place ?? (newest() + 1)
     let start = max(0, end - 1 - NewestChanges.reach)
     let names = types.map(\.rawValue) + Array(repeating: "", count: max(0, NewestChanges.mostTypes - types.count))
     let events = try all(

@@ -4,14 +4,14 @@ package import Entitlements
 extension Ledger {
   /// Everything but what is long.
   package func record(of user: UserID) async throws(LedgerError) -> UserRecord {
-    try await read { tables in try tables.record(of: user) }
+    try await read { tables in try tables.export.record(of: user) }
   }
 
   /// The keys under which the ledger has a customer's accounts: the user's, and those of the anonymous customers who
   /// turned out to be the user.
   package func accountKeys(of user: UserID) async throws(LedgerError) -> [String] {
     try await read { tables in
-      let (key, users) = try tables.names(of: user)
+      let (key, users) = try tables.erasure.names(of: user)
       return [key] + Set(users.map(\.key)).subtracting([key]).sorted()
     }
   }
@@ -21,7 +21,7 @@ extension Ledger {
   package func exportedPurchases(
     ofKey key: String, from start: Int, limit: Int
   ) async throws(LedgerError) -> [ExportedPurchase] {
-    try await read { tables in try tables.exportedPurchases(ofKey: key, from: start, limit: limit) }
+    try await read { tables in try tables.export.purchases(ofKey: key, from: start, limit: limit) }
   }
 
   /// A page of an account's events, newest first.
@@ -29,8 +29,8 @@ extension Ledger {
     ofKey key: String, before: TimelinePosition?, limit: Int
   ) async throws(LedgerError) -> TimelinePage {
     try await read { tables in
-      guard let account = try tables.account(withKey: key) else { return TimelinePage(events: [], next: nil) }
-      return try tables.timeline(of: account, before: before, limit: limit)
+      guard let account = try tables.accounts.account(withKey: key) else { return TimelinePage(events: [], next: nil) }
+      return try tables.events.timeline(of: account, before: before, limit: limit)
     }
   }
 
@@ -40,9 +40,9 @@ extension Ledger {
     ofKey key: String, after sequence: Int64
   ) async throws(LedgerError) -> (events: [ChangeEvent], next: Int64?) {
     try await read { tables in
-      let end = min(sequence + 5_000, try tables.newestChangeEvent())
-      let events = try tables.changeEvents(after: sequence, through: end, of: key)
-      return (events, try end < tables.newestChangeEvent() ? end : nil)
+      let end = min(sequence + 5_000, try tables.changeEvents.newest())
+      let events = try tables.changeEvents.events(after: sequence, through: end, of: key)
+      return (events, try end < tables.changeEvents.newest() ? end : nil)
     }
   }
 
@@ -51,6 +51,6 @@ extension Ledger {
   package func exportedConsumptions(
     ofKey key: String, after last: ExportedConsumption?, limit: Int
   ) async throws(LedgerError) -> [ExportedConsumption] {
-    try await read { tables in try tables.exportedConsumptions(ofKey: key, after: last, limit: limit) }
+    try await read { tables in try tables.export.consumptions(ofKey: key, after: last, limit: limit) }
   }
 }

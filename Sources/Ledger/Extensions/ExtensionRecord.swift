@@ -121,14 +121,16 @@ package struct AskExtension: LedgerOperation {
   }
 
   package func run(_ tables: LedgerTables) throws -> Outcome {
-    if let idempotencyKey, let former = try tables.extensionRecord(of: subject, environment, under: idempotencyKey) {
+    if let idempotencyKey,
+      let former = try tables.extensions.record(of: subject, environment, under: idempotencyKey)
+    {
       return isSame(as: former) && former.note == note ? .known(former) : .mismatch
     }
-    for open in try tables.openExtensions(of: subject, environment) {
+    for open in try tables.extensions.openExtensions(of: subject, environment) {
       if isSame(as: open) { return .known(open) }
       if subject.purchase != nil { return .waiting(open) }
     }
-    return .asked(try tables.add(self))
+    return .asked(try tables.extensions.add(self))
   }
 
   private func isSame(as former: ExtensionRecord) -> Bool {

@@ -4,17 +4,19 @@ package import struct FoundationEssentials.Date
 /// Extensions of renewal dates.
 extension Ledger {
   package func extensionRecord(_ id: ExtensionRecord.ID) async throws(LedgerError) -> ExtensionRecord? {
-    try await readShort { tables in try tables.extensionRecord(id) }
+    try await readShort { tables in try tables.extensions.record(id) }
   }
 
   /// The extensions of a purchase, the newest first.
   package func extensions(of key: SubscriptionKey, limit: Int) async throws(LedgerError) -> [ExtensionRecord] {
-    try await readShort { tables in try tables.extensions(of: tables.successor(of: key) ?? key, limit: limit) }
+    try await readShort { tables in
+      try tables.extensions.records(of: tables.purchases.successor(of: key) ?? key, limit: limit)
+    }
   }
 
   /// The newest extensions, of purchases or of products.
   package func extensions(ofProducts isOfProducts: Bool, limit: Int) async throws(LedgerError) -> [ExtensionRecord] {
-    try await readShort { tables in try tables.extensions(ofProducts: isOfProducts, limit: limit) }
+    try await readShort { tables in try tables.extensions.records(ofProducts: isOfProducts, limit: limit) }
   }
 
   /// Claims extensions that are due, the longest due first. One that is not settled is due again at `lease`.
@@ -23,8 +25,12 @@ extension Ledger {
   package func claimExtensions(
     in environment: StoreEnvironment?, dueAt now: Date, until lease: Date, limit: Int
   ) async throws(LedgerError) -> [ExtensionRecord] {
-    guard try await read({ tables in try tables.hasExtensions(in: environment, dueAt: now) }) else { return [] }
-    return try await engine.submit { try $0.claimExtensions(in: environment, dueAt: now, until: lease, limit: limit) }
+    guard try await read({ tables in try tables.extensions.hasAny(in: environment, dueAt: now) }) else {
+      return []
+    }
+    return try await engine.submit {
+      try $0.extensions.claim(in: environment, dueAt: now, until: lease, limit: limit)
+    }
   }
 
   /// Records the result of a claimed extension. One that is over by now is left unchanged. The purchase of one that succeeded is
@@ -33,13 +39,13 @@ extension Ledger {
   package func settle(
     _ record: ExtensionRecord, _ result: ExtensionResult, at now: Date
   ) async throws(LedgerError) -> NoteID? {
-    try await engine.submit { tables in try tables.settle(record, result, at: now) }
+    try await engine.submit { tables in try tables.extensions.settle(record, result, at: now) }
   }
 
   /// Ends an extension of a product, as Apple's notification says.
   /// - Returns: what it is then; `nil` where it was over, or is unknown.
   package func complete(_ summary: ExtensionSummary, at now: Date) async throws(LedgerError) -> ExtensionRecord? {
-    try await engine.submit { tables in try tables.complete(summary, at: now) }
+    try await engine.submit { tables in try tables.extensions.complete(summary, at: now) }
   }
 
   /// Returns claimed extensions that were not settled.

@@ -22,45 +22,47 @@ package struct EndGiven: LedgerOperation {
   }
 
   package func run(_ tables: LedgerTables) throws -> Outcome {
-    guard let record = try tables.given(id), try record.user.key == tables.key(of: user),
-      var account = try tables.account(of: user)
+    guard let record = try tables.given.given(id), try record.user.key == tables.accounts.key(of: user),
+      var account = try tables.accounts.account(of: user)
     else { return .unknown }
     guard record.endedAt == nil, evaluationContext.evaluatedAt < record.period.endsAt else { return .over(record) }
-    let noteID = try tables.append(note)
-    try tables.endGiven(id, endedAt: evaluationContext.recordedAt)
+    let noteID = try tables.given.append(note)
+    try tables.given.end(id, endedAt: evaluationContext.recordedAt)
     account.given.removeAll { $0.id == id }
     try account.reevaluate(by: evaluationContext, tables, requestID: note.requestID, note: noteID)
-    guard let ended = try tables.given(id) else { return .unknown }
-    try tables.appendEnd(of: ended, over: account, evaluationContext)
+    guard let ended = try tables.given.given(id) else { return .unknown }
+    try tables.given.appendEnd(of: ended, over: account, evaluationContext)
     return .ended(ended)
   }
 }
 
-extension LedgerTables {
+extension GivenTable {
   /// Ends a trial whose last session was used.
   func endUsedUp(
     _ id: GivenPeriod.ID, of user: UserID, requestID: String, _ evaluationContext: EvaluationContext
   ) throws {
-    guard var account = try account(of: user) else { throw StoredForm.Unstorable() }
-    try endGiven(id, endedAt: evaluationContext.evaluatedAt)
+    guard var account = try tables.accounts.account(of: user) else { throw StoredForm.Unstorable() }
+    try end(id, endedAt: evaluationContext.evaluatedAt)
     account.given.removeAll { $0.id == id }
-    try account.reevaluate(by: evaluationContext, self, requestID: requestID)
+    try account.reevaluate(by: evaluationContext, tables, requestID: requestID)
     if let ended = try given(id) { try appendEnd(of: ended, over: account, evaluationContext) }
   }
 
   /// Records the verdicts of users whose periods are over by now.
   /// - Returns: how many periods ended, and those that did not, as their users cannot be read.
-  func endOverdueGiven(
+  func endOverdue(
     _ evaluationContext: EvaluationContext, limit: Int
   ) throws -> (ended: Int, unreadable: [GivenPeriod.ID]) {
     let over = try given(endedAt: evaluationContext.evaluatedAt, limit: limit)
     let users = Dictionary(grouping: over, by: \.user).sorted { $0.key.rawValue < $1.key.rawValue }
-    let unreadable = try undoingUnreadable(users) { user, records in
-      guard var account = try account(of: user), let last = records.last else { throw StoredForm.Unstorable() }
-      for record in records { try endGiven(record.period.id, endedAt: nil) }
+    let unreadable = try tables.undoingUnreadable(users) { user, records in
+      guard var account = try tables.accounts.account(of: user), let last = records.last else {
+        throw StoredForm.Unstorable()
+      }
+      for record in records { try end(record.period.id, endedAt: nil) }
       let ids = Set(records.map(\.period.id))
       account.given.removeAll { ids.contains($0.id) }
-      try account.reevaluate(by: evaluationContext, self, requestID: last.requestID)
+      try account.reevaluate(by: evaluationContext, tables, requestID: last.requestID)
       for record in records { try appendEnd(of: record, over: account, evaluationContext) }
     }
     .flatMap { $0.value.map(\.period.id) }
@@ -69,20 +71,22 @@ extension LedgerTables {
 
   /// Has the periods go on that a wrong clock has ended, and begin that it gave in the future; records their users' verdicts.
   /// - Returns: how many periods changed, and those that did not, as their users cannot be read.
-  func correctGiven(
+  func correct(
     after first: GivenPeriod.ID, through last: GivenPeriod.ID, _ evaluationContext: EvaluationContext,
     tolerance: Duration
   ) throws -> (changed: Int, unreadable: [GivenPeriod.ID]) {
     let now = evaluationContext.evaluatedAt
-    let mistimed = try mistimedGiven(after: first, at: now, tolerance: tolerance, limit: Int(last - first))
+    let mistimed = try mistimed(after: first, at: now, tolerance: tolerance, limit: Int(last - first))
       .filter { $0.period.id <= last && !$0.user.isErased }
     let users = Dictionary(grouping: mistimed, by: \.user).sorted { $0.key.rawValue < $1.key.rawValue }
-    let unreadable = try undoingUnreadable(users) { user, records in
-      guard var account = try account(of: user), let last = records.last else { throw StoredForm.Unstorable() }
+    let unreadable = try tables.undoingUnreadable(users) { user, records in
+      guard var account = try tables.accounts.account(of: user), let last = records.last else {
+        throw StoredForm.Unstorable()
+      }
       let running = Set(account.given.map(\.id))
-      for record in records { try reopenGiven(record.period.id, at: now) }
-      account.given = try givenNotOver(to: account.user)
-      try account.reevaluate(by: evaluationContext, self, requestID: last.requestID)
+      for record in records { try reopen(record.period.id, at: now) }
+      account.given = try notOver(to: account.user)
+      try account.reevaluate(by: evaluationContext, tables, requestID: last.requestID)
       for record in records where !running.contains(record.period.id) {
         try appendReturn(of: record, at: evaluationContext.recordedAt)
       }
@@ -94,10 +98,11 @@ extension LedgerTables {
   /// Appends the event of a period that goes on after an end that was none.
   private func appendReturn(of record: GivenRecord, at now: Date) throws {
     guard let record = try given(record.period.id) else { throw StoredForm.Unstorable() }
-    guard let trial = try trial(record.period.id) else {
-      return try appendChangeEvent(.grantStarted, of: record.user, at: now, ChangeEvent.Detail(record))
+    guard let trial = try tables.trials.trial(record.period.id) else {
+      return try tables.changeEvents.append(
+        .grantStarted, of: record.user, at: now, ChangeEvent.Detail(record))
     }
-    try appendStart(of: trial, record, at: now)
+    try tables.trials.appendStart(of: trial, record, at: now)
   }
 
   /// Appends the event of a period's end. A trial whose user bought as much since was converted, and has an event of that.
@@ -106,13 +111,15 @@ extension LedgerTables {
     let isTrial = record.period.kind == .trial
     if isTrial {
       let hasBought = try context.hasBought(
-        account.user, wholeEvidence(of: account), since: record.period.startsAt)
-      if hasBought, try context.covers(record.period, of: account.user, evidence(of: account)) { return }
-      let trial = try trial(record.period.id)
+        account.user, tables.pastTransactions.wholeEvidence(of: account), since: record.period.startsAt)
+      if hasBought, try context.covers(record.period, of: account.user, tables.purchases.evidence(of: account)) {
+        return
+      }
+      let trial = try tables.trials.trial(record.period.id)
       (detail.trial, detail.device) = (trial?.name, trial?.device.rawValue)
     }
     // The verdict says what the user still has.
-    try appendChangeEvent(
+    try tables.changeEvents.append(
       isTrial ? .trialExpired : .grantEnded, of: account.user, at: context.recordedAt, verdict: account.verdict, detail)
   }
 }

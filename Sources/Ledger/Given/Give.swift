@@ -47,22 +47,22 @@ package struct Give: LedgerOperation {
   }
 
   package func run(_ tables: LedgerTables) throws -> Outcome {
-    let user = try tables.name(of: user)
-    if let idempotencyKey, let former = try tables.given(to: user, under: idempotencyKey) {
+    let user = try tables.accounts.name(of: user)
+    if let idempotencyKey, let former = try tables.given.given(to: user, under: idempotencyKey) {
       return isSame(as: former) ? .repeated(former) : .mismatch
     }
-    var account = try tables.knownOrNewAccount(of: user)
+    var account = try tables.accounts.knownOrNewAccount(of: user)
     let now = evaluationContext.recordedAt
     let noteID = try note.map { text in
-      try tables.append(Note(author: author, text: text, requestID: requestID, recordedAt: now))
+      try tables.given.append(Note(author: author, text: text, requestID: requestID, recordedAt: now))
     }
-    let record = try tables.add(self, to: account.user)
+    let record = try tables.given.add(self, to: account.user)
     account.given.append(record.period)
     try account.reevaluate(
       by: evaluationContext, tables, requestID: requestID, note: noteID, rowsClaimedUntil: rowsClaimedUntil)
     // `StartTrial` appends the event of a trial, which has its name.
     if kind != .trial {
-      try tables.appendChangeEvent(.grantStarted, of: account.user, at: now, ChangeEvent.Detail(record))
+      try tables.changeEvents.append(.grantStarted, of: account.user, at: now, ChangeEvent.Detail(record))
     }
     return .given(record)
   }
@@ -86,18 +86,18 @@ extension Account {
   ) throws {
     let version = version
     let writer = try tables.writer(
-      context, requestID: requestID, note: note, digest: tables.newestDigest(of: self),
+      context, requestID: requestID, note: note, digest: tables.accounts.newestDigest(of: self),
       rowsClaimedUntil: rowsClaimedUntil)
     if note == nil { try writer.reevaluateIfChanged(&self) } else { try writer.reevaluate(&self) }
-    if self.version == version { try tables.save(self, at: writer.head.recordedAt) }
+    if self.version == version { try tables.accounts.save(self, at: writer.head.recordedAt) }
   }
 }
 
-extension LedgerTables {
+extension GivenTable {
   /// Appends a note that is listed with the verdict after it: by itself it would be one on an inquiry with Apple.
   func append(_ note: Note) throws -> NoteID {
     var nobody: Account?
-    return try append(note, to: &nobody)
+    return try tables.events.append(note, to: &nobody)
   }
 }
 

@@ -10,8 +10,10 @@ extension Ledger {
     _ evaluationContext: EvaluationContext, onUnreadable: ([GivenPeriod.ID]) -> Void = { _ in }
   ) async throws(LedgerError) -> Int {
     // Usually there is nothing to end, and a write costs an fsync.
-    guard try await read({ tables in try tables.hasGiven(endedAt: evaluationContext.evaluatedAt) }) else { return 0 }
-    let end = try await engine.submit { tables in try tables.endOverdueGiven(evaluationContext, limit: 500) }
+    guard try await read({ tables in try tables.given.hasAny(endedAt: evaluationContext.evaluatedAt) }) else {
+      return 0
+    }
+    let end = try await engine.submit { tables in try tables.given.endOverdue(evaluationContext, limit: 500) }
     if !end.unreadable.isEmpty { onUnreadable(end.unreadable) }
     return end.ended
   }
@@ -27,10 +29,10 @@ extension Ledger {
     let now = evaluationContext.evaluatedAt
     var (count, last): (Int, GivenPeriod.ID) = (0, 0)
     while let end = try await read({ [last] tables in
-      try tables.mistimedGiven(after: last, at: now, tolerance: tolerance, limit: 100).last?.period.id
+      try tables.given.mistimed(after: last, at: now, tolerance: tolerance, limit: 100).last?.period.id
     }) {
       let part = try await engine.submit { [last] tables in
-        try tables.correctGiven(after: last, through: end, evaluationContext, tolerance: tolerance)
+        try tables.given.correct(after: last, through: end, evaluationContext, tolerance: tolerance)
       }
       if !part.unreadable.isEmpty { onUnreadable(part.unreadable) }
       count += part.changed
@@ -41,7 +43,7 @@ extension Ledger {
 
   /// Everything that was ever given to a user, the newest first.
   package func given(to user: UserID, limit: Int) async throws(LedgerError) -> [GivenRecord] {
-    try await read { tables in try tables.given(to: UserID(tables.key(of: user)), limit: limit) }
+    try await read { tables in try tables.given.given(to: UserID(tables.accounts.key(of: user)), limit: limit) }
   }
 }
 

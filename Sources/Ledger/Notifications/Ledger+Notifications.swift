@@ -5,13 +5,13 @@ package import struct FoundationEssentials.Date
 extension Ledger {
   /// When the newest of Apple's notifications was received.
   package func newestNotification() async throws(LedgerError) -> Date? {
-    try await read { tables in try tables.newestNotification() }
+    try await read { tables in try tables.notifications.newest() }
   }
 
   /// Whether a payload is among the stored refused ones.
   package func hasRefused(_ payload: String) async throws(LedgerError) -> Bool {
     let digest = ReceiptDigest(of: payload)
-    return try await read { tables in try tables.hasRefused(digest) }
+    return try await read { tables in try tables.notifications.hasRefused(digest) }
   }
 
   /// Stores a notification that failed verification or could not be read. Anybody can post one: each payload is stored
@@ -21,14 +21,16 @@ extension Ledger {
     guard try await !hasRefused(refused.payload) else { return }
     let digest = ReceiptDigest(of: refused.payload)
     let payload = String(decoding: refused.payload.utf8.prefix(RefusedNotification.payloadLimit), as: UTF8.self)
-    try await engine.submit { tables in try tables.keep(refused, payload: payload, digest: digest) }
+    try await engine.submit { tables in try tables.notifications.keep(refused, payload: payload, digest: digest) }
   }
 
   /// The refused notifications, newest first, without their payloads.
   /// - Parameter limit: of each kind, so that strangers hide nothing that Apple or RevenueCat has sent.
   package func refusedNotifications(limit: Int) async throws(LedgerError) -> [RefusedNotification] {
     try await read { tables in
-      let refused = try [true, false].flatMap { try tables.refusedNotifications(isSigned: $0, limit: limit) }
+      let refused = try [true, false].flatMap {
+        try tables.notifications.refused(isSigned: $0, limit: limit)
+      }
       return refused.sorted { $0.receivedAt > $1.receivedAt }
     }
   }
@@ -37,8 +39,9 @@ extension Ledger {
   /// changes nothing.
   /// - Returns: how many were deleted; `limit` means that there may be more.
   package func pruneNotifications(before: Date, limit: Int) async throws(LedgerError) -> Int {
-    guard try await read({ tables in try tables.hasNotifications(before: before) }) else { return 0 }
-    return try await engine.submit { tables in try tables.pruneNotifications(before: before, limit: limit) }
+    guard try await read({ tables in try tables.notifications.hasAny(before: before) }) else { return 0 }
+    return try await engine.submit { tables in try tables.notifications.prune(before: before, limit: limit)
+    }
   }
 
   /// Makes purchases due for a check now, after a hint that they changed.
@@ -47,7 +50,9 @@ extension Ledger {
     guard !ids.isEmpty else { return 0 }
     return try await engine.submit { tables in
       let now = try StoredForm.milliseconds(now)
-      return try Set(ids).sorted { $0.rawValue < $1.rawValue }.reduce(0) { try $0 + tables.recheckSoon($1, at: now) }
+      return try Set(ids).sorted { $0.rawValue < $1.rawValue }.reduce(0) {
+        try $0 + tables.schedule.recheckSoon($1, at: now)
+      }
     }
   }
 
@@ -64,7 +69,7 @@ extension Ledger {
     while true {
       let after = place
       let page = try await engine.submit { tables in
-        try tables.scheduleMissing(nextCheck, at: now, after: after, limit: limit)
+        try tables.notifications.scheduleMissing(nextCheck, at: now, after: after, limit: limit)
       }
       scheduled += page.scheduled
       if !page.unreadable.isEmpty { onUnreadable(page.unreadable) }
@@ -74,21 +79,22 @@ extension Ledger {
   }
 }
 
-extension LedgerTables {
+extension NotificationTable {
   /// - Returns: how many were scheduled, those that cannot be read, and the last row examined; `nil` if there was none.
   func scheduleMissing(
     _ nextCheck: NextChecks, at now: Date, after id: Int64, limit: Int
   ) throws -> (scheduled: Int, unreadable: [Int64], last: Int64?) {
-    let page = try unscheduled(after: id, limit: limit)
+    let page = try tables.schedule.unscheduled(after: id, limit: limit)
     var scheduled = 0
     var rules: [UserID: NextCheck] = [:]
-    let unreadable = try skippingUnreadable(page) { id in
-      let purchase = try purchase(id: id)
+    let unreadable = try tables.skippingUnreadable(page) { id in
+      let purchase = try tables.purchases.purchase(id: id)
       let moment = max(now, purchase.evidence.evaluatedAt)
       let rule = try rules[purchase.owner] ?? nextCheck(surroundings(of: purchase))
       rules[purchase.owner] = rule
       guard let due = rule(purchase.evidence, moment) else { return }
-      try schedule(id, Schedule.next(after: nil, of: purchase.evidence.key, at: due, asOf: moment))
+      try tables.schedule.schedule(
+        id, PurchaseTable.Schedule.next(after: nil, of: purchase.evidence.key, at: due, asOf: moment))
       scheduled += 1
     }
     return (scheduled, unreadable, page.last)
@@ -96,11 +102,15 @@ extension LedgerTables {
 
   /// All evidence of a purchase's owner, who mostly has no other; where some of it cannot be read, that of the purchases at
   /// Apple's that can.
-  private func surroundings(of purchase: StoredPurchase) throws -> [SubscriptionEvidence] {
-    guard let account = try account(of: purchase.owner), account.purchases.count > 1 else { return [purchase.evidence] }
+  private func surroundings(of purchase: PurchaseTable.StoredPurchase) throws -> [SubscriptionEvidence] {
+    guard let account = try tables.accounts.account(of: purchase.owner), account.purchases.count > 1 else {
+      return [purchase.evidence]
+    }
     var all: [SubscriptionEvidence] = []
-    if try skippingUnreadable([account], { all = try evidence(of: $0) }).isEmpty { return all }
-    _ = try skippingUnreadable(account.purchases.filter { $0 > 0 }) { all.append(try self.purchase(id: $0).evidence) }
+    if try tables.skippingUnreadable([account], { all = try tables.purchases.evidence(of: $0) }).isEmpty { return all }
+    _ = try tables.skippingUnreadable(account.purchases.filter { $0 > 0 }) {
+      all.append(try tables.purchases.purchase(id: $0).evidence)
+    }
     return all.sorted { $0.key.precedes($1.key) }
   }
 }

@@ -4,7 +4,7 @@ package import struct FoundationEssentials.Date
 extension Ledger {
   /// The outbox entry of a user's row; `nil` if the row is up to date.
   package func waitingUpdate(of user: UserID) async throws(LedgerError) -> WaitingUpdate? {
-    let update = try await readShort { tables in try tables.waitingUpdate(of: user) }
+    let update = try await readShort { tables in try tables.outbox.waitingUpdate(of: user) }
     guard let update, update.state != .waiting || !memory.rows.isSettled(update.version, of: user) else { return nil }
     return update
   }
@@ -19,9 +19,9 @@ extension Ledger {
   package func claimUpdates(
     dueAt now: Date, until lease: Date, limit: Int, onUnreadable: ([UserID]) -> Void = { _ in }
   ) async throws(LedgerError) -> [WaitingUpdate] {
-    guard try await read({ tables in try tables.hasUpdates(dueAt: now) }) else { return [] }
+    guard try await read({ tables in try tables.outbox.hasAny(dueAt: now) }) else { return [] }
     let claim = try await engine.submit { tables in
-      try tables.claimUpdates(dueAt: now, until: lease, limit: limit)
+      try tables.outbox.claim(dueAt: now, until: lease, limit: limit)
     }
     if !claim.unreadable.isEmpty { onUnreadable(claim.unreadable) }
     return claim.due
@@ -33,7 +33,7 @@ extension Ledger {
     let limit = 1_000
     var count = limit
     while count == limit {
-      count = try await engine.submit { tables in try tables.releaseUpdates(putOffBeyond: moment, limit: limit) }
+      count = try await engine.submit { tables in try tables.outbox.release(putOffBeyond: moment, limit: limit) }
     }
   }
 
@@ -46,7 +46,7 @@ extension Ledger {
     of user: UserID, version: Int64, isDoubtful: Bool, confirmingAt again: Date?
   ) async throws(LedgerError) {
     try await engine.submit { tables in
-      try tables.settleUpdate(of: user, version: version, isDoubtful: isDoubtful, confirmingAt: again)
+      try tables.outbox.settle(of: user, version: version, isDoubtful: isDoubtful, confirmingAt: again)
     }
   }
 
@@ -56,7 +56,7 @@ extension Ledger {
     memory.rows.settle(update.version, of: update.user)
     memory.generations.advance(update.user)
     engine.submitLater { tables in
-      try tables.settleUpdate(
+      try tables.outbox.settle(
         of: update.user, version: update.version, isDoubtful: isDoubtful, confirmingAt: again)
     } orElse: { [memory] in
       // The row is written once more.
@@ -67,7 +67,7 @@ extension Ledger {
 
   /// Counts a missing row, and schedules the next attempt. An update of a newer version stays queued.
   package func missUpdate(of user: UserID, version: Int64, retryAt due: Date) async throws(LedgerError) {
-    try await engine.submit { tables in try tables.missUpdate(of: user, version: version, retryAt: due) }
+    try await engine.submit { tables in try tables.outbox.miss(of: user, version: version, retryAt: due) }
   }
 
   /// Counts a failed attempt at an update and schedules the next. An update of a newer version is left unchanged.
@@ -79,20 +79,20 @@ extension Ledger {
   ) async throws(LedgerError) {
     try await engine.submit { tables in
       try tables
-        .retryUpdate(of: user, version: version, at: due, problem: problem, isDoubtful: isDoubtful)
+        .outbox.retry(of: user, version: version, at: due, problem: problem, isDoubtful: isDoubtful)
     }
   }
 
   /// Raises the version of a failed update, and of every later one, above an impossible version found in the app's row.
   /// An update of a newer version is left unchanged.
   package func raiseUpdate(of user: UserID, version: Int64, above floor: Int64) async throws(LedgerError) {
-    try await engine.submit { tables in try tables.raiseUpdate(of: user, version: version, above: floor) }
+    try await engine.submit { tables in try tables.outbox.raise(of: user, version: version, above: floor) }
   }
 
   /// Returns claimed updates that were not attempted: they are due at once.
   /// - Parameter lease: the end of the claim. An update that was settled or postponed since is left unchanged.
   package func returnUpdates(of users: [UserID], claimedUntil lease: Date) async throws(LedgerError) {
     guard !users.isEmpty else { return }
-    try await engine.submit { tables in try tables.returnUpdates(of: users, claimedUntil: lease) }
+    try await engine.submit { tables in try tables.outbox.giveBack(of: users, claimedUntil: lease) }
   }
 }

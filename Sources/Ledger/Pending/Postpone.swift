@@ -34,13 +34,13 @@ package struct Postpone: LedgerOperation {
   /// - Parameter total: the queued bytes of all users; `nil`: as `pending_total` has them.
   func run(_ tables: LedgerTables, waiting total: Int?) throws -> Outcome {
     var postpone = self
-    postpone.receipt.user = try tables.name(of: receipt.user)
+    postpone.receipt.user = try tables.accounts.name(of: receipt.user)
     return try postpone.keep(tables, waiting: total)
   }
 
   private func keep(_ tables: LedgerTables, waiting total: Int?) throws -> Outcome {
     let pending: Int64
-    switch try tables.postpone(receipt, digest: digest, waiting: total) {
+    switch try tables.pending.postpone(receipt, digest: digest, waiting: total) {
     case .row(let id): pending = id
     case .tooMany: return .tooMany
     case .full: return .full
@@ -58,26 +58,26 @@ package struct Postpone: LedgerOperation {
   /// user's account token.
   /// - Returns: whether the grant counts.
   private func grant(_ evidence: SubscriptionEvidence, by pending: Int64, _ tables: LedgerTables) throws -> Bool {
-    var evidence = try tables.followingMigrations(evidence)
-    guard try !tables.names(evidence, anotherThan: receipt.user) else { return false }
-    if let reported = try tables.unclaimed(evidence.key)?.evidence {
-      guard try !tables.names(reported, anotherThan: receipt.user) else { return false }
+    var evidence = try tables.migrations.followingMigrations(evidence)
+    guard try !tables.unclaimed.names(evidence, anotherThan: receipt.user) else { return false }
+    if let reported = try tables.unclaimed.purchase(evidence.key)?.evidence {
+      guard try !tables.unclaimed.names(reported, anotherThan: receipt.user) else { return false }
       evidence.leaveOut(endedBy: [reported])
       guard !evidence.purchases.isEmpty else { return false }
     }
     guard let until = evidence.provisionalUntil else { return false }
-    if let known = try tables.purchase(evidence.key) {
+    if let known = try tables.purchases.purchase(evidence.key) {
       guard known.owner == receipt.user || known.owner.isErased,
         known.evidenceAt < (try StoredForm.milliseconds(evidence.evidenceTime))
       else { return false }
     }
-    var grant = LedgerTables.StoredGrant(evidence: evidence, owner: receipt.user, pending: pending)
+    var grant = ProvisionalGrantTable.StoredGrant(evidence: evidence, owner: receipt.user, pending: pending)
     grant.isOver = grant.isReservation
-    if let earlier = try tables.grant(on: evidence.key) {
+    if let earlier = try tables.provisionalGrants.grant(on: evidence.key) {
       guard earlier.isReservation, earlier.owner == receipt.user, !grant.isReservation else { return false }
-      try tables.removeGrant(on: evidence.key)
+      try tables.provisionalGrants.remove(on: evidence.key)
     }
-    try tables.save(grant, until: try StoredForm.milliseconds(until))
+    try tables.provisionalGrants.save(grant, until: try StoredForm.milliseconds(until))
     return !grant.isReservation
   }
 }

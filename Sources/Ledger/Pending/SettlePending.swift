@@ -11,10 +11,10 @@ package struct SettlePending: LedgerOperation {
   }
 
   package func run(_ tables: LedgerTables) throws {
-    guard let pending = try tables.pending(id) else { return }
-    let hadGrants = try tables.grants(of: id).contains { !$0.isReservation }
-    try tables.removePending(id)
-    if hadGrants { try tables.reevaluate(pending.user, without: pending, evaluationContext) }
+    guard let pending = try tables.pending.pending(id) else { return }
+    let hadGrants = try tables.provisionalGrants.grants(of: id).contains { !$0.isReservation }
+    try tables.pending.remove(id)
+    if hadGrants { try tables.pending.reevaluate(pending.user, without: pending, evaluationContext) }
   }
 }
 
@@ -30,24 +30,24 @@ package struct RefusePending: LedgerOperation {
   }
 
   package func run(_ tables: LedgerTables) throws {
-    guard let pending = try tables.pending(id) else { return }
-    try tables.retryPending(id, at: due)
-    let granted = try tables.grants(of: id).filter { !$0.isOver }
+    guard let pending = try tables.pending.pending(id) else { return }
+    try tables.pending.retry(id, at: due)
+    let granted = try tables.provisionalGrants.grants(of: id).filter { !$0.isOver }
     guard !granted.isEmpty else { return }
-    for grant in granted { try tables.endGrant(on: grant.evidence.key) }
-    try tables.reevaluate(pending.user, without: pending, evaluationContext)
+    for grant in granted { try tables.provisionalGrants.end(on: grant.evidence.key) }
+    try tables.pending.reevaluate(pending.user, without: pending, evaluationContext)
   }
 }
 
-extension LedgerTables {
+extension PendingTable {
   /// - Returns: how many grants ended, and those that did not, as their users cannot be read.
   func endOverdueGrants(
     _ evaluationContext: EvaluationContext
   ) throws -> (ended: Int, unreadable: [SubscriptionKey]) {
-    let over = try grants(endedAt: evaluationContext.evaluatedAt)
+    let over = try tables.provisionalGrants.grants(endedAt: evaluationContext.evaluatedAt)
     let users = Dictionary(grouping: over, by: \.owner).sorted { $0.key.rawValue < $1.key.rawValue }
-    let unreadable = try undoingUnreadable(users) { user, grants in
-      for grant in grants { try endGrant(on: grant.key) }
+    let unreadable = try tables.undoingUnreadable(users) { user, grants in
+      for grant in grants { try tables.provisionalGrants.end(on: grant.key) }
       for id in Set(grants.map(\.pending)).sorted() {
         guard let pending = try pending(id) else { continue }
         try reevaluate(user, without: pending, evaluationContext)
@@ -60,6 +60,6 @@ extension LedgerTables {
   fileprivate func reevaluate(
     _ user: UserID, without pending: StoredPending, _ evaluationContext: EvaluationContext
   ) throws {
-    try writer(evaluationContext, requestID: pending.requestID, digest: pending.digest).reevaluateIfChanged(user)
+    try tables.writer(evaluationContext, requestID: pending.requestID, digest: pending.digest).reevaluateIfChanged(user)
   }
 }

@@ -62,7 +62,7 @@ struct PreparedEntry: Sendable {
     var hasForgotten = entry.user.isErased
     for index in subscriptions.indices {
       let evidence = subscriptions[index].evidence
-      let without = try tables.withoutErasedAccounts(evidence, of: entry.user)
+      let without = try tables.pseudonyms.withoutErasedAccounts(evidence, of: entry.user)
       guard without != evidence else { continue }
       subscriptions[index] = try Subscription(without)
       if !without.namesAnother(than: entry.user) { entry.keysNamingOthers.remove(without.key) }

@@ -28,21 +28,21 @@ final class RecordOperation {
   private let account: Account
 
   init(prepared: PreparedEntry, tables: LedgerTables) throws {
-    for subscription in prepared.subscriptions { try tables.migrate(to: subscription.evidence) }
+    for subscription in prepared.subscriptions { try tables.migrations.migrate(to: subscription.evidence) }
     tables.readAhead {
       let user = prepared.entry.user
-      _ = try? tables.account(of: user)
+      _ = try? tables.accounts.account(of: user)
       for subscription in prepared.subscriptions {
         let key = subscription.evidence.key
-        _ = try? tables.successor(of: key)
-        _ = try? tables.purchase(key)
-        _ = try? tables.unclaimed(key)
-        _ = try? tables.grant(on: key)
+        _ = try? tables.purchases.successor(of: key)
+        _ = try? tables.purchases.purchase(key)
+        _ = try? tables.unclaimed.purchase(key)
+        _ = try? tables.provisionalGrants.grant(on: key)
       }
-      _ = try? tables.unclaimed(naming: user)
-      _ = try? tables.provisionalEvidence(of: user)
+      _ = try? tables.unclaimed.purchases(naming: user)
+      _ = try? tables.provisionalGrants.evidence(of: user)
     }
-    account = try tables.knownOrNewAccount(of: prepared.entry.user)
+    account = try tables.accounts.knownOrNewAccount(of: prepared.entry.user)
     var prepared = prepared
     prepared.entry.user = account.user
     try prepared.forgetErased(tables)
@@ -53,7 +53,7 @@ final class RecordOperation {
 
   private var entry: LedgerEntry { prepared.entry }
   /// How the user acquires unowned purchases.
-  private var claim: LedgerTables.Claim { entry.origin == .named ? .accountToken : .proof }
+  private var claim: PurchaseTable.Claim { entry.origin == .named ? .accountToken : .proof }
   private var writer: VerdictWriter {
     VerdictWriter(
       tables: tables, evaluate: entry.evaluate, evaluatedAt: entry.evaluatedAt,
@@ -63,8 +63,8 @@ final class RecordOperation {
 
   /// The stored purchases of the answer, before and after the merge.
   private struct StoredState {
-    var stored: [SubscriptionKey: LedgerTables.StoredPurchase] = [:]
-    var unclaimed: [SubscriptionKey: LedgerTables.StoredUnclaimed] = [:]
+    var stored: [SubscriptionKey: PurchaseTable.StoredPurchase] = [:]
+    var unclaimed: [SubscriptionKey: UnclaimedTable.StoredUnclaimed] = [:]
     var merged: [SubscriptionKey: SubscriptionEvidence] = [:]
     var ofNobody: Set<SubscriptionKey> { Set(merged.filter { $0.value.isOfUnknownOwnership }.map(\.key)) }
   }
@@ -80,7 +80,7 @@ final class RecordOperation {
 
     var subscription: PreparedEntry.Subscription
     var receipt: Receipt
-    var claim: LedgerTables.Claim
+    var claim: PurchaseTable.Claim
     var key: SubscriptionKey { subscription.evidence.key }
   }
 
@@ -88,8 +88,8 @@ final class RecordOperation {
     var known = StoredState()
     for subscription in prepared.subscriptions {
       let key = subscription.evidence.key
-      known.stored[key] = try tables.purchase(key)
-      known.unclaimed[key] = try tables.unclaimed(key)
+      known.stored[key] = try tables.purchases.purchase(key)
+      known.unclaimed[key] = try tables.unclaimed.purchase(key)
       var (stored, answer) = (known.stored[key]?.evidence, subscription.evidence)
       // Two answers of the same time: the later arrival stands, since the caller has just seen it.
       if let known = stored, known.coverage == .snapshot, subscription.evidence.coverage == .snapshot,
@@ -124,9 +124,9 @@ final class RecordOperation {
   private func comesAfterAnother() throws -> Bool {
     guard case .settlement(let id, _) = entry.origin else { return false }
     // Settled meanwhile, or its user was erased.
-    guard try tables.pending(id) != nil else { return true }
+    guard try tables.pending.pending(id) != nil else { return true }
     return try entry.contestedKeys.contains { key in
-      guard let grant = try tables.grant(on: key) else { return false }
+      guard let grant = try tables.provisionalGrants.grant(on: key) else { return false }
       let isReserved =
         grant.isReservation
         && entry.recordedAt.inWholeMilliseconds < grant.evidence.evaluatedAt.advanced(by: Self.reservation)
@@ -137,7 +137,7 @@ final class RecordOperation {
 
   private func rule(over known: StoredState) throws -> OwnershipRuling {
     let naming = try known.merged.filter {
-      try tables.names($0.value, anotherThan: entry.user, tokensAreUserIDs: entry.tokensAreUserIDs)
+      try tables.unclaimed.names($0.value, anotherThan: entry.user, tokensAreUserIDs: entry.tokensAreUserIDs)
     }.map(\.key)
     let origin = entry.origin
     return try OwnershipRuling.decide(
@@ -151,17 +151,17 @@ final class RecordOperation {
       naming: origin.isProven ? Set(known.merged.filter { $0.value.names(entry.user) }.map(\.key)) : [],
       unpresented: origin.isByUser ? Set(known.stored.filter { $0.value.claim == .accountToken }.map(\.key)) : [],
       ownerless: origin.isProven ? Set(known.stored.filter { $0.value.owner.isErased }.map(\.key)) : [],
-      isInactive: tables.inactivity(of: known.stored, by: entry.evaluatePart, at: entry.evaluatedAt))
+      isInactive: tables.purchases.inactivity(of: known.stored, by: entry.evaluatePart, at: entry.evaluatedAt))
   }
 
   private func record(_ grant: OwnershipRuling.Grant, over known: StoredState) throws -> RecordOutcome {
     tables.readAhead {
-      _ = try? tables.profile(of: self.account)
+      _ = try? tables.accounts.profile(of: self.account)
       let reported = Set(known.stored.values.compactMap(\.id))
       for id in self.account.purchases where id > 0 && !reported.contains(id) {
-        _ = try? tables.purchase(id: id)
+        _ = try? tables.purchases.purchase(id: id)
       }
-      if let proof = known.stored.values.first?.proof { _ = try? tables.isProof(proof, prepared.proof) }
+      if let proof = known.stored.values.first?.proof { _ = try? tables.proofs.isProof(proof, prepared.proof) }
     }
     let own = prepared.subscriptions.filter { grant.belongsToUser($0.evidence.key) }
     let named = try namingThisUser()
@@ -170,7 +170,7 @@ final class RecordOperation {
     let evidence = try evidence(with: news, of: answers, over: known.stored)
     let moment = writer.moment(of: evidence, for: account)
     let verdict = entry.evaluate(entry.user, evidence, account.given, moment)
-    let before = try tables.profile(of: account)?.entitlement
+    let before = try tables.accounts.profile(of: account)?.entitlement
     guard entry.approves(before, verdict) else { return .heldBack }
     let gained =
       own.map(\.evidence.key).filter { grant.claimed.contains($0) || grant.moved[$0] != nil } + named.map(\.key)
@@ -186,21 +186,21 @@ final class RecordOperation {
     if repeated == nil {
       tables.readAhead {
         for past in past {
-          if let row = known.stored[past.key]?.id { _ = try? tables.past(of: row, past.key) }
+          if let row = known.stored[past.key]?.id { _ = try? tables.pastTransactions.past(of: row, past.key) }
         }
-        if news.contains(where: { known.stored[$0.key] == nil }) { _ = try? tables.nextProof() }
-        for new in news where known.stored[new.key] == nil { _ = try? tables.nextPurchase() }
-        for _ in 0...gained.count { _ = try? tables.nextEvent() }
+        if news.contains(where: { known.stored[$0.key] == nil }) { _ = try? tables.proofs.nextID() }
+        for new in news where known.stored[new.key] == nil { _ = try? tables.purchases.nextID() }
+        for _ in 0...gained.count { _ = try? tables.events.nextID() }
         if self.account.rowVersion == 0 {
-          _ = try? tables.formerSelves(of: entry.user)
+          _ = try? tables.pseudonyms.formerSelves(of: entry.user)
         } else {
-          _ = try? tables.waitingSince(of: self.account)
+          _ = try? tables.outbox.waitingSince(of: self.account)
         }
       }
     }
     let rows = try save(news, over: known.stored, at: moment, entry.nextCheck(evidence))
     for past in past {
-      if let row = rows[past.key] { try tables.keepPast(past, of: row) }
+      if let row = rows[past.key] { try tables.pastTransactions.keep(past, of: row) }
     }
     var account = account
     var recorded = Recorded(entitlement: repeated ?? verdict, changed: false, losers: [], write: .waiting)
@@ -213,10 +213,10 @@ final class RecordOperation {
       tables: tables, gained: gains, tellsAccountTokens: entry.tellsAccountTokens, writer: { [self] _ in writer }
     ).run(to: &account) { [self] account in
       for key in own.map(\.evidence.key).filter({ known.unclaimed[$0] != nil }) + named.map(\.key) {
-        try tables.removeUnclaimed(key)
+        try tables.unclaimed.remove(key)
       }
       if repeated != nil {
-        recorded.write = try tables.writeState(of: entry.user)
+        recorded.write = try tables.outbox.writeState(of: entry.user)
       } else {
         recorded = try writer.save(verdict, of: &account, after: before, on: evidence) { _ in
           entry.evaluate(entry.user, evidence, [], moment)
@@ -234,10 +234,10 @@ final class RecordOperation {
   /// Unclaimed purchases that name this user, apart from those in the answer.
   private func namingThisUser() throws -> [PurchaseUpdate] {
     let reported = Set(prepared.subscriptions.map(\.evidence.key))
-    return try tables.unclaimed(naming: entry.user).compactMap { unclaimed in
+    return try tables.unclaimed.purchases(naming: entry.user).compactMap { unclaimed in
       let key = unclaimed.evidence.key
       guard let receipt = unclaimed.receipt, !reported.contains(key), !unclaimed.evidence.isOfUnknownOwnership,
-        try tables.purchase(key) == nil
+        try tables.purchases.purchase(key) == nil
       else {
         return nil
       }
@@ -254,9 +254,9 @@ final class RecordOperation {
     var users: Set<UserID> = []
     for subscription in own {
       let key = subscription.evidence.key
-      guard let grant = try tables.grant(on: key) else { continue }
+      guard let grant = try tables.provisionalGrants.grant(on: key) else { continue }
       if grant.owner == entry.user, try isOlder(subscription, than: grant.evidence) { continue }
-      try tables.removeGrant(on: key)
+      try tables.provisionalGrants.remove(on: key)
       if grant.owner != entry.user, !grant.isReservation { users.insert(grant.owner) }
     }
     return users
@@ -289,7 +289,7 @@ final class RecordOperation {
       claim: stored.owner == entry.user && !entry.origin.isByUser ? stored.claim : claim)
   }
 
-  private func changesContent(_ news: PurchaseUpdate, over stored: LedgerTables.StoredPurchase?) -> Bool {
+  private func changesContent(_ news: PurchaseUpdate, over stored: PurchaseTable.StoredPurchase?) -> Bool {
     guard let stored else { return true }
     let new = news.subscription
     return new.rows != stored.rows && !new.evidence.repeats(stored.evidence)
@@ -301,7 +301,7 @@ final class RecordOperation {
     entry.origin == .recheck(nil) && news.contains { $0.subscription.evidence.isAwaited }
   }
 
-  private func changesTime(_ news: PurchaseUpdate, over stored: LedgerTables.StoredPurchase?) -> Bool {
+  private func changesTime(_ news: PurchaseUpdate, over stored: PurchaseTable.StoredPurchase?) -> Bool {
     news.subscription.evidenceAt != stored?.evidenceAt
   }
 
@@ -322,7 +322,7 @@ final class RecordOperation {
     guard entry.origin.isByUser || isAwaited(news), entry.note == nil, let evaluatedAt = before.explanation.evaluatedAt,
       abs(moment.timeIntervalSince(evaluatedAt)) < Self.confirmationInterval,
       VerdictWriter.isSame(verdict, before, by: \.apartFromTimes),
-      try tables.waitingUpdate(of: entry.user).map({ $0.attempts == 0 }) ?? true
+      try tables.outbox.waitingUpdate(of: entry.user).map({ $0.attempts == 0 }) ?? true
     else { return nil }
     return verdict.inWholeMilliseconds
   }
@@ -330,13 +330,13 @@ final class RecordOperation {
   /// All evidence of the user after this answer, in the order in which the ledger will return it.
   private func evidence(
     with news: [PurchaseUpdate], of answers: [SubscriptionKey: PreparedEntry.Subscription],
-    over stored: [SubscriptionKey: LedgerTables.StoredPurchase]
+    over stored: [SubscriptionKey: PurchaseTable.StoredPurchase]
   ) throws -> [SubscriptionEvidence] {
     let known = Set(news.compactMap { stored[$0.key]?.id })
-    let others = try tables.purchases(of: account, without: known).map(\.evidence)
+    let others = try tables.purchases.purchases(of: account, without: known).map(\.evidence)
     return (news.map(\.subscription.evidence) + others).sorted { $0.key.precedes($1.key) }
-      + (try tables.storeEvidence(of: account))
-      + (try tables.provisionalEvidence(of: entry.user).filter { grant in
+      + (try tables.otherStores.storeEvidence(of: account))
+      + (try tables.provisionalGrants.evidence(of: entry.user).filter { grant in
         try answers[grant.key].map { try isOlder($0, than: grant) } ?? true
       })
   }
@@ -344,24 +344,24 @@ final class RecordOperation {
   /// Writes only differences: a post that repeats stored evidence writes nothing and costs no fsync.
   /// - Returns: the rows of the purchases.
   private func save(
-    _ news: [PurchaseUpdate], over known: [SubscriptionKey: LedgerTables.StoredPurchase], at moment: Date,
+    _ news: [PurchaseUpdate], over known: [SubscriptionKey: PurchaseTable.StoredPurchase], at moment: Date,
     _ nextCheck: NextCheck
   ) throws -> [SubscriptionKey: Int64] {
-    var shared = try known.values.map(\.proof).first { try tables.isProof($0, prepared.proof) }
+    var shared = try known.values.map(\.proof).first { try tables.proofs.isProof($0, prepared.proof) }
     var rows: [SubscriptionKey: Int64] = [:]
     for new in news {
       let stored = known[new.key]
       let evidence = new.subscription.evidence
-      let schedule = try LedgerTables.Schedule.next(
+      let schedule = try PurchaseTable.Schedule.next(
         after: stored?.schedule, of: new.key, at: nextCheck(evidence, moment), asOf: moment)
       if let stored, let row = stored.id, isSame(new, as: stored, proof: shared) {
-        if schedule != stored.schedule { try tables.schedule(row, schedule) }
+        if schedule != stored.schedule { try tables.schedule.schedule(row, schedule) }
         rows[new.key] = row
         continue
       }
       let proof = try proof(of: new, insteadOf: stored?.proof, &shared)
-      rows[new.key] = try tables.save(
-        LedgerTables.StoredPurchase(
+      rows[new.key] = try tables.purchases.save(
+        PurchaseTable.StoredPurchase(
           id: stored?.id, evidence: evidence, owner: entry.user, claim: new.claim, proof: proof,
           evidenceAt: new.subscription.evidenceAt, evaluatedAt: new.subscription.evaluatedAt,
           rows: new.subscription.rows,
@@ -374,7 +374,7 @@ final class RecordOperation {
     return rows
   }
 
-  private func isSame(_ new: PurchaseUpdate, as stored: LedgerTables.StoredPurchase, proof: Int64?) -> Bool {
+  private func isSame(_ new: PurchaseUpdate, as stored: PurchaseTable.StoredPurchase, proof: Int64?) -> Bool {
     if case .entry = new.receipt, stored.proof != proof { return false }
     return new.subscription.rows == stored.rows && !changesContent(new, over: stored)
       && !changesTime(new, over: stored) && new.subscription.evaluatedAt == stored.evaluatedAt
@@ -387,20 +387,20 @@ final class RecordOperation {
     switch new.receipt {
     case .kept(let id): return id
     case .proof(let receipt):
-      return try tables.add(StoredProof(receipt), at: prepared.recordedAt)
+      return try tables.proofs.add(StoredProof(receipt), at: prepared.recordedAt)
     case .entry:
       if let shared {
         guard shared != former else { return shared }
-        try tables.use(proof: shared)
-        if let former { try tables.leave(proof: former) }
+        try tables.proofs.use(proof: shared)
+        if let former { try tables.proofs.leave(proof: former) }
         return shared
       }
-      if let former, try tables.replace(proof: former, by: prepared.proof, at: prepared.recordedAt) {
+      if let former, try tables.proofs.replace(proof: former, by: prepared.proof, at: prepared.recordedAt) {
         shared = former
         return former
       }
-      let added = try tables.add(prepared.proof, at: prepared.recordedAt)
-      if let former { try tables.leave(proof: former) }
+      let added = try tables.proofs.add(prepared.proof, at: prepared.recordedAt)
+      if let former { try tables.proofs.leave(proof: former) }
       shared = added
       return added
     }

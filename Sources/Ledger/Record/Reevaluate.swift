@@ -24,8 +24,8 @@ package struct Reevaluate: LedgerOperation {
   }
 
   package func run(_ tables: LedgerTables) throws -> ReevaluationOutcome {
-    guard var account = try tables.account(of: user), account.verdict != nil else { return .unchanged }
-    let digest = try receipt.map(ReceiptDigest.init(ofReceipt:)) ?? tables.newestDigest(of: account)
+    guard var account = try tables.accounts.account(of: user), account.verdict != nil else { return .unchanged }
+    let digest = try receipt.map(ReceiptDigest.init(ofReceipt:)) ?? tables.accounts.newestDigest(of: account)
     return try tables.writer(evaluationContext, requestID: requestID, digest: digest)
       .reevaluateIfChanged(&account, withholds: withholds, approves: approves)
   }

@@ -31,24 +31,24 @@ package struct TransferPurchase: LedgerOperation {
   }
 
   package func run(_ tables: LedgerTables) throws -> Outcome {
-    let key = try tables.successor(of: key) ?? key
-    guard var purchase = try tables.purchase(key), let id = purchase.id else { return .unknown }
-    var winner = try tables.knownOrNewAccount(of: to)
+    let key = try tables.purchases.successor(of: key) ?? key
+    guard var purchase = try tables.purchases.purchase(key), let id = purchase.id else { return .unknown }
+    var winner = try tables.accounts.knownOrNewAccount(of: to)
     guard purchase.owner.key != winner.user.key else { return .unchanged }
     let former = purchase.owner
     var nobody: Account?
-    let noteID = try tables.append(note, to: &nobody)
+    let noteID = try tables.events.append(note, to: &nobody)
     let writer = try tables.writer(
       evaluationContext, requestID: note.requestID, note: noteID,
-      digest: tables.digest(ofProof: purchase.proof), evidenceAt: purchase.evidenceAt,
+      digest: tables.proofs.digest(ofProof: purchase.proof), evidenceAt: purchase.evidenceAt,
       rowsClaimedUntil: rowsClaimedUntil)
     // A grant on the signature of a newer renewal belonged to the former owner.
-    if let grant = try tables.grant(on: key), grant.owner != winner.user {
-      try tables.endGrant(on: key)
+    if let grant = try tables.provisionalGrants.grant(on: key), grant.owner != winner.user {
+      try tables.provisionalGrants.end(on: key)
     }
     purchase.owner = winner.user
     purchase.claim = .proof
-    _ = try tables.save(purchase)
+    _ = try tables.purchases.save(purchase)
     try OwnershipMove(
       tables: tables, gained: [(id, from: former)], tellsAccountTokens: evaluationContext.tellsAccountTokens,
       writer: { _ in writer }

@@ -8,8 +8,8 @@ extension Ledger {
     _ information: ConsumptionInformation, of id: TransactionID, in environment: StoreEnvironment, at now: Date
   ) async throws(LedgerError) -> ConsumptionRecord {
     try await engine.submit { tables in
-      try tables.keep(information, of: id, in: environment, at: now)
-      return try tables.consumptionRecord(of: id, in: environment) ?? ConsumptionRecord()
+      try tables.consumptionRequests.keep(information, of: id, in: environment, at: now)
+      return try tables.consumptionRequests.record(of: id, in: environment) ?? ConsumptionRecord()
     }
   }
 
@@ -17,7 +17,7 @@ extension Ledger {
   package func consumptionRecord(
     of id: TransactionID, in environment: StoreEnvironment
   ) async throws(LedgerError) -> ConsumptionRecord? {
-    try await readShort { tables in try tables.consumptionRecord(of: id, in: environment) }
+    try await readShort { tables in try tables.consumptionRequests.record(of: id, in: environment) }
   }
 
   /// Claims requests that are due, the longest due first. One that is not settled is due again at `lease`.
@@ -26,9 +26,11 @@ extension Ledger {
   package func claimConsumptionRequests(
     in environment: StoreEnvironment?, dueAt now: Date, until lease: Date, limit: Int
   ) async throws(LedgerError) -> [ClaimedConsumptionRequest] {
-    guard try await read({ try $0.hasConsumptionRequests(in: environment, dueAt: now) }) else { return [] }
+    guard try await read({ try $0.consumptionRequests.hasAny(in: environment, dueAt: now) }) else {
+      return []
+    }
     return try await engine.submit { tables in
-      try tables.claimConsumptionRequests(in: environment, dueAt: now, until: lease, limit: limit)
+      try tables.consumptionRequests.claim(in: environment, dueAt: now, until: lease, limit: limit)
     }
   }
 
@@ -36,7 +38,7 @@ extension Ledger {
   package func settle(
     _ request: ConsumptionRequest, _ result: ConsumptionResult, at now: Date
   ) async throws(LedgerError) {
-    try await engine.submit { tables in try tables.settle(request, result, at: now) }
+    try await engine.submit { tables in try tables.consumptionRequests.settle(request, result, at: now) }
   }
 
   /// Returns claimed requests that were not settled.

@@ -8,16 +8,16 @@ extension Ledger {
   package func refundQuestions(
     after place: Int64, limit: Int
   ) async throws(LedgerError) -> (questions: [RefundQuestion], unreadable: [Int64], last: Int64?) {
-    try await read { tables in try tables.refundQuestions(after: place, limit: limit) }
+    try await read { tables in try tables.consumptionRequests.refundQuestions(after: place, limit: limit) }
   }
 
   /// A user's purchases at Apple's, the newest evidence first.
   package func refundQuestions(of user: UserID) async throws(LedgerError) -> [RefundQuestion] {
     try await read { tables in
-      try tables.purchases(of: tables.account(of: user)).sorted {
+      try tables.purchases.purchases(of: tables.accounts.account(of: user)).sorted {
         ($0.evidenceAt, $0.proof) > ($1.evidenceAt, $1.proof)
       }
-      .compactMap(tables.refundQuestion)
+      .compactMap(tables.consumptionRequests.refundQuestion)
     }
   }
 
@@ -27,32 +27,34 @@ extension Ledger {
   ) async throws(LedgerError) -> [RefundKnowledge] {
     try await read { tables in
       try refunds.map { key, transactionID in
-        guard let stored = try tables.purchase(tables.successor(of: key) ?? key), let id = stored.id else {
+        guard let stored = try tables.purchases.purchase(tables.purchases.successor(of: key) ?? key), let id = stored.id
+        else {
           return .unowned
         }
         let present = stored.evidence.purchases.first { $0.transactionID == transactionID }
-        let row = try present ?? tables.pastTransactions(of: id).first { $0.transactionID == transactionID }
+        let row =
+          try present ?? tables.pastTransactions.transactions(of: id).first { $0.transactionID == transactionID }
         return row?.cancellationDate == nil ? .new(owner: stored.owner) : .known(owner: stored.owner)
       }
     }
   }
 }
 
-extension LedgerTables {
+extension ConsumptionRequestTable {
   func refundQuestions(
     after place: Int64, limit: Int
   ) throws -> (questions: [RefundQuestion], unreadable: [Int64], last: Int64?) {
     let ids = try all(
       "SELECT id FROM purchase WHERE id > ? ORDER BY id LIMIT ?", place, max(1, limit), as: Int64.self)
     var questions: [RefundQuestion] = []
-    let unreadable = try skippingUnreadable(ids) { id in
-      if let question = try refundQuestion(purchase(id: id)) { questions.append(question) }
+    let unreadable = try tables.skippingUnreadable(ids) { id in
+      if let question = try refundQuestion(tables.purchases.purchase(id: id)) { questions.append(question) }
     }
     return (questions, unreadable, ids.last)
   }
 
-  fileprivate func refundQuestion(_ stored: StoredPurchase) throws -> RefundQuestion? {
-    guard let id = stored.id, let bundleID = try bundleID(ofProof: stored.proof) else { return nil }
+  fileprivate func refundQuestion(_ stored: PurchaseTable.StoredPurchase) throws -> RefundQuestion? {
+    guard let id = stored.id, let bundleID = try tables.proofs.bundleID(ofProof: stored.proof) else { return nil }
     return RefundQuestion(place: id, evidence: stored.evidence, owner: stored.owner, bundleID: bundleID)
   }
 }

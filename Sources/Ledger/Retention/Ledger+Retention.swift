@@ -7,8 +7,8 @@ extension Ledger {
   ///
   /// - Parameter limit: the most events that are looked at.
   package func thinHistory(before moment: Date, limit: Int) async throws(LedgerError) -> HistoryThinned {
-    guard try await read({ tables in try tables.hasHistory(before: moment) }) else { return HistoryThinned() }
-    return try await engine.submit { tables in try tables.thinHistory(before: moment, limit: limit) }
+    guard try await read({ tables in try tables.retention.hasHistory(before: moment) }) else { return HistoryThinned() }
+    return try await engine.submit { tables in try tables.retention.thin(before: moment, limit: limit) }
   }
 }
 
@@ -18,7 +18,7 @@ extension RetentionReport {
   /// - Parameter moment: events from before it are old enough; `nil`: only what is gone is counted.
   package static func read(at place: LedgerPlace, before moment: Date?) async throws(LedgerOpenError) -> RetentionReport
   {
-    try await LedgerVerification.reading(place) { tables in try tables.retentionReport(before: moment) }
+    try await LedgerVerification.reading(place) { tables in try tables.retention.report(before: moment) }
   }
 }
 

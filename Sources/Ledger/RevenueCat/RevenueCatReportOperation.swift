@@ -18,8 +18,8 @@ private struct RevenueCatReportOperation {
   init(report: RevenueCatReport, tables: LedgerTables) throws {
     var report = report
     func known(_ user: UserID) throws -> UserID {
-      let user = try tables.name(of: user)
-      return try tables.pseudonym(ofErased: user) ?? user
+      let user = try tables.accounts.name(of: user)
+      return try tables.pseudonyms.pseudonym(ofErased: user) ?? user
     }
     switch report.content {
     case .purchase(let key, var event):
@@ -35,13 +35,13 @@ private struct RevenueCatReportOperation {
     case .nothing: break
     }
     (self.report, self.tables) = (report, tables)
-    namesErased = try report.users.contains { try tables.pseudonym(ofErased: $0) != nil }
+    namesErased = try report.users.contains { try tables.pseudonyms.pseudonym(ofErased: $0) != nil }
   }
 
   private var context: EvaluationContext { report.evaluationContext }
 
   func run() throws -> RevenueCatReportOutcome {
-    guard try !tables.hasNotification(report.uuid) else { return .duplicate }
+    guard try !tables.notifications.isKnown(report.uuid) else { return .duplicate }
     let outcome: RevenueCatReportOutcome
     var key: SubscriptionKey?
     switch report.content {
@@ -64,31 +64,31 @@ private struct RevenueCatReportOperation {
       signedAt: report.at, receivedAt: context.recordedAt, payload: namesErased ? "" : report.payload,
       evaluatedAt: context.evaluatedAt,
       evaluate: context.evaluate)
-    try tables.append(entry, about: key, outcome: user == nil ? .noted : .recorded, user: user)
+    try tables.notifications.append(entry, about: key, outcome: user == nil ? .noted : .recorded, user: user)
     return outcome
   }
 
   private func writer(for account: Account) throws -> VerdictWriter {
     try tables.writer(
-      context, requestID: report.uuid, digest: tables.newestDigest(of: account),
+      context, requestID: report.uuid, digest: tables.accounts.newestDigest(of: account),
       evidenceAt: StoredForm.milliseconds(report.at), rowsClaimedUntil: report.rowsClaimedUntil)
   }
 
   // MARK: Other stores
 
   private func record(_ event: StoreEvent, of key: SubscriptionKey) throws -> RevenueCatReportOutcome {
-    let stored = try tables.revenueCatPurchase(key)
+    let stored = try tables.otherStores.purchase(key)
     guard let event = named(event, or: stored?.owner) else { return .noted }
     try endTemporary(of: event.user, at: key, before: event.at)
     let events = StoreEvent.adding(event, to: stored?.events ?? [])
     let owner = try owner(of: events, key) ?? event.user
     var purchase =
-      stored ?? LedgerTables.RevenueCatPurchase(owner: owner, events: [], evidence: .unreported(key, at: event.at))
+      stored ?? OtherStoreTable.RevenueCatPurchase(owner: owner, events: [], evidence: .unreported(key, at: event.at))
     purchase.events = events
     purchase.evidence = SubscriptionEvidence(events, of: key) ?? .unreported(key, at: event.at)
     purchase.dueAt = report.nextTurn(purchase.evidence, max(context.evaluatedAt, purchase.evidence.evaluatedAt))
     let losers = try save(purchase, owner: owner)
-    let name = try tables.name(of: owner)
+    let name = try tables.accounts.name(of: owner)
     return .recorded(owner: name, losers: losers, isForAnother: event.user != name)
   }
 
@@ -102,7 +102,7 @@ private struct RevenueCatReportOperation {
 
   private func owner(of events: [StoreEvent], _ key: SubscriptionKey) throws -> UserID? {
     guard let first = events.first else { return nil }
-    let transfers = try tables.transfers(from: first.user)
+    let transfers = try tables.storeTransfers.transfers(from: first.user)
     return StoreEvent.owner(of: events, transfers: transfers) { events, moment in
       guard let evidence = SubscriptionEvidence(events, of: key) else { return true }
       return context.evaluate(first.user, [evidence], [], moment).isInactive
@@ -111,12 +111,12 @@ private struct RevenueCatReportOperation {
 
   /// Saves a purchase, with its owner and both verdicts.
   /// - Returns: the user who had it before, if it was another one.
-  private func save(_ purchase: LedgerTables.RevenueCatPurchase, owner: UserID) throws -> [UserID] {
+  private func save(_ purchase: OtherStoreTable.RevenueCatPurchase, owner: UserID) throws -> [UserID] {
     var purchase = purchase
     let former = purchase.id == nil ? nil : purchase.owner
-    var winner = try tables.knownOrNewAccount(of: owner)
+    var winner = try tables.accounts.knownOrNewAccount(of: owner)
     purchase.owner = winner.user
-    let id = try tables.save(purchase)
+    let id = try tables.otherStores.save(purchase)
     guard former != winner.user else {
       try writer(for: winner).reevaluateIfChanged(&winner)
       return []
@@ -127,26 +127,26 @@ private struct RevenueCatReportOperation {
   // MARK: Hints
 
   private func keepHint(_ event: StoreEvent, of key: SubscriptionKey) throws -> RevenueCatReportOutcome {
-    let key = try tables.successor(of: key) ?? key
-    let (owner, stored) = try (tables.purchase(key)?.owner, tables.report(key))
+    let key = try tables.purchases.successor(of: key) ?? key
+    let (owner, stored) = try (tables.purchases.purchase(key)?.owner, tables.otherStores.report(key))
     guard let event = named(event, or: owner ?? stored?.user) else { return .noted }
     try endTemporary(of: event.user, at: RevenueCatReport.Store("app_store").key(key.environment, ""), before: event.at)
     var hint =
       try stored
-      ?? LedgerTables.StoredReport(
-        key: key, user: tables.name(of: owner ?? event.user), events: [], at: event.at,
+      ?? OtherStoreTable.StoredReport(
+        key: key, user: tables.accounts.name(of: owner ?? event.user), events: [], at: event.at,
         reportedAt: context.recordedAt, dueAt: context.recordedAt)
     hint.events = StoreEvent.adding(event, to: hint.events)
     hint.at = max(hint.at, event.at)
     hint.evidence = SubscriptionEvidence(hint.events, of: key)
     hint.dueAt = context.recordedAt
-    try tables.save(hint)
+    try tables.otherStores.save(hint)
     if hint.until != nil { try reevaluate(hint.user) }
     return .hint(RevenueCatHint(hint))
   }
 
   private func reevaluate(_ user: UserID) throws {
-    var account = try tables.knownOrNewAccount(of: user)
+    var account = try tables.accounts.knownOrNewAccount(of: user)
     try writer(for: account).reevaluateIfChanged(&account)
   }
 
@@ -173,8 +173,10 @@ private struct RevenueCatReportOperation {
     if store.isApples, let purchase, given != nil || report.provisional == .zero {
       return try keepHint(event, of: purchase)
     }
-    let known = try tables.account(of: event.user).map { account in
-      try (store.isApples ? tables.purchases(of: account).map(\.evidence) : tables.storeEvidence(of: account))
+    let known = try tables.accounts.account(of: event.user).map { account in
+      try
+        (store.isApples
+        ? tables.purchases.purchases(of: account).map(\.evidence) : tables.otherStores.storeEvidence(of: account))
         .filter { evidence in
           evidence.key.environment == environment
             && (store.isApples || evidence.key.originalTransactionID.rawValue.hasPrefix("\(store):"))
@@ -194,10 +196,10 @@ private struct RevenueCatReportOperation {
     let key = Self.temporaryKey(environment, store, event.user)
     given?.key = key
     guard let given, let until = event.expiresAt else { return .noted }
-    if let former = try tables.report(key), event.at <= former.at { return .noted }
-    let user = try tables.account(of: event.user)?.user ?? event.user
-    try tables.save(
-      LedgerTables.StoredReport(
+    if let former = try tables.otherStores.report(key), event.at <= former.at { return .noted }
+    let user = try tables.accounts.account(of: event.user)?.user ?? event.user
+    try tables.otherStores.save(
+      OtherStoreTable.StoredReport(
         key: key, user: user, events: [], evidence: given, at: event.at, reportedAt: context.recordedAt,
         until: until, dueAt: until))
     try reevaluate(user)
@@ -218,11 +220,11 @@ private struct RevenueCatReportOperation {
   private func endTemporary(of user: UserID, at key: SubscriptionKey, before moment: Date) throws {
     let store = RevenueCatReport.Store(String(key.originalTransactionID.rawValue.prefix { $0 != ":" }))
     // A grant from before a join is stored under the joined ID.
-    for id in try [user] + tables.joinedAccounts(of: user) {
+    for id in try [user] + tables.customers.joinedAccounts(of: user) {
       let temporary = Self.temporaryKey(key.environment, store, id)
-      guard let given = try tables.report(temporary), given.at <= moment else { continue }
+      guard let given = try tables.otherStores.report(temporary), given.at <= moment else { continue }
       tables.changes.invalidate(given.user)
-      try tables.removeReport(temporary)
+      try tables.otherStores.removeReport(temporary)
       try reevaluate(given.user)
     }
   }
@@ -234,11 +236,11 @@ private struct RevenueCatReportOperation {
     var losers: [UserID] = []
     for user in from where user != to {
       // Events from before a join name the ID of then.
-      for id in try [user] + tables.joinedAccounts(of: user) {
-        try tables.add(
+      for id in try [user] + tables.customers.joinedAccounts(of: user) {
+        try tables.storeTransfers.add(
           StoreTransfer(id: report.id, at: report.at, from: id, to: to, isOfInactive: policy == .transferIfInactive))
       }
-      guard let account = try tables.account(of: user) else { continue }
+      guard let account = try tables.accounts.account(of: user) else { continue }
       var hasMoved = false
       for id in account.purchases {
         let isMoved = try id < 0 ? moveStorePurchase(id) : moveApples(id, to: to, policy)
@@ -250,7 +252,7 @@ private struct RevenueCatReportOperation {
   }
 
   private func moveStorePurchase(_ id: Int64) throws -> Bool {
-    guard let purchase = try tables.revenueCatPurchase(id: id),
+    guard let purchase = try tables.otherStores.purchase(id: id),
       let owner = try owner(of: purchase.events, purchase.evidence.key), owner != purchase.owner
     else { return false }
     _ = try save(purchase, owner: owner)
@@ -258,19 +260,23 @@ private struct RevenueCatReportOperation {
   }
 
   private func moveApples(_ id: Int64, to: UserID, _ policy: OwnershipPolicy) throws -> Bool {
-    var purchase = try tables.purchase(id: id)
+    var purchase = try tables.purchases.purchase(id: id)
     let evidence = purchase.evidence
-    guard try !tables.names(evidence, anotherThan: to, tokensAreUserIDs: context.tokensAreUserIDs) else { return false }
+    guard try !tables.unclaimed.names(evidence, anotherThan: to, tokensAreUserIDs: context.tokensAreUserIDs) else {
+      return false
+    }
     if policy == .transferIfInactive,
       !context.evaluate(purchase.owner, [evidence], [], max(context.evaluatedAt, evidence.evaluatedAt)).isInactive
     {
       return false
     }
-    if let grant = try tables.grant(on: evidence.key), grant.owner != to { try tables.endGrant(on: evidence.key) }
-    var winner = try tables.knownOrNewAccount(of: to)
+    if let grant = try tables.provisionalGrants.grant(on: evidence.key), grant.owner != to {
+      try tables.provisionalGrants.end(on: evidence.key)
+    }
+    var winner = try tables.accounts.knownOrNewAccount(of: to)
     let former = purchase.owner
     purchase.owner = winner.user
-    _ = try tables.save(purchase)
+    _ = try tables.purchases.save(purchase)
     try OwnershipMove(
       tables: tables, gained: [(id, from: former)], tellsAccountTokens: context.tellsAccountTokens, writer: writer
     ).run(to: &winner)
@@ -279,7 +285,7 @@ private struct RevenueCatReportOperation {
 }
 
 extension RevenueCatHint {
-  init(_ report: LedgerTables.StoredReport) {
+  init(_ report: OtherStoreTable.StoredReport) {
     self.init(
       key: report.key, user: report.user, at: report.at, reportedAt: report.reportedAt, attempts: report.attempts,
       isTemporary: report.events.allSatisfy { $0.change == .temporary })

@@ -13,9 +13,9 @@ package struct SettleReport: LedgerOperation {
   }
 
   package func run(_ tables: LedgerTables) throws {
-    guard let report = try tables.report(key), report.at <= at else { return }
+    guard let report = try tables.otherStores.report(key), report.at <= at else { return }
     tables.changes.invalidate(report.user)
-    try tables.removeReport(key)
+    try tables.otherStores.removeReport(key)
     if report.until != nil { try tables.reevaluate(report, evaluationContext) }
   }
 }
@@ -39,7 +39,7 @@ package struct PostponeReport: LedgerOperation {
   }
 
   package func run(_ tables: LedgerTables) throws {
-    guard var report = try tables.report(key) else { return }
+    guard var report = try tables.otherStores.report(key) else { return }
     report.attempts += 1
     let former = report.until
     if former == nil, provisional > .zero, var evidence = SubscriptionEvidence(report.events, of: key),
@@ -54,28 +54,28 @@ package struct PostponeReport: LedgerOperation {
     if report.until != nil, let end = ends.filter({ evaluationContext.recordedAt < $0 }).min() {
       report.dueAt = min(due, end)
     }
-    try tables.save(report)
+    try tables.otherStores.save(report)
     if report.until != nil { try tables.reevaluate(report, evaluationContext) }
   }
 
   private func mayCount(
-    _ evidence: inout SubscriptionEvidence, of report: LedgerTables.StoredReport, _ tables: LedgerTables
+    _ evidence: inout SubscriptionEvidence, of report: OtherStoreTable.StoredReport, _ tables: LedgerTables
   ) throws -> Bool {
-    if let owner = try tables.purchase(report.key)?.owner, owner != report.user { return false }
-    if let grant = try tables.grant(on: report.key), grant.owner != report.user { return false }
-    guard let unclaimed = try tables.unclaimed(report.key)?.evidence else { return true }
-    guard try !tables.names(unclaimed, anotherThan: report.user) else { return false }
+    if let owner = try tables.purchases.purchase(report.key)?.owner, owner != report.user { return false }
+    if let grant = try tables.provisionalGrants.grant(on: report.key), grant.owner != report.user { return false }
+    guard let unclaimed = try tables.unclaimed.purchase(report.key)?.evidence else { return true }
+    guard try !tables.unclaimed.names(unclaimed, anotherThan: report.user) else { return false }
     evidence.leaveOut(endedBy: [unclaimed])
     return !evidence.purchases.isEmpty
   }
 }
 
 extension LedgerTables {
-  fileprivate func reevaluate(_ report: StoredReport, _ evaluationContext: EvaluationContext) throws {
-    var account = try account(of: report.user) ?? Account(of: report.user)
+  fileprivate func reevaluate(_ report: OtherStoreTable.StoredReport, _ evaluationContext: EvaluationContext) throws {
+    var account = try accounts.account(of: report.user) ?? Account(of: report.user)
     try writer(
       evaluationContext, requestID: report.events.last.map { "revenuecat:\($0.id)" } ?? "revenuecat",
-      digest: newestDigest(of: account), evidenceAt: StoredForm.milliseconds(report.at)
+      digest: accounts.newestDigest(of: account), evidenceAt: StoredForm.milliseconds(report.at)
     ).reevaluateIfChanged(&account)
   }
 }

@@ -189,7 +189,7 @@ struct LedgerSchema: Sendable {
 
     -- Stretches of consecutive events that retention has deleted. newest: the event that the one after the stretch
     -- names as previous. verdicts: the number of verdicts among the events. digest: SHA-256 over the events, the oldest
-    -- first; see LedgerTables.digest. A row only grows, and is never deleted.
+    -- first; see ThinnedHistoryTable.digest. A row only grows, and is never deleted.
     CREATE TABLE thinned (
       user_id TEXT NOT NULL CHECK (user_id <> ''),
       newest INTEGER NOT NULL,

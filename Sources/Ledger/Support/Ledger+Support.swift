@@ -6,16 +6,16 @@ extension Ledger {
   /// - Returns: the note's ID, for the verdicts that it causes.
   package func keepNote(_ note: Note, about user: UserID) async throws(LedgerError) -> NoteID {
     try await engine.submit { tables in
-      var account: Account? = try tables.knownOrNewAccount(of: user)
-      let id = try tables.append(note, to: &account)
-      if let account { try tables.save(account, at: StoredForm.milliseconds(note.recordedAt)) }
+      var account: Account? = try tables.accounts.knownOrNewAccount(of: user)
+      let id = try tables.events.append(note, to: &account)
+      if let account { try tables.accounts.save(account, at: StoredForm.milliseconds(note.recordedAt)) }
       return id
     }
   }
 
   /// The receipts behind the newest evidence of a user's purchases: each once, with what it proves.
   package func receipts(of user: UserID, limit: Int) async throws(LedgerError) -> [OwnedReceipt] {
-    try await read { tables in try tables.receipts(of: user, limit: limit) }
+    try await read { tables in try tables.support.receipts(of: user, limit: limit) }
   }
 
   /// All events of a user, newest first.
@@ -23,12 +23,12 @@ extension Ledger {
   package func timeline(
     of user: UserID, before: TimelinePosition?, limit: Int
   ) async throws(LedgerError) -> TimelinePage {
-    try await read { tables in try tables.timeline(of: user, before: before, limit: limit) }
+    try await read { tables in try tables.events.timeline(of: user, before: before, limit: limit) }
   }
 
   /// The purchases under an original transaction ID, one per store that knows it, with their owners.
   package func ownedPurchases(_ id: OriginalTransactionID) async throws(LedgerError) -> [OwnedPurchase] {
-    try await read { tables in try tables.ownedPurchases(id) }
+    try await read { tables in try tables.support.ownedPurchases(id) }
   }
 
   /// The evidence of unowned purchases under an original transaction ID, from notifications.
@@ -36,19 +36,19 @@ extension Ledger {
     try await read { tables in
       try StoreEnvironment.allCases.compactMap { environment in
         let key = SubscriptionKey(environment: environment, originalTransactionID: id)
-        return try tables.unclaimed(tables.successor(of: key) ?? key)?.evidence
+        return try tables.unclaimed.purchase(tables.purchases.successor(of: key) ?? key)?.evidence
       }
     }
   }
 
   /// Whether the ledger has any record of a user: a verdict, a queued receipt, a note.
   package func isKnown(_ user: UserID) async throws(LedgerError) -> Bool {
-    try await read { tables in try tables.isKnown(user) }
+    try await read { tables in try tables.accounts.isKnown(user) }
   }
 
   /// Whether the ledger has any trace of a user: also an event that an app reported, or a consumption.
   package func hasSeen(_ user: UserID) async throws(LedgerError) -> Bool {
-    try await read { tables in try tables.hasSeen(user) }
+    try await read { tables in try tables.accounts.hasSeen(user) }
   }
 
   /// The purchases, owned or not, whose stored transactions include this ID, their own or that of the web order line item.
@@ -74,13 +74,13 @@ extension Ledger {
     guard !id.rawValue.isEmpty, id.rawValue.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
       return TransactionSearch()
     }
-    for table in LedgerTables.EvidenceTable.allCases {
+    for table in SupportTable.EvidenceTable.allCases {
       var place = Int64.max
       repeat {
         guard ContinuousClock.now < deadline, !Task.isCancelled else { return TransactionSearch(isComplete: false) }
         let start = place
         let found = try await read { tables in
-          try tables.purchases(with: id, in: table, below: start, limit: page)
+          try tables.support.purchases(with: id, in: table, below: start, limit: page)
         }
         guard found.keys.isEmpty else { return TransactionSearch(keys: found.keys, isLineItem: found.isLineItem) }
         place = found.end
@@ -96,8 +96,10 @@ extension Ledger {
   ) async throws(LedgerError) -> [SubscriptionEvidence] {
     try await read { tables in
       var past: [SubscriptionKey: [Purchase]] = [:]
-      for id in try tables.account(of: user)?.purchases ?? [] where id > 0 {
-        if let key = try tables.key(ofPurchase: id) { past[key] = try tables.pastTransactions(of: id) }
+      for id in try tables.accounts.account(of: user)?.purchases ?? [] where id > 0 {
+        if let key = try tables.purchases.key(ofPurchase: id) {
+          past[key] = try tables.pastTransactions.transactions(of: id)
+        }
       }
       return evidence.map { $0.including(past: past[$0.key] ?? []) }
     }
@@ -106,11 +108,11 @@ extension Ledger {
   /// Keeps the transactions of known purchases that their evidence leaves out, each once.
   package func keepPast(_ reports: [SubscriptionEvidence]) async throws(LedgerError) {
     try await engine.submit { tables in
-      for report in try reports.map(tables.followingMigrations) {
-        guard let purchase = try tables.purchase(report.key), let id = purchase.id,
+      for report in try reports.map(tables.migrations.followingMigrations) {
+        guard let purchase = try tables.purchases.purchase(report.key), let id = purchase.id,
           let past = purchase.evidence.leftOut(of: [report])
         else { continue }
-        try tables.keepPast(past, of: id)
+        try tables.pastTransactions.keep(past, of: id)
       }
     }
   }

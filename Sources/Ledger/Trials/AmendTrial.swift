@@ -32,8 +32,8 @@ package struct AmendTrial: LedgerOperation {
   /// - Returns: `nil` where there is no such trial.
   package func run(_ tables: LedgerTables) throws -> TrialRecord? {
     let now = evaluationContext.evaluatedAt
-    guard var trial = try trial(tables), !trial.user.isErased, let given = try tables.given(trial.id),
-      var account = try tables.account(of: trial.user)
+    guard var trial = try trial(tables), !trial.user.isErased, let given = try tables.given.given(trial.id),
+      var account = try tables.accounts.account(of: trial.user)
     else { return nil }
     let (wasRunning, wasUsedUp) = (trial.isRunning(at: now), trial.isUsedUp)
     let newEnd = endsAt ?? given.period.endsAt
@@ -43,35 +43,35 @@ package struct AmendTrial: LedgerOperation {
     let isRunning = !trial.isUsedUp && !staysEnded && now < newEnd
     // A trial that is over before its end, and was ended by nobody, looks as a wrong clock leaves it.
     let earlyEnd = wasRunning || now < newEnd ? min(now, given.period.endsAt) : nil
-    try tables.amendTrial(
+    try tables.trials.amend(
       trial.id, endsAt: newEnd, endedAt: isRunning ? nil : given.endedAt ?? earlyEnd, isOver: !isRunning,
       sessions: trial.sessionsTotal)
-    guard let amended = try tables.given(trial.id) else { throw StoredForm.Unstorable() }
+    guard let amended = try tables.given.given(trial.id) else { throw StoredForm.Unstorable() }
     account.given.removeAll { $0.id == trial.id }
     if isRunning { account.given = (account.given + [amended.period]).sorted { $0.id < $1.id } }
-    let noteID = try tables.append(note)
+    let noteID = try tables.given.append(note)
     try account.reevaluate(
       by: evaluationContext, tables, requestID: note.requestID, note: noteID,
       rowsClaimedUntil: rowsClaimedUntil)
     if wasRunning, !isRunning {
-      try tables.appendEnd(of: amended, over: account, evaluationContext)
+      try tables.given.appendEnd(of: amended, over: account, evaluationContext)
     } else if isRunning, !wasRunning {
-      try tables.appendStart(of: trial, amended, at: evaluationContext.recordedAt)
+      try tables.trials.appendStart(of: trial, amended, at: evaluationContext.recordedAt)
     }
-    return try tables.trial(trial.id)
+    return try tables.trials.trial(trial.id)
   }
 
   private func trial(_ tables: LedgerTables) throws -> TrialRecord? {
-    guard let user else { return try tables.newestTrial(on: device) }
-    return try tables.trial(of: user, on: device)
+    guard let user else { return try tables.trials.newest(on: device) }
+    return try tables.trials.trial(of: user, on: device)
   }
 }
 
-extension LedgerTables {
+extension TrialTable {
   /// Appends the event of a trial that begins.
   func appendStart(of trial: TrialRecord, _ given: GivenRecord, at now: Date) throws {
     var detail = ChangeEvent.Detail(given)
     (detail.trial, detail.device) = (trial.name, trial.device.rawValue)
-    try appendChangeEvent(.trialStarted, of: given.user, at: now, detail)
+    try tables.changeEvents.append(.trialStarted, of: given.user, at: now, detail)
   }
 }

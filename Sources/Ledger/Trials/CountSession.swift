@@ -28,18 +28,18 @@ package struct CountSession: LedgerOperation {
 
   /// The trial as this write finds it decides: of many at once as many are counted as are left.
   package func run(_ tables: LedgerTables) throws -> Outcome {
-    guard let trial = try tables.trial(of: user, on: device) else { return .unknown }
+    guard let trial = try tables.trials.trial(of: user, on: device) else { return .unknown }
     if let idempotencyKey {
-      guard try tables.addSession(idempotencyKey, to: trial.id) else { return .counted(trial) }
+      guard try tables.trials.addSession(idempotencyKey, to: trial.id) else { return .counted(trial) }
     }
     guard trial.isRunning(at: evaluationContext.evaluatedAt), !trial.isUsedUp else {
       // The key stays free.
-      if let idempotencyKey { try tables.removeSession(idempotencyKey, from: trial.id) }
+      if let idempotencyKey { try tables.trials.removeSession(idempotencyKey, from: trial.id) }
       return .over(trial)
     }
-    try tables.countSession(of: trial.id)
-    try tables.noteUse(of: trial.id, by: user, on: device)
-    return .counted(try tables.afterSessions(of: trial.id, requestID: requestID, evaluationContext))
+    try tables.trials.countSession(of: trial.id)
+    try tables.trials.noteUse(of: trial.id, by: user, on: device)
+    return .counted(try tables.trials.afterSessions(of: trial.id, requestID: requestID, evaluationContext))
   }
 }
 
@@ -57,21 +57,21 @@ package struct RaiseSessions: LedgerOperation {
   }
 
   package func run(_ tables: LedgerTables) throws -> TrialRecord {
-    guard let now = try tables.trial(trial.id) else { return trial }
+    guard let now = try tables.trials.trial(trial.id) else { return trial }
     guard now.isRunning(at: evaluationContext.evaluatedAt), !now.isUsedUp else { return now }
-    try tables.raiseSessions(of: trial.id, to: min(sessions, now.sessionsTotal ?? TrialTerms.mostSessions))
-    return try tables.afterSessions(of: trial.id, requestID: requestID, evaluationContext)
+    try tables.trials.raiseSessions(of: trial.id, to: min(sessions, now.sessionsTotal ?? TrialTerms.mostSessions))
+    return try tables.trials.afterSessions(of: trial.id, requestID: requestID, evaluationContext)
   }
 }
 
-extension LedgerTables {
+extension TrialTable {
   /// The trial after its sessions were counted: it has ended, if none is left.
   fileprivate func afterSessions(
     of id: GivenPeriod.ID, requestID: String, _ evaluationContext: EvaluationContext
   ) throws -> TrialRecord {
     guard let counted = try trial(id) else { throw StoredForm.Unstorable() }
     guard counted.isUsedUp else { return counted }
-    try endUsedUp(id, of: counted.user, requestID: requestID, evaluationContext)
+    try tables.given.endUsedUp(id, of: counted.user, requestID: requestID, evaluationContext)
     guard let ended = try trial(id) else { throw StoredForm.Unstorable() }
     return ended
   }

@@ -28,21 +28,21 @@ package struct KeepDevice: LedgerOperation {
   /// - Returns: whom the user's ID means, and whether a trial has become the user's.
   func arrive(_ tables: LedgerTables) throws -> (user: UserID, hasTaken: Bool) {
     let now = evaluationContext.recordedAt
-    var user = try tables.name(of: user)
-    let begun = try tables.newestTrial(on: device.id)
-    let former = begun == nil ? try tables.trialOfPredecessor(of: device, at: now) : nil
+    var user = try tables.accounts.name(of: user)
+    let begun = try tables.trials.newest(on: device.id)
+    let former = begun == nil ? try tables.trials.trialOfPredecessor(of: device, at: now) : nil
     var hasTaken = false
     if let trial = begun ?? former, trial.user != user {
       if trial.user.isDevice, !user.isAnonymous {
-        hasTaken = try takesSeveral || tables.newestTrial(of: user) == nil
+        hasTaken = try takesSeveral || tables.trials.newest(of: user) == nil
         if hasTaken { try join(trial.user, to: user, tables) }
       } else if former != nil, user == device.id.user, !trial.user.isErased {
         try join(user, to: trial.user, tables)
         user = trial.user
       }
     }
-    try tables.keep(device, of: user, at: now)
-    if let former { try tables.noteUse(of: former.id, by: user, on: device.id) }
+    try tables.trials.keep(device, of: user, at: now)
+    if let former { try tables.trials.noteUse(of: former.id, by: user, on: device.id) }
     return (user, hasTaken)
   }
 

@@ -5,29 +5,32 @@ package import struct FoundationEssentials.Date
 extension Ledger {
   /// Whether a device is known as a user's, or has a trial of theirs.
   package func knows(_ device: DeviceID, of user: UserID) async throws(LedgerError) -> Bool {
-    try await readShort { tables in try tables.isKnown(device, of: user) || tables.trial(of: user, on: device) != nil }
+    try await readShort { tables in
+      try tables.trials.isKnown(device, of: user) || tables.trials.trial(of: user, on: device) != nil
+    }
   }
 
   /// The trial that a user has on a device; of no user in particular, the one that was begun there.
   package func trial(on device: DeviceID, of user: UserID?) async throws(LedgerError) -> TrialRecord? {
     try await readShort { tables in
-      guard let user else { return try tables.newestTrial(on: device) }
-      return try tables.trial(of: user, on: device)
+      guard let user else { return try tables.trials.newest(on: device) }
+      return try tables.trials.trial(of: user, on: device)
     }
   }
 
   /// The user's newest trial, on whichever device.
   package func trial(of user: UserID) async throws(LedgerError) -> TrialRecord? {
-    try await readShort { tables in try tables.newestTrial(of: user) }
+    try await readShort { tables in try tables.trials.newest(of: user) }
   }
 
   /// The trials that a user has begun, the newest first.
   package func trials(of user: UserID, limit: Int) async throws(LedgerError) -> [TrialRecord] {
     try await read { tables in
       try tables.all(
-        "SELECT id FROM trial WHERE user_id = ? ORDER BY id DESC LIMIT ?", tables.key(of: user), max(0, limit),
+        "SELECT id FROM trial WHERE user_id = ? ORDER BY id DESC LIMIT ?", tables.accounts.key(of: user),
+        max(0, limit),
         as: Int64.self
-      ).compactMap(tables.trial)
+      ).compactMap(tables.trials.trial)
     }
   }
 
@@ -38,8 +41,9 @@ extension Ledger {
     _ user: UserID, on device: Device, onAnyDevice: Bool, at now: Date
   ) async throws(LedgerError) -> Bool {
     try await readShort { tables in
-      if let own = try tables.newestTrial(of: user), onAnyDevice || own.device == device.id { return true }
-      return try tables.newestTrial(on: device.id) != nil || tables.trialOfPredecessor(of: device, at: now) != nil
+      if let own = try tables.trials.newest(of: user), onAnyDevice || own.device == device.id { return true }
+      return try tables.trials.newest(on: device.id) != nil
+        || tables.trials.trialOfPredecessor(of: device, at: now) != nil
     }
   }
 
@@ -62,7 +66,7 @@ extension Ledger {
         } else {
           try tables.all("SELECT id FROM trial WHERE id > ? ORDER BY id LIMIT ?", id, max(0, limit), as: Int64.self)
         }
-      return try ids.compactMap(tables.trial)
+      return try ids.compactMap(tables.trials.trial)
     }
   }
 
@@ -72,8 +76,8 @@ extension Ledger {
     _ trial: TrialRecord, requestID: String, _ evaluationContext: EvaluationContext
   ) async throws(LedgerError) {
     try await engine.submit { tables in
-      try tables.endUsedUp(trial.id, of: trial.user, requestID: requestID, evaluationContext)
-      try tables.markTrial(trial.id)
+      try tables.given.endUsedUp(trial.id, of: trial.user, requestID: requestID, evaluationContext)
+      try tables.marks.markTrial(trial.id)
       try tables.execute("DELETE FROM trial WHERE id = ?", trial.id)
     }
   }

@@ -53,7 +53,8 @@ package struct StartTrial: LedgerOperation {
   package func run(_ tables: LedgerTables) throws -> Outcome {
     var arrival = KeepDevice(device, of: user, requestID: requestID, evaluationContext)
     arrival.takesSeveral = !terms.oncePer.contains(.user)
-    let (user, hasTaken) = try keepsDevice ? arrival.arrive(tables) : (user: tables.name(of: user), hasTaken: false)
+    let (user, hasTaken) =
+      try keepsDevice ? arrival.arrive(tables) : (user: tables.accounts.name(of: user), hasTaken: false)
     var start = self
     start.user = user
     let outcome = try start.begin(hasTaken: hasTaken, tables)
@@ -65,19 +66,19 @@ package struct StartTrial: LedgerOperation {
   private func appendRefusal(by key: TrialKey, _ tables: LedgerTables) throws {
     let now = evaluationContext.recordedAt
     guard
-      try tables.admitsRefusalEvent(
+      try tables.changeEvents.admitsRefusalEvent(
         of: "trial \(terms.name)", to: user, at: now, until: now.advanced(by: RefusalEvents.trialPause))
     else { return }
     var detail = ChangeEvent.Detail()
     (detail.trial, detail.device, detail.refusedBy) = (terms.name, device.id.rawValue, key.rawValue)
-    try tables.appendChangeEvent(.trialRefused, of: user, at: now, detail)
+    try tables.changeEvents.append(.trialRefused, of: user, at: now, detail)
   }
 
   private func begin(hasTaken: Bool, _ tables: LedgerTables) throws -> Outcome {
     let device = device.id
     let now = evaluationContext.recordedAt
-    let there = try tables.newestTrial(on: device)
-    let own = terms.oncePer.contains(.user) ? try tables.newestTrial(of: user) : nil
+    let there = try tables.trials.newest(on: device)
+    let own = terms.oncePer.contains(.user) ? try tables.trials.newest(of: user) : nil
     if let known = own ?? there.flatMap({ $0.user == user ? $0 : nil }) {
       return hasTaken ? .taken(known) : .known(known)
     }
@@ -94,17 +95,17 @@ package struct StartTrial: LedgerOperation {
       rowsClaimedUntil: rowsClaimedUntil
     ).run(tables)
     guard case .given(let record) = outcome else { throw StoredForm.Unstorable() }
-    try tables.add(self, as: record.period.id)
-    try tables.markExposures(of: record.user.key)
-    guard let trial = try tables.trial(record.period.id) else { throw StoredForm.Unstorable() }
-    try tables.appendStart(of: trial, record, at: now)
+    try tables.trials.add(self, as: record.period.id)
+    try tables.marks.markExposures(of: record.user.key)
+    guard let trial = try tables.trials.trial(record.period.id) else { throw StoredForm.Unstorable() }
+    try tables.trials.appendStart(of: trial, record, at: now)
     return .started(trial)
   }
 
   /// The former use that refuses a trial to a user who was erased and is back under the same ID.
   private func usedBefore(_ tables: LedgerTables) throws -> TrialKey? {
-    for former in try tables.formerSelves(of: user) {
-      if terms.oncePer.contains(.user), try tables.newestTrial(of: former) != nil { return .user }
+    for former in try tables.pseudonyms.formerSelves(of: user) {
+      if terms.oncePer.contains(.user), try tables.trials.newest(of: former) != nil { return .user }
       if try hadTrialAtStore(former, tables) { return .storeAccount }
     }
     return nil
@@ -112,7 +113,9 @@ package struct StartTrial: LedgerOperation {
 
   /// Whether a free period of the user's at a store refuses the trial, also one that was paid for since.
   private func hadTrialAtStore(_ user: UserID, _ tables: LedgerTables) throws -> Bool {
-    guard terms.oncePer.contains(.storeAccount), let account = try tables.account(of: user) else { return false }
-    return try tables.wholeEvidence(of: account).contains { $0.purchases.contains(where: \.isTrial) }
+    guard terms.oncePer.contains(.storeAccount), let account = try tables.accounts.account(of: user) else {
+      return false
+    }
+    return try tables.pastTransactions.wholeEvidence(of: account).contains { $0.purchases.contains(where: \.isTrial) }
   }
 }

@@ -48,23 +48,23 @@ package struct Consume: LedgerOperation {
 
   package func run(_ tables: LedgerTables) throws -> Outcome {
     var consumption = self
-    consumption.user = UserID(try tables.key(of: user))
+    consumption.user = UserID(try tables.accounts.key(of: user))
     return try consumption.consume(tables)
   }
 
   private func consume(_ tables: LedgerTables) throws -> Outcome {
     if let idempotencyKey,
-      let former = try tables.consumption(of: feature.name, of: user, under: idempotencyKey)
+      let former = try tables.usage.consumption(of: feature.name, of: user, under: idempotencyKey)
     {
       if now < former.consumedAt.advanced(by: Self.keyLifetime) {
         return former.request == request ? .consumed(former.answer) : .mismatch
       }
-      try tables.forgetKeys(
+      try tables.usage.forgetKeys(
         of: feature.name, of: user, in: former.consumedAt..<former.consumedAt.advanced(by: .milliseconds(1)))
     }
     let zone = try zone.resolved(for: user, at: now, tables)
     let attempt = Attempt(at: now, in: zone.zone, amount: amount)
-    let usage = try tables.usage(of: feature.name, of: user, feature.questions(for: tier, attempt))
+    let usage = try tables.usage.usage(of: feature.name, of: user, feature.questions(for: tier, attempt))
     let access = feature.access(for: tier, attempt, usage: usage)
     guard access.isAllowed else {
       try appendRefusal(access, tables)
@@ -72,18 +72,18 @@ package struct Consume: LedgerOperation {
     }
 
     let answer = FeatureAnswer(tier: tier, access: feature.access(for: tier, after: attempt, usage: usage))
-    let former = try tables.total(of: feature.name, of: user)
-    if former == nil { try tables.record(UserProgress(seen: now.utcDay), of: user) }
+    let former = try tables.usage.total(of: feature.name, of: user)
+    if former == nil { try tables.progress.record(UserProgress(seen: now.utcDay), of: user) }
     var total = former ?? FeatureTotal()
     let isKeyed = idempotencyKey != nil
-    try tables.add(
+    try tables.usage.add(
       amount, of: feature.name, of: user, at: now, number: total.nextNumber, key: idempotencyKey,
       request: isKeyed ? request : nil, answer: isKeyed ? answer : nil)
     total.total += amount
     total.nextNumber += 1
     try forget(&total, tables)
-    try tables.save(total, of: feature.name, of: user)
-    if zone.isNew { try tables.keep(zone.zone, of: user, changedAt: now) }
+    try tables.usage.save(total, of: feature.name, of: user)
+    if zone.isNew { try tables.usage.keep(zone.zone, of: user, changedAt: now) }
     tables.changes.invalidate(usageOf: user)
     return .consumed(answer)
   }
@@ -92,22 +92,23 @@ package struct Consume: LedgerOperation {
   private func appendRefusal(_ access: FeatureAccess, _ tables: LedgerTables) throws {
     let longest = now.advanced(by: RefusalEvents.longestPause)
     let until = max(now.advanced(by: RefusalEvents.leastPause), min(access.resetsAt ?? longest, longest))
-    guard try tables.admitsRefusalEvent(of: "limit \(feature.name)", to: user, at: now, until: until) else { return }
+    guard try tables.changeEvents.admitsRefusalEvent(of: "limit \(feature.name)", to: user, at: now, until: until)
+    else { return }
     var detail = ChangeEvent.Detail()
     (detail.feature, detail.tier, detail.current) = (feature.name.rawValue, tier, access.current)
     (detail.limit, detail.resetsAt) = (access.limit, access.resetsAt)
-    try tables.appendChangeEvent(.limitReached, of: user, at: now, detail)
+    try tables.changeEvents.append(.limitReached, of: user, at: now, detail)
   }
 
   /// Forgets keys and consumptions that are over. Each is visited once.
   private func forget(_ total: inout FeatureTotal, _ tables: LedgerTables) throws {
     let keysUntil = now.advanced(by: .zero - Self.keyLifetime)
     if total.keysUntil < keysUntil {
-      try tables.forgetKeys(of: feature.name, of: user, in: total.keysUntil..<keysUntil)
+      try tables.usage.forgetKeys(of: feature.name, of: user, in: total.keysUntil..<keysUntil)
       total.keysUntil = keysUntil
     }
     let memory = max(feature.horizon, Self.leastMemory)
-    try tables.forgetConsumptions(
+    try tables.usage.forgetConsumptions(
       of: feature.name, of: user, before: now.advanced(by: .zero - memory),
       keepsReturned: feature.countsForEver)
   }

@@ -39,27 +39,27 @@ package struct GiveBack: LedgerOperation {
   package static let patience = Duration.seconds(600)
 
   package func run(_ tables: LedgerTables) throws -> Outcome {
-    let user = UserID(try tables.key(of: user))
+    let user = UserID(try tables.accounts.key(of: user))
     guard
-      let consumption = try tables.consumption(of: feature.name, of: user, under: idempotencyKey),
+      let consumption = try tables.usage.consumption(of: feature.name, of: user, under: idempotencyKey),
       now < consumption.consumedAt.advanced(by: Consume.keyLifetime),
-      var total = try tables.total(of: feature.name, of: user)
+      var total = try tables.usage.total(of: feature.name, of: user)
     else { return .unknown }
     let zone = try zone.resolved(for: user, at: now, tables).zone
     let attempt = Attempt(at: now, in: zone)
     if isByUser {
       guard now < consumption.consumedAt.advanced(by: Self.patience) else { return .tooLate }
       for limit in feature.returnLimits(for: tier, attempt) {
-        let returns = try tables.returns(of: feature.name, of: user, in: limit.range)
+        let returns = try tables.usage.returns(of: feature.name, of: user, in: limit.range)
         let used = limit.countsTimes ? returns.times + 1 : returns.amount + consumption.amount
         guard used <= limit.maximum else { return .tooOften }
       }
     }
-    try tables.takeBack(consumption, of: feature.name, of: user)
+    try tables.usage.takeBack(consumption, of: feature.name, of: user)
     total.total = max(0, total.total - consumption.amount)
-    try tables.save(total, of: feature.name, of: user)
+    try tables.usage.save(total, of: feature.name, of: user)
     tables.changes.invalidate(usageOf: user)
-    let usage = try tables.usage(of: feature.name, of: user, feature.questions(for: tier, attempt))
+    let usage = try tables.usage.usage(of: feature.name, of: user, feature.questions(for: tier, attempt))
     return .returned(feature.access(for: tier, attempt, usage: usage))
   }
 }

@@ -21,13 +21,13 @@ package struct ReadUsage: LedgerOperation {
   }
 
   package func run(_ tables: LedgerTables) throws -> UserUsage {
-    let user = UserID(try tables.key(of: user))
-    let zone = try named ?? tables.timeZone(of: user)?.zone ?? usual
+    let user = UserID(try tables.accounts.key(of: user))
+    let zone = try named ?? tables.usage.timeZone(of: user)?.zone ?? usual
     return UserUsage(
       zone: zone,
       usage: try Dictionary(
         uniqueKeysWithValues: questions(zone).map { feature, questions in
-          (feature, try tables.usage(of: feature, of: user, questions))
+          (feature, try tables.usage.usage(of: feature, of: user, questions))
         }))
   }
 }

@@ -19,14 +19,14 @@ package struct SetCount: LedgerOperation {
   }
 
   package func run(_ tables: LedgerTables) throws {
-    let user = UserID(try tables.key(of: user))
-    try tables.markLimit(feature.name, of: user, near: feature.isNear(count, limitOf: tier) ? tier : nil)
-    let former = try tables.total(of: feature.name, of: user)
-    if former == nil { try tables.record(UserProgress(seen: now.utcDay), of: user) }
+    let user = UserID(try tables.accounts.key(of: user))
+    try tables.progress.markLimit(feature.name, of: user, near: feature.isNear(count, limitOf: tier) ? tier : nil)
+    let former = try tables.usage.total(of: feature.name, of: user)
+    if former == nil { try tables.progress.record(UserProgress(seen: now.utcDay), of: user) }
     var total = former ?? FeatureTotal()
     guard total.total != count else { return }
     total.total = count
-    try tables.save(total, of: feature.name, of: user)
+    try tables.usage.save(total, of: feature.name, of: user)
     tables.changes.invalidate(usageOf: user)
   }
 }

@@ -24,7 +24,7 @@ package struct ZoneChoice: Sendable {
 extension ZoneChoice {
   /// The zone that counts for a user now, and whether it has to be kept.
   func resolved(for user: UserID, at now: Date, _ tables: LedgerTables) throws -> (zone: Zone, isNew: Bool) {
-    guard let kept = try tables.timeZone(of: user) else {
+    guard let kept = try tables.usage.timeZone(of: user) else {
       return named.map { ($0, true) } ?? (usual, false)
     }
     guard let named, named.name != kept.zone.name,

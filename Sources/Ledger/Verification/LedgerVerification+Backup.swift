@@ -22,10 +22,10 @@ extension LedgerVerification {
     var stretches: [ThinnedHistory] = []
     var next = Optional(newest)
     while let sequence = next {
-      if let event = try former.facts(ofEvent: sequence) {
+      if let event = try former.thinnedHistory.facts(ofEvent: sequence) {
         chain.append(sequence)
         next = event.previous
-      } else if let stretch = try former.thinned(ofKey: key, endingWith: sequence) {
+      } else if let stretch = try former.thinnedHistory.stretch(ofKey: key, endingWith: sequence) {
         stretches.append(stretch)
         next = stretch.previous
       } else {
@@ -37,16 +37,17 @@ extension LedgerVerification {
     // The key of a user who was erased since is a pseudonym.
     var present = key
     for sequence in chain {
-      guard let facts = try tables.facts(ofEvent: sequence) else {
+      guard let facts = try tables.thinnedHistory.facts(ofEvent: sequence) else {
         missing.insert(sequence)
         continue
       }
       expect(
-        try facts.values == former.facts(ofEvent: sequence)?.values, "Event \(sequence) of \(key) is not as it was.")
+        try facts.values == former.thinnedHistory.facts(ofEvent: sequence)?.values,
+        "Event \(sequence) of \(key) is not as it was.")
       present = try tables.first("SELECT user_id FROM event WHERE sequence = ?", sequence) ?? present
     }
     guard !missing.isEmpty else { return }
-    for stretch in try tables.thinned(ofKey: present) {
+    for stretch in try tables.thinnedHistory.stretches(ofKey: present) {
       let own = chain.filter { missing.contains($0) && (stretch.oldest...stretch.newest).contains($0) }
       missing.subtract(own)
       comparedRemoved += own.count
@@ -55,8 +56,8 @@ extension LedgerVerification {
       let begun = stretches.first { $0.oldest == stretch.oldest }
       var digest = begun?.digest ?? []
       for sequence in own.reversed() {
-        guard let facts = try former.facts(ofEvent: sequence) else { continue }
-        digest = LedgerTables.digest(digest, over: facts.values)
+        guard let facts = try former.thinnedHistory.facts(ofEvent: sequence) else { continue }
+        digest = ThinnedHistoryTable.digest(digest, over: facts.values)
       }
       expect(
         digest == stretch.digest && own.count + (begun?.events ?? 0) == stretch.events,

@@ -126,14 +126,14 @@ package struct LedgerVerification: Hashable, Sendable {
       guard let last = page.last else { break }
       key = last
       for name in page {
-        guard let account = try tables.account(withKey: name) else {
+        guard let account = try tables.accounts.account(withKey: name) else {
           expect(false, "The account of \(name) is not found by its key.")
           continue
         }
         users += 1
         chained += try checkChain(of: account, key: name, tables)
         try checkPurchases(of: account, key: name, tables)
-        let given = try tables.givenNotOver(to: account.user)
+        let given = try tables.given.notOver(to: account.user)
         givenPeriods += given.count
         expect(account.given == given, "The account of \(name) lists other given periods than there are.")
         if var given = account.access, account.version > 0 {
@@ -153,13 +153,13 @@ package struct LedgerVerification: Hashable, Sendable {
         access.append(AccessCount(tier: given.tier, product: product, isForLife: given.isForLife, users: count))
       }
     }
-    let stored = try tables.accessGiven()
+    let stored = try tables.accounts.accessGiven()
     expect(Set(stored) == Set(access), "The counts of users with access are not those of the verdicts.")
     events = try tables.first("SELECT count(*) FROM event") ?? 0
     let loose = try tables.first("SELECT count(*) FROM event WHERE user_id IS NULL", as: Int64.self)
     let (total, reached) = (events, chained + (loose ?? 0))
     expect(Int64(total) == reached, "Of \(total) events \(reached) belong to a user's chain.")
-    let (found, noted) = (removed, try tables.retentionReport(before: nil).removed)
+    let (found, noted) = (removed, try tables.retention.report(before: nil).removed)
     expect(found == noted, "Of \(noted) events that retention has taken out \(found) belong to a user's chain.")
     let given = try tables.first("SELECT count(*) FROM given_period WHERE is_over = 0", as: Int.self)
     expect(given == givenPeriods, "Of \(given ?? 0) given periods \(givenPeriods) belong to a user.")
@@ -208,7 +208,7 @@ package struct LedgerVerification: Hashable, Sendable {
         "SELECT user_id, previous, kind, version, entitlement, note FROM event WHERE sequence = ?", sequence,
         into: Link.init(user:previous:kind:version:entitlement:note:))
       guard let link else {
-        guard let stretch = try tables.thinned(ofKey: key, endingWith: sequence) else {
+        guard let stretch = try tables.thinnedHistory.stretch(ofKey: key, endingWith: sequence) else {
           expect(false, "Event \(sequence) of \(key) is missing.")
           break
         }
@@ -245,7 +245,7 @@ package struct LedgerVerification: Hashable, Sendable {
   private mutating func checkPurchases(of account: Account, key: String, _ tables: LedgerTables) throws {
     expect(Set(account.purchases).count == account.purchases.count, "\(key) lists a purchase twice.")
     for id in account.purchases where id < 0 {
-      let owner = try tables.revenueCatPurchase(id: id)?.owner.key
+      let owner = try tables.otherStores.purchase(id: id)?.owner.key
       expect(owner == key, "\(key) lists purchase \(id), which is missing or another user's.")
       revenueCatPurchases += 1
     }
@@ -272,7 +272,7 @@ package struct LedgerVerification: Hashable, Sendable {
       guard let last = page.last else { break }
       place = last
       for id in page {
-        guard let purchase = try? tables.purchase(id: id) else {
+        guard let purchase = try? tables.purchases.purchase(id: id) else {
           expect(false, "Purchase \(id) cannot be read.")
           continue
         }
@@ -288,7 +288,7 @@ package struct LedgerVerification: Hashable, Sendable {
       for (id, count) in page {
         expect(uses.removeValue(forKey: id) == count, "Proof \(id) is not used by \(count) purchases.")
         do {
-          let proof = try tables.proof(id)
+          let proof = try tables.proofs.proof(id)
           expect(
             ReceiptDigest(ofReceipt: proof.receipt.base64) == proof.digest, "Proof \(id) is not what its digest says.")
         } catch is StoredForm.Unstorable {

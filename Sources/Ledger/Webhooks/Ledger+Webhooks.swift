@@ -2,11 +2,11 @@ package import struct FoundationEssentials.Date
 
 /// Receivers of events, and what was delivered to them.
 extension Ledger {
-  /// Takes up the receivers of the configuration: see `LedgerTables.keepWebhooks`.
+  /// Takes up the receivers of the configuration: see `WebhookTable.keep`.
   /// - Returns: those that are forgotten, as they were.
   @discardableResult
   package func keepWebhooks(_ urls: [String: String]) async throws(LedgerError) -> [String: WebhookStatus] {
-    try await engine.submit { tables in try tables.keepWebhooks(urls) }
+    try await engine.submit { tables in try tables.webhooks.keep(urls) }
   }
 
   /// Claims receivers for a process, or renews its claims, so that one replica delivers to a receiver at a time. Where
@@ -58,15 +58,17 @@ extension Ledger {
     of name: String, dueAt now: Date, due: Int, fresh: Int, withPayloads: Bool = false, withAttributes: Bool = false
   ) async throws(LedgerError) -> WebhookWork {
     try await readShort { tables in
-      var work = try tables.webhookWork(of: name, dueAt: now, due: due, fresh: fresh)
+      var work = try tables.webhooks.work(of: name, dueAt: now, due: due, fresh: fresh)
       if withAttributes {
         for user in Set((work.due.map(\.event) + work.fresh).map(\.user)) {
-          work.attributes[user] = try tables.attributes(of: user)
+          work.attributes[user] = try tables.customers.attributes(of: user)
         }
       }
       guard withPayloads else { return work }
-      for index in work.due.indices { work.due[index].event.payload = try tables.payload(of: work.due[index].event) }
-      for index in work.fresh.indices { work.fresh[index].payload = try tables.payload(of: work.fresh[index]) }
+      for index in work.due.indices {
+        work.due[index].event.payload = try tables.webhooks.payload(of: work.due[index].event)
+      }
+      for index in work.fresh.indices { work.fresh[index].payload = try tables.webhooks.payload(of: work.fresh[index]) }
       return work
     }
   }
@@ -86,8 +88,8 @@ extension Ledger {
       {
         return
       }
-      try tables.settleWebhook(name, results, through: through, at: now)
-      if isGone { try tables.enableWebhook(name, false) }
+      try tables.webhooks.settle(name, results, through: through, at: now)
+      if isGone { try tables.webhooks.enable(name, false) }
     }
   }
 
@@ -97,14 +99,14 @@ extension Ledger {
   package func webhookStatus(
     _ name: String, taking takes: @escaping @Sendable (String) -> Bool = { _ in true }
   ) async throws(LedgerError) -> WebhookStatus? {
-    try await read { tables in try tables.webhookStatus(name, taking: takes) }
+    try await read { tables in try tables.webhooks.status(name, taking: takes) }
   }
 
   /// The events that were given up, in their order.
   package func deadLetters(
     of name: String, after sequence: Int64, limit: Int
   ) async throws(LedgerError) -> [DeadLetter] {
-    try await read { tables in try tables.deadLetters(of: name, after: sequence, limit: limit) }
+    try await read { tables in try tables.webhooks.deadLetters(of: name, after: sequence, limit: limit) }
   }
 
   /// Enables a receiver, and sends it again what was given up, or one event; or forgets one event for it, which enables
@@ -115,7 +117,7 @@ extension Ledger {
     _ redelivery: Redelivery, to name: String, taking takes: @escaping @Sendable (String) -> Bool = { _ in true }
   ) async throws(LedgerError) -> Redelivery.Outcome {
     try await engine.submit { tables in
-      let outcome = try tables.redeliver(redelivery, to: name, taking: takes)
+      let outcome = try tables.webhooks.redeliver(redelivery, to: name, taking: takes)
       if case .begun = outcome { tables.changes.noteEvent() }
       return outcome
     }

@@ -61,7 +61,7 @@ import Testing
       @Sendable func part(_ ratio: Double) -> Int64 { Int64((Double(users) * ratio).rounded()) }
       // The job adds up what there is.
       try await eventually {
-        try await service.ledger.engine.read { try $0.memo("figure rules") != nil && $0.recount() == nil }
+        try await service.ledger.engine.read { try $0.memo("figure rules") != nil && $0.figures.recount() == nil }
       }
       try await service.ledger.engine.submit { tables in
         var before = FigureCounts()
@@ -75,16 +75,16 @@ import Testing
           FigureKey(day: today - 60, product: "pro", currency: "USD"): before,
           FigureKey(day: day, product: "pro", currency: "USD"): counts,
         ])
-        try tables.add(sums)
+        try tables.figures.add(sums)
         for (step, count) in [
           ("users", users), ("conversions", part(month.conversion)), ("viewers", users),
           ("purchasers", part(month.paywall)),
-        ] { try tables.mark(count, to: Tally(name: .funnel, day: day, label: step)) }
+        ] { try tables.marks.mark(count, to: Tally(name: .funnel, day: day, label: step)) }
         let delivered = Int64((Double(users) * 10 * month.webhooks).rounded())
         for (detail, count) in [("delivered", delivered), ("failed", users * 10 - delivered)] {
-          try tables.mark(count, to: Tally(name: .webhooks, day: day, label: "shop", detail: detail))
+          try tables.marks.mark(count, to: Tally(name: .webhooks, day: day, label: "shop", detail: detail))
         }
-        _ = try tables.addTallies(limit: 100)
+        _ = try tables.figures.addTallies(limit: 100)
       }
       let page = try Exposition(try await service.send(.get, "/metrics", key: nil).text)
       return Set(try alerts().filter { $0.fires(page) }.map(\.name))

@@ -1,0 +1,73 @@
+internal import Entitlements
+
+/// Marks for the figures, which are counted a moment later.
+package struct MarkTable: LedgerTable {
+  package let tables: LedgerTables
+
+  /// Marks a purchase for recounting.
+  func markFigures(of purchase: Int64) throws {
+    try execute(
+      """
+      INSERT INTO figure_due (purchase_id, changes) VALUES (?, 1)
+      ON CONFLICT (purchase_id) DO UPDATE SET changes = figure_due.changes + 1
+      """, purchase)
+  }
+
+  /// Added to the ID of one of the app's own trials, it makes its place among the purchases to be counted, far below theirs.
+  package static let trialPlace: Int64 = -1 << 62
+
+  private static func markTrials(where condition: String) -> SQL {
+    SQL(
+      """
+      INSERT INTO figure_due (purchase_id, changes) SELECT id + (\(trialPlace)), 1 FROM trial WHERE \(condition)
+      ON CONFLICT (purchase_id) DO UPDATE SET changes = figure_due.changes + 1
+      """)
+  }
+
+  private static let markTrialByID = markTrials(where: "id = ?")
+  private static let markTrialsOfUser = markTrials(where: "user_id = ?")
+
+  /// Marks the app's own trial for recounting, if the given period is one.
+  func markTrial(_ id: GivenPeriod.ID) throws { try execute(Self.markTrialByID, id) }
+
+  /// Marks a user's trials of the app's own for recounting.
+  package func markTrials(of key: String) throws { try execute(Self.markTrialsOfUser, key) }
+
+  /// Marks a user for whom counts are kept, as the tier has other limits.
+  func markLimits(of key: String) throws {
+    try execute(
+      """
+      INSERT INTO limit_due (user_id, changes) SELECT user_id, 1 FROM feature_total WHERE user_id = ? LIMIT 1
+      ON CONFLICT (user_id) DO UPDATE SET changes = limit_due.changes + 1
+      """, key)
+  }
+
+  /// Marks a user who saw a variant for recounting.
+  package func markExposures(of key: String) throws {
+    try execute(
+      """
+      INSERT INTO exposure_due (user_id, changes) SELECT user_id, 1 FROM exposure WHERE user_id = ? LIMIT 1
+      ON CONFLICT (user_id) DO UPDATE SET changes = exposure_due.changes + 1
+      """, key)
+  }
+
+  /// Adds to a count, a moment later: a row that every transaction changed would make each wait for the others.
+  package func mark(_ change: Int64, to tally: Tally) throws {
+    try execute(
+      "INSERT INTO tally_change (name, day, label, detail, change) VALUES (?, ?, ?, ?, ?)", tally.name, tally.day,
+      tally.label, tally.detail, change)
+  }
+
+  /// Moves a user from the count of one tier and status to another's.
+  func countSubscriber(_ former: Account.Access?, replacedBy access: Account.Access) throws {
+    guard former?.tier != access.tier || former?.status != access.status else { return }
+    if let former { try mark(-1, to: Tally(subscriber: former)) }
+    try mark(1, to: Tally(subscriber: access))
+  }
+}
+
+extension Tally {
+  init(subscriber access: Account.Access) {
+    self.init(name: .subscribers, label: access.tier.rawValue, detail: access.status.rawValue)
+  }
+}
