@@ -49,7 +49,7 @@ struct TroubleTests {
     ExpectedTrouble(trouble: .slowDrip, codes: [28], seconds: 5) { (1...11).contains($0.body.count) },
     ExpectedTrouble(trouble: .reset, codes: [35, 56], status: 0) { $0.headers.isEmpty },
     ExpectedTrouble(trouble: .giant) { $0.body.count > 8 << 20 && $0.json?["status"] as? Int == 0 },
-    ExpectedTrouble(trouble: .endless, codes: [28], seconds: 4) { $0.body.count > 1 << 20 },
+    ExpectedTrouble(trouble: .endless, codes: [28], seconds: 4) { $0.body.count > 1 << 14 },
     ExpectedTrouble(trouble: .redirect, status: 302) { $0.headers.lowercased().contains("location: /elsewhere") },
     ExpectedTrouble(trouble: .badDate) { exchange in
       Verdict(exchange.json ?? [:]).latest.first?.text("cancellation_date_ms") == "not-a-date"
@@ -78,7 +78,7 @@ struct TroubleTests {
     ExpectedTrouble(trouble: .slowDrip, codes: [28], seconds: 5) { (1...11).contains($0.body.count) },
     ExpectedTrouble(trouble: .reset, codes: [35, 56], status: 0) { $0.headers.isEmpty },
     ExpectedTrouble(trouble: .giant) { $0.body.count > 8 << 20 && $0.json?["data"] != nil },
-    ExpectedTrouble(trouble: .endless, codes: [28], seconds: 4) { $0.body.count > 1 << 20 },
+    ExpectedTrouble(trouble: .endless, codes: [28], seconds: 4) { $0.body.count > 1 << 14 },
     ExpectedTrouble(trouble: .redirect, status: 302) { $0.headers.lowercased().contains("location: /elsewhere") },
     ExpectedTrouble(trouble: .pingPong, status: 404) { $0.json?["errorCode"] as? Int == 4_040_010 },
   ]
@@ -126,7 +126,7 @@ struct TroubleTests {
     ExpectedTrouble(trouble: .slowDrip, codes: [28], seconds: 5) { (1...11).contains($0.body.count) },
     ExpectedTrouble(trouble: .reset, codes: [35, 56], status: 0) { $0.headers.isEmpty },
     ExpectedTrouble(trouble: .giant) { $0.body.count > 8 << 20 && $0.json?["bit1"] as? Bool == false },
-    ExpectedTrouble(trouble: .endless, codes: [28], seconds: 4) { $0.body.count > 1 << 20 },
+    ExpectedTrouble(trouble: .endless, codes: [28], seconds: 4) { $0.body.count > 1 << 14 },
     ExpectedTrouble(trouble: .redirect, status: 302) { $0.headers.lowercased().contains("location: /elsewhere") },
   ]
 
