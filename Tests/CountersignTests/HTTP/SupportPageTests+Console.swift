@@ -57,7 +57,7 @@ extension SupportPageTests {
         try await browser.click("nav a[href='#/health']")
         try await browser.wait("#health-result", says: "Ledger\nOK")
         try await browser.click("nav a[href='#/customers']")
-        #expect(try await browser.isVisible("#user-title"))
+        try await browser.wait("#user-title", says: "anna")
 
         try await lookUp(browser, device)
         try await browser.wait("#status", says: "Found by the device of a trial.")
