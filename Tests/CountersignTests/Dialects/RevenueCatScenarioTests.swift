@@ -159,6 +159,19 @@ import Testing
     }
   }
 
+  @Test func `Xcode's purchases are taken out of the JSON that the SDK makes of them`() async throws {
+    try await RevenueCatApp.run { app, store, _, _ async throws in
+      let (old, new) = (
+        try store.simulator.issueTransaction(.expiredVoluntary), try store.simulator.issueTransaction(.renewing)
+      )
+      let json = #"{"environment":"xcode","transactions":["\#(new.signedTransaction)","\#(old.signedTransaction)"]}"#
+      let answer = try await app.post(Data(json.utf8).base64EncodedString())
+      #expect(try RevenueCatApp.info(answer).active == ["pro"])
+      let none = Data(#"{"environment":"xcode","transactions":[]}"#.utf8).base64EncodedString()
+      #expect(try await app.post(none).status == 400)
+    }
+  }
+
   @Test func `a purchase that Apple's answer lacks is not finished, unless it is restored`() async throws {
     try await RevenueCatApp.run { app, store, _, _ async throws in
       let empty = try store.simulator.issueReceipt(.empty).receiptData
@@ -169,6 +182,15 @@ import Testing
         .post, "/v1/receipts",
         #"{"app_user_id":"u1","fetch_token":"\#(empty)",\#(bought)"initiation_source":"restore"}"#)
       #expect(restored.status == 200)
+      // An SDK that cannot read its products names none; one of 2025 names no transaction.
+      #expect(try await app.post(empty, of: "u3").status == 503)
+      let monthly = #""product_id":"com.example.app.pro.monthly","#
+      let over = try store.simulator.issueReceipt(.expiredVoluntary, subscriber: 4).receiptData
+      #expect(try await app.post(over, of: "u4", more: monthly).status == 503, "what was just bought is not over")
+      let queued = try await app.send(
+        .post, "/v1/receipts",
+        #"{"app_user_id":"u4","fetch_token":"\#(over)",\#(monthly)"initiation_source":"queue"}"#)
+      #expect(queued.status == 200)
       // An anonymous customer's purchase has both.
       let anonymous = try await app.send(
         .post, "/v1/receipts",
@@ -187,8 +209,6 @@ import Testing
       // SDKs that name no transaction: the receipt itself has the product.
       let product = #""product_id":"com.example.app.pro.monthly","#
       #expect(try await app.post(empty, of: "u9", more: product).status == 503)
-      let ended = try store.simulator.issueReceipt(.expiredVoluntary, subscriber: 9).receiptData
-      #expect(try await app.post(ended, of: "u9", more: product).status == 200)
     }
   }
 

@@ -47,6 +47,8 @@ import Testing
         ("no user", app, #"{"fetch_token":"\#(receipt)"}"#, []),
         ("a placeholder for a user", app, #"{"app_user_id":"null","fetch_token":"\#(receipt)"}"#, []),
         ("no purchase", app, #"{"app_user_id":"u1"}"#, []),
+        ("a blank purchase", app, #"{"app_user_id":"u1","fetch_token":"  "}"#, []),
+        ("a word for no purchase", app, #"{"app_user_id":"u1","fetch_token":"null"}"#, []),
         ("another media type", app, body, [TransportHeader("Content-Type", "text/plain")]),
         ("a body that is too large", app, body + String(repeating: " ", count: 5 << 20), []),
         ("a purchase at Google's", app, body, [TransportHeader("X-Platform", "android")]),
@@ -61,6 +63,18 @@ import Testing
       }
       #expect(try await app.read("u1").active.isEmpty)
       #expect(try await app.post(receipt).status == 200)
+    }
+  }
+
+  @Test func `attributes are kept by the SDK until they are recorded`() async throws {
+    try await RevenueCatApp.run { app, _, _, _ async throws in
+      let attributes = #"{"attributes":{"name":{"value":"Anna","updated_at_ms":1}}}"#
+      for key in [nil, "appl_ofSomebodyElse", RunningService.supportKey] {
+        let stranger = RevenueCatApp(service: app.service, key: key)
+        #expect(try await stranger.send(.post, "/v1/subscribers/u1/attributes", attributes).status == 503)
+      }
+      #expect(try await app.send(.post, "/v1/subscribers/u1/attributes", "[]").status == 400, "no later try is read")
+      #expect(try await app.send(.post, "/v1/subscribers/u1/attributes", attributes).status == 200)
     }
   }
 

@@ -5,7 +5,8 @@ import NIOCore
 /// An error as RevenueCat's SDKs read it: JSON with a code of theirs and a sentence.
 ///
 /// On `POST /v1/receipts` a 4xx makes the SDK finish the transaction and forget the purchase; it keeps what a 5xx
-/// answers, and posts it again. So everything there that is not the purchase's own fault is a 503.
+/// answers, and posts it again. So everything there that is not the purchase's own fault is a 503. Attributes are sent
+/// once as well, after any answer but a 404 and a 5xx.
 struct RevenueCatError: Error {
   /// The codes of RevenueCat's backend that its SDKs distinguish.
   enum Code: Int, Encodable {
@@ -44,8 +45,13 @@ struct RevenueCatError: Error {
 
   func response(path: String) -> Response {
     let status = problem.code.status
-    let isPurchase = path == RevenueCatSDKController.receiptsPath && problem.allow.isEmpty
-    let isKept = isPurchase && status.kind != .serverError && !code.isAboutPurchase
+    let isKept =
+      if path == RevenueCatSDKController.receiptsPath {
+        problem.allow.isEmpty && status.kind != .serverError && !code.isAboutPurchase
+      } else {
+        path.hasSuffix("/attributes")
+          && (problem.code.isRetryable && status.kind != .serverError || code == .invalidAPIKey)
+      }
     return problem.response(Body(code: code, message: problem.detail), status: isKept ? .serviceUnavailable : status)
   }
 }

@@ -15,6 +15,12 @@ struct PostedReceipt: Decodable {
   var productID: String?
   var transactionID: String?
   var isRestore: Bool
+  /// What the SDK holds a transaction for, and finishes it after a 2xx: it was just bought, or waits in the queue.
+  var initiation: Initiation?
+
+  enum Initiation: String {
+    case purchase, queue
+  }
 
   enum CodingKeys: String, CodingKey {
     case appUserID = "app_user_id"
@@ -30,13 +36,15 @@ struct PostedReceipt: Decodable {
   init(from decoder: any Decoder) throws {
     let container = try decoder.container(keyedBy: CodingKeys.self)
     appUserID = try container.decodeIfPresent(String.self, forKey: .appUserID)
-    fetchToken = try container.decodeIfPresent(String.self, forKey: .fetchToken)
+    let token = try container.decodeIfPresent(String.self, forKey: .fetchToken)
+    fetchToken = token.flatMap { $0 == "null" || $0.utf8.allSatisfy { $0 <= UInt8(ascii: " ") } ? nil : $0 }
     appTransaction = try container.decodeIfPresent(String.self, forKey: .appTransaction)
     productID = try? container.decodeIfPresent(String.self, forKey: .productID)
     transactionID = try? container.decodeIfPresent(String.self, forKey: .transactionID)
     // The SDK sets `is_restore` in every purchase of an anonymous customer. Old versions send no `initiation_source`.
     let source = try? container.decodeIfPresent(String.self, forKey: .initiationSource)
     isRestore = try source.map { $0 == "restore" } ?? container.decodeIfPresent(Bool.self, forKey: .isRestore) ?? false
+    initiation = source.flatMap(Initiation.init(rawValue:))
     // A purchase is worth more than what is said beside it.
     attributes = try? container.decodeIfPresent([String: PostedAttribute].self, forKey: .attributes)
   }

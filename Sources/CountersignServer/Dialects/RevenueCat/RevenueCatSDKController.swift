@@ -172,12 +172,27 @@ struct RevenueCatSDKController: DialectController {
         "This service asks Apple alone. Purchases of other stores come in by RevenueCat's webhooks.")
     }
     let user = try await user(named: id, context)
+    let token = signedTransaction(inXcodes: token, posted.transactionID) ?? token
     // A signed transaction names itself.
     let signed = token.contains(".") ? common.useCases.validator.purchases(in: token).first?.transactionID : nil
     let answer = try await common.validate(
       .receipt(token), of: user, app: caller.app, transaction: posted.transactionID ?? signed?.rawValue, context)
     guard try await isRecorded(posted, token, answer, context) else { throw Problem.purchaseNotYetSeen }
     return answer.evaluatedAt
+  }
+
+  /// In Xcode there is no app receipt, and the SDK sends JSON in base64 with all signed transactions: the one with this ID, or
+  /// else the newest.
+  private func signedTransaction(inXcodes token: String, _ id: String?) -> String? {
+    struct XcodeReceipt: Decodable { var transactions: [String] }
+    guard token.hasPrefix("ey"), let data = Data(base64Encoded: token),
+      let receipt = try? JSONDecoder().decode(XcodeReceipt.self, from: data)
+    else { return nil }
+    let known = receipt.transactions.compactMap { signed in
+      common.useCases.validator.purchases(in: signed).first.map { (signed, $0) }
+    }
+    let newest = known.max { ($0.1.purchaseDate ?? .distantPast) < $1.1.purchaseDate ?? .distantPast }
+    return (known.first { $0.1.transactionID.rawValue == id } ?? newest)?.0
   }
 
   /// Whether the purchase that the SDK finishes is known. Where its transaction is not in Apple's answer, a running
@@ -188,17 +203,25 @@ struct RevenueCatSDKController: DialectController {
   ) async throws -> Bool {
     guard !posted.isRestore, answer.isTransactionFound != true else { return true }
     guard !answer.isAnothersTransaction else { return false }
-    guard let product = posted.productID.map(ProductID.init(rawValue:)) else { return answer.isTransactionFound == nil }
     let now = common.now()
-    let profile = try await context.reading(await common.useCases.ledger.profile(of: answer.user))
-    let isKnown = (profile?.evidence ?? []).contains { evidence in
-      let running = evidence.purchases.filter { $0.cancellationDate == nil && $0.expiresDate.map { now < $0 } ?? true }
+    func isRunning(_ row: Purchase) -> Bool { row.cancellationDate == nil && row.expiresDate.map { now < $0 } ?? true }
+    // What was just bought runs. What waits in the queue may be long over.
+    let mayBeOver = answer.isTransactionFound == nil && posted.initiation != .purchase
+    let evidence = try await context.reading(await common.useCases.ledger.profile(of: answer.user))?.evidence ?? []
+    guard let product = posted.productID.map(ProductID.init(rawValue:)) else {
+      return answer.isTransactionFound == nil
+        && (posted.initiation == nil || evidence.contains { !$0.purchases.isEmpty })
+    }
+    let isKnown = evidence.contains { evidence in
+      let running = evidence.purchases.filter(isRunning)
       let isToChange = evidence.renewals.contains { $0.autoRenewProductID == product && $0.autoRenews != false }
-      let counted = answer.isTransactionFound == nil ? evidence.purchases : running
+      let counted = mayBeOver ? evidence.purchases : running
       return counted.contains { $0.productID == product } || isToChange && !running.isEmpty
     }
     guard !isKnown, answer.isTransactionFound == nil else { return isKnown }
-    return common.useCases.validator.purchases(in: token).contains { $0.productID == product }
+    return common.useCases.validator.purchases(in: token).contains {
+      $0.productID == product && (mayBeOver || isRunning($0))
+    }
   }
 
   /// Records what an AppTransaction says of the app. It is sent beside every purchase, and none fails for it.
