@@ -153,6 +153,7 @@ struct OpenIAPProducts: Encodable {
   }
 
   var products: [Product]
+  let hasMore = false
 
   static let none = OpenIAPProducts(products: [])
 
