@@ -10,6 +10,8 @@ package struct AppStoreAnswer: Hashable, Sendable {
   package var appAppleID: Int64?
   /// The status of verifyReceipt; `nil` if it was not asked.
   package var appleStatus: AppleStatus?
+  /// The purchases of the receipt as Apple decoded it, where `history` leaves out those that newer ones have replaced.
+  package var receiptPurchases: [Purchase] = []
   /// The newest signed transaction of each purchase, to be kept as the proof. Only the Server API sends them.
   package var signedTransactions: [OriginalTransactionID: String]
   /// verifyReceipt's answer as Apple sent it, where it was asked for: see `VerifyReceiptDetail`.

@@ -150,6 +150,7 @@ extension AppStoreAnswer {
         evaluatedAt: moment, purchases: [], isAccountGone: true)
       : body.purchaseHistory(environment: answer.endpoint, answeredAt: answer.answeredAt, askedAt: answer.askedAt)
     self.init(history: history, bundleID: body.bundleID, appleStatus: body.status)
+    if body.latestRows != nil { receiptPurchases = body.receiptRows }
     bytes = answer.bytes
   }
 }

@@ -56,6 +56,8 @@ package final class AppStoreGateway: Sendable {
   /// An answer about one of our apps, for a user who may use its store.
   package struct AcceptedAnswer: Sendable {
     package var history: PurchaseHistory
+    /// See `AppStoreAnswer.receiptPurchases`.
+    var receiptPurchases: [Purchase] = []
     var bundleID: BundleID
     var source: PurchaseReference.Source
     var signedTransactions: [OriginalTransactionID: String]
@@ -266,7 +268,8 @@ package final class AppStoreGateway: Sendable {
     }
     guard rules.accepts(answer.history.environment, for: user) else { throw .sandboxRefused(appleStatus: appleStatus) }
     return AcceptedAnswer(
-      history: answer.history, bundleID: bundle, source: source, signedTransactions: answer.signedTransactions,
+      history: answer.history, receiptPurchases: answer.receiptPurchases, bundleID: bundle, source: source,
+      signedTransactions: answer.signedTransactions,
       isReused: isReused,
       evaluatedAt: source == .signature ? max(answer.history.evaluatedAt, now()) : answer.history.evaluatedAt,
       bytes: answer.bytes)

@@ -57,7 +57,7 @@ package struct ReceiptSubmission: Sendable {
 extension ReceiptSubmission {
   /// Whether the transaction that it names is among purchases, as such or as the first of a subscription, whose later
   /// ones may stand alone in an answer; `nil` if it names none.
-  func finds(in purchases: [Purchase]) -> Bool? {
+  func finds(in purchases: some Sequence<Purchase>) -> Bool? {
     transactionID.map { id in
       purchases.contains { $0.transactionID == id || $0.originalTransactionID.rawValue == id.rawValue }
     }

@@ -100,11 +100,12 @@ package final class ReceiptValidator: Sendable {
     } catch {
       var answer = try await answer(
         without: error, about: reference, of: submission, mode, logger: logger, onWait: onWait)
-      try await find(submission, in: reference.receipt?.purchases ?? [], &answer)
+      try await find(submission, in: [reference.receipt?.purchases ?? []], &answer)
       return answer
     }
     var answer = try await conclude(accepted, reference, of: submission, mode, logger: logger, onWait: onWait)
-    try await find(submission, in: accepted.history.purchases + (reference.receipt?.purchases ?? []), &answer)
+    let known = [accepted.history.purchases, accepted.receiptPurchases, reference.receipt?.purchases ?? []]
+    try await find(submission, in: known, &answer)
     return answer
   }
 
@@ -112,8 +113,9 @@ package final class ReceiptValidator: Sendable {
   /// only where it has become this user's: the other's app is not told of it again.
   @inline(never)
   private func find(
-    _ submission: ReceiptSubmission, in purchases: [Purchase], _ answer: inout ValidatedEntitlement
+    _ submission: ReceiptSubmission, in known: [[Purchase]], _ answer: inout ValidatedEntitlement
   ) async throws(ValidationError) {
+    let purchases = known.joined()
     answer.isTransactionFound = submission.finds(in: purchases)
     guard answer.isTransactionFound == true else { return }
     let account = submission.user.accountToken
