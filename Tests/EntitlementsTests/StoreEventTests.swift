@@ -100,6 +100,11 @@ import Testing
         (44, "free expired unproven stale"),
       ]),
     Case(
+      "grace, and the trouble once more without its date",
+      [
+        event(.period, at: 0), event(.billingIssue, at: 30) { $0.graceUntil = days(36) }, event(.billingIssue, at: 32),
+      ], [(33, "pro grace_period billing_grace until 36"), (37, "pro grace_period billing_grace until 36 stale")]),
+    Case(
       "trouble without grace, told twice",
       [
         event(.period, at: 0), event(.billingIssue, at: 30), event(.billingError, at: 30.1),

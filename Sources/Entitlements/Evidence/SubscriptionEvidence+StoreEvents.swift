@@ -59,7 +59,8 @@ extension SubscriptionEvidence {
       case .billingIssue, .billingError:
         guard !isEarlier(event, than: newest) else { continue }
         next.isInBillingRetry = true
-        if event.change == .billingIssue { next.gracePeriodExpiresDate = event.graceUntil }
+        // A grace date once told stays known.
+        if event.change == .billingIssue, let grace = event.graceUntil { next.gracePeriodExpiresDate = grace }
       case .expired:
         guard !isEarlier(event, than: newest) else { continue }
         next.autoRenews = false
