@@ -24,22 +24,26 @@ package struct NotificationV1: Hashable, Sendable {
   init(_ root: JSONValue) throws(JSONError) {
     guard let type = try root.text("notification_type") else { throw root.missing("notification_type") }
     self.type = type
-    environmentName = try root.text("environment")
     bundleID = try root.text("bid").map { BundleID($0) }
     password = try root.text("password").map { Secret($0) }
-    let unified = try root.object("unified_receipt")
+    // A hint needs no more than one ID: what cannot be read is left out.
+    environmentName = try? root.text("environment")
+    let unified = (try? root.object("unified_receipt")) ?? nil
     var elements = [root]
-    elements += try root.objects("latest_receipt_info") ?? []
-    elements += try root.objects("latest_expired_receipt_info") ?? []
-    elements += try unified?.objects("latest_receipt_info") ?? []
-    elements += try unified?.objects("pending_renewal_info") ?? []
+    for (part, name) in [
+      (root, "latest_receipt_info"), (root, "latest_expired_receipt_info"), (unified, "latest_receipt_info"),
+      (unified, "pending_renewal_info"),
+    ] {
+      guard let rows = part?[name] else { continue }
+      elements += (rows.isArray ? rows.elements : [rows]).filter(\.isObject)
+    }
     originalTransactionIDs = []
     transactionIDs = []
     var seen: Set<String> = []
     for element in elements.prefix(Self.purchaseLimit) {
-      if let id = try element.text("original_transaction_id") {
+      if let id = (try? element.text("original_transaction_id")) ?? nil {
         if seen.insert(id).inserted { originalTransactionIDs.append(OriginalTransactionID(id)) }
-      } else if let id = try element.text("transaction_id"), seen.insert(id).inserted {
+      } else if let id = (try? element.text("transaction_id")) ?? nil, seen.insert(id).inserted {
         transactionIDs.append(TransactionID(id))
       }
     }

@@ -66,21 +66,22 @@ package struct SignedNotification: Hashable, Sendable {
 
   /// - Throws: `JSONError` without a type, with two subjects, and for an unreadable value.
   init(_ payload: JSONValue) throws(JSONError) {
-    uuid = try payload.text("notificationUUID")
     type = try payload.required("notificationType")
-    subtype = try payload.text("subtype")
-    signedDate = try payload.moment("signedDate")
+    // What cannot be read of these is left out: the signed parts decide, and Apple does not repeat a notification.
+    uuid = try? payload.text("notificationUUID")
+    subtype = try? payload.text("subtype")
+    signedDate = try? payload.moment("signedDate")
 
     let subjects = Subject.allCases.filter { $0 != .other && payload[$0.rawValue] != nil }
     guard subjects.count <= 1 else { throw payload.unreadable(subjects[1].rawValue) }
     subject = subjects.first ?? .other
     guard let body = try payload.object(subject.rawValue) else { return }
     bundleID = try body.text("bundleId").map { BundleID($0) }
-    appAppleID = try body.number("appAppleId")
+    appAppleID = try? body.number("appAppleId")
     environmentName = try body.text("environment")
     switch subject {
     case .data:
-      status = try body.code("status")
+      status = try? body.code("status")
       signedTransactionInfo = try body.text("signedTransactionInfo")
       signedRenewalInfo = try body.text("signedRenewalInfo")
       // A member that decides nothing refuses no notification.

@@ -81,7 +81,8 @@ package struct NotificationReceiver: Sendable {
       onOutcome(1, reception.outcome)
       return reception
     case .unreadable(let problem):
-      let reception = try await refuse(body, .unreadable, problem, logger)
+      // One of version 1 has our shared secret in it: the digest alone is kept.
+      let reception = try await refuse(Array(ReceiptFingerprint(of: body).hex.utf8), .unreadable, problem, logger)
       onOutcome(2, reception.outcome)
       return reception
     }

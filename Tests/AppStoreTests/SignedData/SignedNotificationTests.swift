@@ -46,6 +46,18 @@ struct SignedNotificationTests {
     #expect(history.evidence().map(\.renewals.count) == [1])
   }
 
+  @Test(arguments: ["subtype", "notificationUUID", "signedDate", "status", "appAppleId"])
+  func `a member around the signed parts that cannot be read loses no refund`(name: String) throws {
+    let date: Int64 = 1_718_400_000_000
+    let refund = try pki.sign(Sample.transaction(["revocationDate": date, "revocationReason": 0]))
+    for value: Any in [[String: Any](), [1], "a text"] {
+      let isOuter = ["subtype", "notificationUUID", "signedDate"].contains(name)
+      let verified = try verify(
+        pki, isOuter ? [name: value] : [:], data: isOuter ? [:] : [name: value], transaction: refund)
+      #expect(verified.history()?.purchases.first?.cancellationDate == Sample.moment(date))
+    }
+  }
+
   @Test func `the newest signed date counts, also where a part was signed last`() throws {
     let late = Sample.signedDate + 60_000
     let verified = try verify(

@@ -1,3 +1,4 @@
+import AppStore
 import Entitlements
 import Foundation
 import HTTPTransport
@@ -171,7 +172,7 @@ import Testing
       let kept = try #require(statuses[200])
       #expect(kept >= 20 && Set(statuses.keys) == [200, 429])
       #expect(statuses[429, default: 0] >= 200)
-      #expect(try await service.ledger.hasRefused(#"{"x":0}"#))
+      #expect(try await service.ledger.hasRefused(ReceiptFingerprint(of: Array(#"{"x":0}"#.utf8)).hex), "by its digest")
       #expect(try await service.ledger.hasRefused(reported.signedPayload))
       #expect(service.log.lines.count { $0.contains("a notification was refused") } == kept + 1)
       // A notification that is kept already costs nothing, and is acknowledged as before.
@@ -304,6 +305,33 @@ import Testing
       // A notification without Apple's signature names nothing.
       let forged = try body(id).replacing(#""}"#, with: #"A"}"#)
       #expect(try await service.notify(forged)["outcome"] == "unreadable")
+    }
+  }
+
+  @Test func `version 1 names its purchase whatever else of it cannot be read, and leaves no secret behind`() async throws
+  {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
+    defer { try? FileManager.default.removeItem(at: directory) }
+    try await RunningService.besideStore(directory: directory) { service, store in
+      let receipt = try store.simulator.issueReceipt(.renewing)
+      let id = try #require(receipt.originalTransactionIDs.first)
+      _ = try await service.validate(receipt.receiptData)
+      let secret = #""password":"\#(SimulatedStore.sharedSecret)","bid":"com.example.app""#
+      for (number, rest) in [
+        #""unified_receipt":"","original_transaction_id":"\#(id)""#,
+        #""environment":{},"original_transaction_id":"\#(id)""#,
+        #""unified_receipt":{"latest_receipt_info":[null,{"original_transaction_id":"\#(id)"}]}"#,
+        #""latest_receipt_info":{"original_transaction_id":"\#(id)"}"#,
+      ].enumerated() {
+        let answer = try await service.notify(#"{"notification_type":"RENEWAL \#(number)",\#(secret),\#(rest)}"#)
+        #expect(answer["outcome"] == "rechecking", "\(rest): \(answer.text)")
+      }
+      #expect(try await service.notify(#"{\#(secret),"original_transaction_id":"\#(id)"}"#)["outcome"] == "unreadable")
+      guard !TestEngine.isPostgreSQL else { return }
+      for file in try FileManager.default.contentsOfDirectory(at: directory, includingPropertiesForKeys: nil)
+      where file.lastPathComponent.contains("sqlite") {
+        #expect(try Data(contentsOf: file).range(of: Data(SimulatedStore.sharedSecret.utf8)) == nil, "\(file)")
+      }
     }
   }
 
