@@ -80,7 +80,7 @@ package struct InAppTransaction: Hashable, Sendable {
       transactionID: transactionID,
       originalTransactionID: originalTransactionID ?? OriginalTransactionID(transactionID.rawValue),
       webOrderLineItemID: webOrderLineItemID.flatMap { $0 == 0 ? nil : String($0) },
-      purchaseDate: purchaseDate,
+      purchaseDate: Purchase.date(purchaseDate, originally: originalPurchaseDate, until: expiresDate),
       expiresDate: expiresDate,
       cancellationDate: cancellationDate,
       isTrial: isTrial ?? false,

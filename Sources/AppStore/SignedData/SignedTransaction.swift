@@ -48,20 +48,21 @@ package struct SignedTransaction: SignedContent {
     if revocationReason != nil || revocationType != nil, revocationDate == nil {
       throw payload.missing("revocationDate")
     }
-    let offerType = try payload.code("offerType")
-    let discountType = try payload.text("offerDiscountType")
+    // These decide nothing: no purchase is refused for them.
+    let offerType = (try? payload.code("offerType")) ?? nil
+    let discountType = (try? payload.text("offerDiscountType")) ?? nil
     let isTrial = discountType == "FREE_TRIAL"
-    let (purchaseDate, originalDate) = (
-      try payload.moment("purchaseDate"), try payload.moment("originalPurchaseDate")
-    )
+    let purchaseDate = try payload.moment("purchaseDate")
+    let originalDate = (try? payload.moment("originalPurchaseDate")) ?? nil
+    let expiresDate = try payload.moment("expiresDate")
     purchase = Purchase(
       productID: ProductID(try payload.required("productId")),
       transactionID: TransactionID(try payload.required("transactionId")),
       originalTransactionID: OriginalTransactionID(try payload.required("originalTransactionId")),
-      webOrderLineItemID: try payload.text("webOrderLineItemId"),
+      webOrderLineItemID: (try? payload.text("webOrderLineItemId")) ?? nil,
       subscriptionGroupID: try payload.text("subscriptionGroupIdentifier").map { SubscriptionGroupID($0) },
-      purchaseDate: purchaseDate,
-      expiresDate: try payload.moment("expiresDate"),
+      purchaseDate: Purchase.date(purchaseDate, originally: originalDate, until: expiresDate),
+      expiresDate: expiresDate,
       cancellationDate: revocationDate,
       cancellationReason: revocationReason,
       isUpgraded: try payload.flag("isUpgraded") ?? false,
@@ -77,7 +78,7 @@ package struct SignedTransaction: SignedContent {
     environmentName = try payload.text("environment")
     self.signedDate = signedDate
     productType = try payload.text("type")
-    quantity = try payload.number("quantity")
+    quantity = (try? payload.number("quantity")) ?? nil
     originalPurchaseDate = originalDate
     self.offerType = offerType
     offerID = try payload.text("offerIdentifier")

@@ -24,16 +24,17 @@ extension Purchase {
     if cancellationReason != nil, cancellationDate == nil { throw row.missing("cancellation_date") }
 
     let purchaseDate = try row.date(Self.purchaseDateNames)
-    // Only the figures need it: no purchase is refused for it.
+    // No purchase is refused for it.
     let originalDate = (try? row.date(Self.originalDateNames)) ?? nil
+    let expiresDate = try row.date(Self.expiryDateNames)
     self.init(
       productID: ProductID(product),
       transactionID: TransactionID(transactionID),
       originalTransactionID: OriginalTransactionID(originalID),
       webOrderLineItemID: try row.text("web_order_line_item_id"),
       subscriptionGroupID: try row.text("subscription_group_identifier").map { SubscriptionGroupID($0) },
-      purchaseDate: purchaseDate,
-      expiresDate: try row.date(Self.expiryDateNames),
+      purchaseDate: Purchase.date(purchaseDate, originally: originalDate, until: expiresDate),
+      expiresDate: expiresDate,
       cancellationDate: cancellationDate,
       cancellationReason: cancellationReason,
       isUpgraded: try row.flag("is_upgraded") ?? false,

@@ -167,6 +167,13 @@ package struct Purchase: Hashable, Codable, Sendable {
     guard let date, let originally else { return false }
     return abs(date.timeIntervalSince(originally)) < 60
   }
+
+  /// When a purchase was made. The date of a restored transaction is that of its restoration, and a period without an expiry
+  /// runs from the purchase: https://developer.apple.com/documentation/appstorereceipts/original_purchase_date
+  package static func date(_ date: Date?, originally: Date?, until expiry: Date?) -> Date? {
+    guard expiry == nil, let date, let originally else { return date }
+    return min(date, originally)
+  }
 }
 
 /// Apple's report on the next renewal of a subscription (an element of `pending_renewal_info`).

@@ -18,6 +18,13 @@ import Testing
     #expect(history.purchases.first?.isUpgraded == true)
   }
 
+  @Test func `what a restored row without an expiry reports was bought at its original date`() throws {
+    let season = Sample.row.replacing(/"expires_date[^,]*,\s*/, with: "")
+      .replacingOnce(#""quantity""#, with: #""original_purchase_date_ms":"1714521600001","quantity""#)
+    let purchases = try history(Sample.body(inApp: season, latest: nil)).purchases
+    #expect(purchases.map(\.purchaseDate) == [moment(1_714_521_600_001)] && purchases.map(\.isFirst) == [false])
+  }
+
   /// A row that runs, bought before the sample row.
   private static let earlier = Sample.row.replacingOnce("480002000000112", with: "480002000000050")
     .replacingOnce("1717200000000", with: "1714521600000")
