@@ -233,6 +233,25 @@ import Testing
     }
   }
 
+  @Test func `grace and retry that the status alone tells begin with the end of the period`() async throws {
+    try await RevenueCatApp.run(serverAPI: true) { app, store, _, clock async throws in
+      let signed = try store.simulator.issueTransaction(.graceWithoutDate).signedTransaction
+      let info = try RevenueCatApp.info(try await app.post(signed))
+      let subscription = try #require(info.subscriber.subscriptions["com.example.app.pro.monthly"])
+      #expect(subscription.billingIssuesDetectedAt == noon - 3 * 86_400)
+      #expect(subscription.gracePeriodExpiresDate == noon + 86_400)
+      let entitlement = try #require(info.subscriber.entitlements["pro"])
+      #expect(entitlement.expiresDate == noon + 86_400 && entitlement.gracePeriodExpiresDate == noon + 86_400)
+      // The grace was granted: the retry after it gives no access.
+      clock.advance(by: 14 * 86_400)
+      store.simulator.setClock(clock.date)
+      let later = try #require(
+        try RevenueCatApp.info(try await app.post(signed)).subscriber.subscriptions["com.example.app.pro.monthly"])
+      #expect(later.billingIssuesDetectedAt != nil)
+      #expect(try #require(later.gracePeriodExpiresDate) < clock.date)
+    }
+  }
+
   @Test func `the subscription of a deleted account has ended`() async throws {
     try await RevenueCatApp.run { app, store, _, clock async throws in
       let receipt = try store.simulator.issueReceipt(.accountGone).receiptData

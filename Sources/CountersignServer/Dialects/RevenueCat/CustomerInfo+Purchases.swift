@@ -188,11 +188,21 @@ extension CustomerInfo {
       isSandbox = evidence.key.environment == .sandbox
       guard let renewal, purchase.cancellationDate == nil else { return }
       graceUntil = renewal.gracePeriodExpiresDate
-      if graceUntil == nil, renewal.isInBillingRetry == true, rules.policy.billingRetryAccess > .zero {
-        graceUntil = purchase.expiresDate?.advanced(by: rules.policy.billingRetryAccess)
-      }
       if renewal.autoRenews == false { renewalOffAt = troubles?.renewalOffAt ?? evidence.evidenceTime }
-      if renewal.isInBillingRetry == true { billingFailedAt = troubles?.billingFailedAt ?? evidence.evidenceTime }
+      // A status from before the end is of an earlier period; the customer's own end (intent 1) stands above it.
+      let isOver = purchase.expiresDate.map { $0 <= evidence.evidenceTime } ?? false
+      let status = isOver && renewal.expirationIntent != 1 ? renewal.status : nil
+      if renewal.isInBillingRetry == true {
+        billingFailedAt = troubles?.billingFailedAt ?? evidence.evidenceTime
+      } else if status == .billingGracePeriod || status == .billingRetry {
+        billingFailedAt = purchase.expiresDate
+      }
+      guard graceUntil == nil, billingFailedAt != nil, let end = purchase.expiresDate else { return }
+      if let grace = evidence.knownGrace?.granted(after: end) {
+        graceUntil = grace.lastEnd(after: end)
+      } else if rules.policy.billingRetryAccess > .zero {
+        graceUntil = end.advanced(by: rules.policy.billingRetryAccess)
+      }
     }
 
     /// Whether it is listed under `non_subscriptions`.
