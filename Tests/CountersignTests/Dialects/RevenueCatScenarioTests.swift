@@ -145,6 +145,20 @@ import Testing
     }
   }
 
+  @Test func `a tier that ended leaves the ones below it behind, where tiers add up`() async throws {
+    for (scope, names) in [("cumulative", ["pro", "premium"]), ("exact", ["premium"])] as [(String, Set<String>)] {
+      try await RevenueCatApp.run(entitlements: scope) { app, store, _, _ async throws in
+        let answer = try await app.post(try store.simulator.issueReceipt(.refunded).receiptData)
+        let entitlements = try RevenueCatApp.info(answer).subscriber.entitlements
+        #expect(Set(entitlements.keys) == names)
+        for entitlement in entitlements.values {
+          #expect(entitlement.productIdentifier == "com.example.app.premium.monthly")
+          #expect(entitlement.expiresDate == noon - 86_400)
+        }
+      }
+    }
+  }
+
   @Test func `a subscription that was upgraded ended with the upgrade, also where that was refunded`() async throws {
     try await RevenueCatApp.run { app, store, _, _ async throws in
       // Before the upgrade, after it, and after its refund.
@@ -155,6 +169,9 @@ import Testing
         let pro = try #require(info.subscriber.subscriptions["com.example.app.pro.yearly"])
         guard let premium = info.subscriber.subscriptions["com.example.app.premium.monthly"] else { continue }
         #expect(pro.expiresDate == premium.purchaseDate && days < 10)
+        // Premium gave pro until the refund.
+        let entitlements = info.subscriber.entitlements
+        #expect(days > 0 || entitlements["pro"] == entitlements["premium"])
       }
     }
   }

@@ -47,7 +47,7 @@ extension CustomerInfo {
     subscriber.managementURL =
       (deciding.map { stores.contains($0) ? [$0] : stores } ?? stores)
       .compactMap(DialectParts.managementURL).first
-    subscriber.entitlements = Self.former(rows, rules.catalog, at: now)
+    subscriber.entitlements = Self.former(rows, rules.catalog, scope, at: now)
     let running = rules.running(customer.user, evidence, at: now)
     subscriber.add(verdict, running, rows, given: profile?.given ?? [], scope, rules, at: now)
     self.init(requestDate: now, requestDateMilliseconds: now.millisecondsSince1970, subscriber: subscriber)
@@ -75,7 +75,9 @@ extension CustomerInfo {
   ///
   /// A purchase without an end leaves none behind: the SDK for the web takes an entitlement for active, whatever its date,
   /// where its product is in `non_subscriptions` alone.
-  private static func former(_ rows: [Row], _ catalog: Catalog, at now: Date) -> [String: Entitlement] {
+  private static func former(
+    _ rows: [Row], _ catalog: Catalog, _ scope: Plans.EntitlementScope, at now: Date
+  ) -> [String: Entitlement] {
     let justNow = now.advanced(by: .seconds(-1))
     let tiers = Dictionary(grouping: rows.filter { !$0.isForEver && $0.product?.kind != .consumable }) { row in
       row.product.map { catalog.current($0.tier) }
@@ -86,6 +88,14 @@ extension CustomerInfo {
       former[tier.rawValue] = Entitlement(
         productIdentifier: last.purchase.productID.rawValue, purchaseDate: last.boughtAt,
         expiresDate: min(last.end ?? justNow, justNow))
+    }
+    guard scope == .cumulative else { return former }
+    // A tier gave those below it as well: each is named by the last of its own and the higher ones.
+    var last: Entitlement?
+    for tier in catalog.tiers.dropFirst().reversed() {
+      let own = former[tier.rawValue]
+      if let end = own?.expiresDate, (last?.expiresDate ?? .distantPast) <= end { last = own }
+      former[tier.rawValue] = last
     }
     return former
   }
