@@ -216,6 +216,29 @@ import Testing
     }
   }
 
+  @Test func `Google Play's base plan stands beside the product, and of two the newer is listed`() async throws {
+    var settings = Self.settings()
+    settings.dialects = ["revenuecat"]
+    let configured = settings
+    try await RunningService.run(apple: .unreachable, settings: configured) { service in
+      let product = "com.example.app.pro.monthly"
+      // The yearly plan ends later, and was bought before.
+      for (plan, begin, end) in [("yearly", -20, 345), ("base", -10, 20)] as [(String, Double, Double)] {
+        let bought = Self.event(
+          "INITIAL_PURCHASE", original: "GPA.\(plan)", product: "\(product):\(plan)", from: begin, until: end)
+        #expect(try await Self.take(bought, service) == "recorded")
+        let info = try RevenueCatApp.info(
+          try await service.send(.get, "/v1/subscribers/anna", key: RunningService.publicKey))
+        #expect(info.subscriber.subscriptions.mapValues(\.productPlanIdentifier) == [product: plan])
+        #expect(info.subscriber.subscriptions[product]?.expiresDate == noon + end * Self.day)
+        #expect(info.active == ["pro"])
+        // The yearly plan gives access the longest.
+        let entitlement = try #require(info.subscriber.entitlements["pro"])
+        #expect(entitlement.productIdentifier == product && entitlement.productPlanIdentifier == "yearly")
+      }
+    }
+  }
+
   @Test func `a lost expiration is held, then unproven, and the app's row follows`() async throws {
     try await ProfileStoreDouble.running { rows in
       var settings = Self.settings()

@@ -33,13 +33,16 @@ extension CustomerInfo {
     let app = Self.app(in: known)
     subscriber.originalApplicationVersion = app?.appVersion
     subscriber.originalPurchaseDate = app?.purchaseDate
-    for (product, rows) in Dictionary(grouping: rows, by: \.purchase.productID) {
-      if let newest = rows.filter({ !$0.isForEver }).max(by: Row.isOlder) {
-        subscriber.subscriptions[product.rawValue] = newest.subscription(
+    for (product, rows) in Dictionary(grouping: rows, by: \.productID) {
+      let periods = rows.filter { !$0.isForEver }
+      // Of several base plans the one that was bought last.
+      let plan = periods.max { $0.boughtAt < $1.boughtAt }?.planID
+      if let newest = periods.filter({ $0.planID == plan }).max(by: Row.isOlder) {
+        subscriber.subscriptions[product] = newest.subscription(
           firstBoughtAt: rows.map(\.boughtAt).min() ?? newest.boughtAt)
       }
       let forEver = rows.filter(\.isForEver).sorted(by: Row.isOlder)
-      if !forEver.isEmpty { subscriber.nonSubscriptions[product.rawValue] = forEver.map(\.nonSubscription) }
+      if !forEver.isEmpty { subscriber.nonSubscriptions[product] = forEver.map(\.nonSubscription) }
     }
     // The page of the deciding purchase's store, else of one where the customer has bought.
     let stores = Set(subscriber.subscriptions.values.map(\.store)).sorted()
@@ -86,7 +89,7 @@ extension CustomerInfo {
     for (tier, rows) in tiers {
       guard let tier, catalog.rank(of: tier) > 0, let last = rows.max(by: Row.isOlder) else { continue }
       former[tier.rawValue] = Entitlement(
-        productIdentifier: last.purchase.productID.rawValue, purchaseDate: last.boughtAt,
+        productIdentifier: last.productID, productPlanIdentifier: last.planID, purchaseDate: last.boughtAt,
         expiresDate: min(last.end ?? justNow, justNow))
     }
     guard scope == .cumulative else { return former }
@@ -156,8 +159,9 @@ extension CustomerInfo.Subscriber {
     let deciding =
       own.first { $0.purchase.transactionID == verdict.explanation.decidedBy } ?? own.max(by: CustomerInfo.Row.isOlder)
     return CustomerInfo.Entitlement(
-      productIdentifier: product.rawValue, purchaseDate: deciding?.boughtAt ?? verdict.evidenceTime ?? now,
-      expiresDate: end, gracePeriodExpiresDate: deciding?.graceUntil)
+      productIdentifier: deciding?.productID ?? product.rawValue, productPlanIdentifier: deciding?.planID,
+      purchaseDate: deciding?.boughtAt ?? verdict.evidenceTime ?? now, expiresDate: end,
+      gracePeriodExpiresDate: deciding?.graceUntil)
   }
 
   /// An SDK drops an entitlement whose product is not listed, so what was given is listed as a product.
@@ -175,6 +179,9 @@ extension CustomerInfo {
   /// A purchase, or a renewal of one, with what is known around it.
   fileprivate struct Row {
     var purchase: Purchase
+    /// The ID at the store, without the base plan that RevenueCat writes behind the `:` of one of Google Play's.
+    var productID: String
+    var planID: String?
     var product: Catalog.Product?
     var boughtAt: Date
     /// The end, past or future; `nil` for a purchase for life that stands. An upgrade ended the purchase before it.
@@ -192,6 +199,10 @@ extension CustomerInfo {
       purchase = reading.purchase
       product = rules.catalog.product(of: purchase, in: evidence)
       store = evidence.key.originalTransactionID.store ?? "app_store"
+      let id = purchase.productID.rawValue
+      let colon = store == "play_store" ? id.firstIndex(of: ":") : nil
+      productID = String(id[..<(colon ?? id.endIndex)])
+      planID = colon.map { String(id[id.index(after: $0)...]) }
       boughtAt = purchase.purchaseDate ?? evidence.evidenceTime
       let expires = product?.kind == .lifetime ? nil : purchase.expiresDate
       end = [expires, purchase.cancellationDate, endedAt].compactMap(\.self).min()
@@ -227,8 +238,8 @@ extension CustomerInfo {
 
     func subscription(firstBoughtAt: Date) -> CustomerInfo.Subscription {
       CustomerInfo.Subscription(
-        purchaseDate: boughtAt, originalPurchaseDate: firstBoughtAt, expiresDate: end, store: store,
-        isSandbox: isSandbox,
+        productPlanIdentifier: planID, purchaseDate: boughtAt, originalPurchaseDate: firstBoughtAt, expiresDate: end,
+        store: store, isSandbox: isSandbox,
         periodType: purchase.isTrial ? "trial" : purchase.isIntroductoryOffer ? "intro" : "normal",
         ownershipType: purchase.ownership == .familyShared ? "FAMILY_SHARED" : "PURCHASED",
         unsubscribeDetectedAt: renewalOffAt, billingIssuesDetectedAt: billingFailedAt,

@@ -4,7 +4,8 @@ import FoundationEssentials
 
 /// A customer as RevenueCat's SDKs read one.
 ///
-/// Every member is always there: iOS fails the whole answer without some of them, and Android and the web without others.
+/// Every member but a price and a base plan is always there: iOS fails the whole answer without some of them, and Android
+/// and the web without others.
 struct CustomerInfo: Codable, Hashable, Sendable {
   var requestDate: Date
   var requestDateMilliseconds: Int64
@@ -37,6 +38,8 @@ struct CustomerInfo: Codable, Hashable, Sendable {
   /// A tier that the customer has or once had. It is active while `expiresDate` is `nil` or not before the request.
   struct Entitlement: Codable, Hashable, Sendable {
     var productIdentifier: String
+    /// Google Play's base plan.
+    var productPlanIdentifier: String?
     var purchaseDate: Date
     /// The end of access, grace and holds included; `nil` for life.
     @Nullable var expiresDate: Date?
@@ -44,6 +47,7 @@ struct CustomerInfo: Codable, Hashable, Sendable {
 
     enum CodingKeys: String, CodingKey {
       case productIdentifier = "product_identifier"
+      case productPlanIdentifier = "product_plan_identifier"
       case purchaseDate = "purchase_date"
       case expiresDate = "expires_date"
       case gracePeriodExpiresDate = "grace_period_expires_date"
@@ -52,6 +56,8 @@ struct CustomerInfo: Codable, Hashable, Sendable {
 
   /// The newest period of a product that ends.
   struct Subscription: Codable, Hashable, Sendable {
+    /// Google Play's base plan.
+    var productPlanIdentifier: String?
     var purchaseDate: Date
     var originalPurchaseDate: Date
     @Nullable var expiresDate: Date?
@@ -68,6 +74,7 @@ struct CustomerInfo: Codable, Hashable, Sendable {
     var price: Price?
 
     enum CodingKeys: String, CodingKey {
+      case productPlanIdentifier = "product_plan_identifier"
       case purchaseDate = "purchase_date"
       case originalPurchaseDate = "original_purchase_date"
       case expiresDate = "expires_date"
