@@ -139,6 +139,14 @@ import Testing
     Case(
       "once, with an end", [event(.single, at: 0)], [(1, "pro cancelled renewal_off until 30")]),
     Case(
+      "a prepaid period, and its top-up",
+      [event(.period, at: 0) { $0.isPrepaid = true }, event(.period, at: 20, period: 1) { $0.isPrepaid = true }],
+      [(1, "pro cancelled renewal_off until 30"), (21, "pro cancelled renewal_off until 60")]),
+    Case(
+      "prepaid, then a plan that renews",
+      [event(.period, at: 0) { $0.isPrepaid = true }, event(.period, at: 30, period: 1)],
+      [(31, "pro active renewing until 60")]),
+    Case(
       "a base plan", [event(.period, at: 0, product: "pro.monthly:base")], [(1, "pro active renewing until 30")]),
     Case(
       "an entitlement that is a tier",

@@ -58,7 +58,7 @@ import Testing
   @Test func `every property is known`() throws {
     let explanation = Explanation(decidedBy: nil, passedOver: [], evaluatedAt: nil)
     let values: [(Any, Int)] = [
-      (Purchase(productID: pro, transactionID: "1", originalTransactionID: "1"), 18),
+      (Purchase(productID: pro, transactionID: "1", originalTransactionID: "1"), 19),
       (try #require(Purchase.Sale(price: 1)), 8), (Purchase.Terms(), 11), (RenewalInfo(), 13), (RenewalTerms(), 15),
       (AdvancedCommerceItem(sku: "1"), 4),
       (Entitlement.none(tier: "free", reason: .unknown, explanation: explanation), 19), (explanation, 8),
@@ -230,8 +230,8 @@ extension SeededRandom {
       purchaseDate: maybe { $0.moment() }, expiresDate: maybe { $0.moment() }, cancellationDate: maybe { $0.moment() },
       cancellationReason: maybe { Int(Int64(bitPattern: $0.next())) }, isUpgraded: flag(),
       ownership: one(of: [Purchase.Ownership.purchased, .familyShared, .unknown]), isTrial: flag(),
-      isIntroductoryOffer: flag(),
-      isFirst: flag(), appAccountToken: maybe { $0.name() }, reportedAt: maybe { $0.moment() },
+      isIntroductoryOffer: flag(), isPrepaid: flag(), isFirst: flag(),
+      appAccountToken: maybe { $0.name() }, reportedAt: maybe { $0.moment() },
       sale: Purchase.Sale(
         price: maybe { Int64($0.below(1 << 40)) }, currency: maybe { $0.text() }, storefront: maybe { $0.text() },
         offerType: maybe { $0.below(9) - 4 }, offerPeriod: maybe { $0.text() }, offerID: maybe { $0.name() },

@@ -47,6 +47,7 @@ package struct StoreEvent: Hashable, Codable, Sendable {
   package var nextProduct: ProductID?
   package var isTrial: Bool?
   package var isIntroductoryOffer: Bool?
+  package var isPrepaid: Bool?
   package var isFamilyShared: Bool?
   /// Thousandths of the unit of `currency`, as the customer paid.
   package var price: Int64?

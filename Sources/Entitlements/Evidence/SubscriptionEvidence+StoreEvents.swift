@@ -7,7 +7,8 @@ package import struct FoundationEssentials.Date
 /// reported. It is held, and is unproven then.
 ///
 ///     event                    the period that it names             renewal
-///     period, extended         as named                             on; billing is well (extended: as before)
+///     period, extended         as named                             on, off if prepaid; billing is well (extended: as
+///                                                                     before)
 ///     single                   as named                             off
 ///     renewal off, on          as named                             off, on
 ///     refunded                 taken back at that time              over
@@ -48,7 +49,8 @@ extension SubscriptionEvidence {
     for event in events {
       var next = info ?? RenewalInfo(originalTransactionID: key.originalTransactionID)
       switch event.change {
-      case .period: next = RenewalInfo(originalTransactionID: key.originalTransactionID, autoRenews: true)
+      case .period:
+        next = RenewalInfo(originalTransactionID: key.originalTransactionID, autoRenews: event.isPrepaid != true)
       case .single: next = RenewalInfo(originalTransactionID: key.originalTransactionID, autoRenews: false)
       case .renewalOff: next.autoRenews = false
       case .refunded:
@@ -96,6 +98,7 @@ extension SubscriptionEvidence {
       var reportedAt: Date
       var isTrial = false
       var isIntroductoryOffer = false
+      var isPrepaid = false
       var isFamilyShared = false
       var sale: Purchase.Sale?
 
@@ -106,7 +109,7 @@ extension SubscriptionEvidence {
           productID: product, transactionID: transaction, originalTransactionID: key.originalTransactionID,
           purchaseDate: purchasedAt, expiresDate: end, cancellationDate: refundedAt,
           ownership: isFamilyShared ? .familyShared : .purchased, isTrial: isTrial,
-          isIntroductoryOffer: isIntroductoryOffer, reportedAt: reportedAt, sale: sale)
+          isIntroductoryOffer: isIntroductoryOffer, isPrepaid: isPrepaid, reportedAt: reportedAt, sale: sale)
       }
     }
 
@@ -140,6 +143,7 @@ extension SubscriptionEvidence {
           if let product = event.product { rows[place].product = product }
           rows[place].isTrial = event.isTrial ?? rows[place].isTrial
           rows[place].isIntroductoryOffer = event.isIntroductoryOffer ?? rows[place].isIntroductoryOffer
+          rows[place].isPrepaid = event.isPrepaid ?? rows[place].isPrepaid
           rows[place].isFamilyShared = event.isFamilyShared ?? rows[place].isFamilyShared
           if event.isSale {
             rows[place].isSold = true
@@ -169,8 +173,8 @@ extension SubscriptionEvidence {
         Row(
           transaction: transaction, product: product, purchasedAt: purchasedAt, expiresAt: event.expiresAt,
           isSold: event.isSale, reportedAt: event.at, isTrial: event.isTrial ?? false,
-          isIntroductoryOffer: event.isIntroductoryOffer ?? false, isFamilyShared: event.isFamilyShared ?? false,
-          sale: event.isSale ? event.sale : nil))
+          isIntroductoryOffer: event.isIntroductoryOffer ?? false, isPrepaid: event.isPrepaid ?? false,
+          isFamilyShared: event.isFamilyShared ?? false, sale: event.isSale ? event.sale : nil))
       sort()
       return rows.firstIndex { $0.transaction == transaction }
     }

@@ -116,6 +116,8 @@ package struct Purchase: Hashable, Codable, Sendable {
   package var ownership: Ownership
   package var isTrial: Bool
   package var isIntroductoryOffer: Bool
+  /// Paid ahead at Google Play: it does not renew, and is topped up.
+  package var isPrepaid: Bool
   /// Bought at the date of the original purchase: the first transaction of its subscription.
   package var isFirst: Bool
   /// The account UUID that the app gave at the purchase, in lower case.
@@ -130,7 +132,7 @@ package struct Purchase: Hashable, Codable, Sendable {
   private enum CodingKeys: String, CodingKey {
     case productID, transactionID, originalTransactionID, webOrderLineItemID, subscriptionGroupID, purchaseDate,
       expiresDate, cancellationDate, cancellationReason, isUpgraded, ownership, isTrial, isIntroductoryOffer,
-      isFirst, appAccountToken, sale, appVersion
+      isPrepaid, isFirst, appAccountToken, sale, appVersion
     case reportedAt = "toldAt"
   }
 
@@ -139,8 +141,8 @@ package struct Purchase: Hashable, Codable, Sendable {
     webOrderLineItemID: String? = nil, subscriptionGroupID: SubscriptionGroupID? = nil, purchaseDate: Date? = nil,
     expiresDate: Date? = nil, cancellationDate: Date? = nil, cancellationReason: Int? = nil, isUpgraded: Bool = false,
     ownership: Ownership = .purchased, isTrial: Bool = false, isIntroductoryOffer: Bool = false,
-    isFirst: Bool = false, appAccountToken: String? = nil, reportedAt: Date? = nil, sale: Sale? = nil,
-    appVersion: String? = nil
+    isPrepaid: Bool = false, isFirst: Bool = false, appAccountToken: String? = nil, reportedAt: Date? = nil,
+    sale: Sale? = nil, appVersion: String? = nil
   ) {
     self.productID = productID
     self.transactionID = transactionID
@@ -155,6 +157,7 @@ package struct Purchase: Hashable, Codable, Sendable {
     self.ownership = ownership
     self.isTrial = isTrial
     self.isIntroductoryOffer = isIntroductoryOffer
+    self.isPrepaid = isPrepaid
     self.isFirst = isFirst
     self.appAccountToken = appAccountToken
     self.reportedAt = reportedAt

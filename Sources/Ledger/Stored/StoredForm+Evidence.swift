@@ -19,7 +19,8 @@ extension StoredForm {
   ///     23 revocation type*   24 billing plan*   25 billing period   26 billing periods   27 commitment ends
   ///     28 commitment price   29 previous original*   30 items*, as JSON   (* a name)
   ///
-  /// Flags: 1 upgraded, 2 family-shared, 4 trial, 8 introductory offer, 16 first of the subscription, 32 of unknown ownership.
+  /// Flags: 1 upgraded, 2 family-shared, 4 trial, 8 introductory offer, 16 first of the subscription, 32 of unknown ownership,
+  /// 64 prepaid.
   struct Rows {
     /// Present where earlier reports told of a grace period.
     struct Grace: Codable {
@@ -182,7 +183,7 @@ extension StoredForm {
       flags =
         (purchase.isUpgraded ? 1 : 0) | (purchase.ownership == .familyShared ? 2 : 0) | (purchase.isTrial ? 4 : 0)
         | (purchase.isIntroductoryOffer ? 8 : 0) | (purchase.isFirst ? 16 : 0)
-        | (purchase.ownership == .unknown ? 32 : 0)
+        | (purchase.ownership == .unknown ? 32 : 0) | (purchase.isPrepaid ? 64 : 0)
       group = purchase.subscriptionGroupID.map { place(of: $0.rawValue, in: &names) }
       order = purchase.webOrderLineItemID
       cancelled = try purchase.cancellationDate.map(milliseconds)
@@ -317,7 +318,7 @@ extension StoredForm {
         guard names.indices.contains(Int(place)) else { throw StoredTextReader.Unfamiliar() }
         return names[Int(place)]
       }
-      guard (0..<64).contains(flags), flags & 34 != 34 else { throw StoredTextReader.Unfamiliar() }
+      guard (0..<128).contains(flags), flags & 34 != 34 else { throw StoredTextReader.Unfamiliar() }
       return Purchase(
         productID: ProductID(try name(product)), transactionID: TransactionID(transaction),
         originalTransactionID: try original.map { place throws(StoredTextReader.Unfamiliar) in
@@ -330,7 +331,7 @@ extension StoredForm {
         purchaseDate: bought.map(date), expiresDate: ends.map(date), cancellationDate: cancelled.map(date),
         cancellationReason: reason.map(Int.init), isUpgraded: flags & 1 != 0,
         ownership: flags & 2 != 0 ? .familyShared : flags & 32 != 0 ? .unknown : .purchased, isTrial: flags & 4 != 0,
-        isIntroductoryOffer: flags & 8 != 0, isFirst: flags & 16 != 0,
+        isIntroductoryOffer: flags & 8 != 0, isPrepaid: flags & 64 != 0, isFirst: flags & 16 != 0,
         appAccountToken: try account.map(name), reportedAt: reported.map(date),
         sale: try sale(name), appVersion: try appVersion.map(name))
     }

@@ -142,6 +142,7 @@ package struct RevenueCatEvent: Hashable, Sendable {
     switch try? members.word("period_type") {
     case "TRIAL": (event.isTrial, event.isIntroductoryOffer) = (true, false)
     case "INTRO": (event.isTrial, event.isIntroductoryOffer) = (false, true)
+    case "PREPAID": (event.isTrial, event.isIntroductoryOffer, event.isPrepaid) = (false, false, true)
     case nil: break
     default: (event.isTrial, event.isIntroductoryOffer) = (false, false)
     }

@@ -239,6 +239,22 @@ import Testing
     }
   }
 
+  @Test func `a prepaid period does not renew, and nobody unsubscribed`() async throws {
+    var settings = Self.settings()
+    settings.dialects = ["revenuecat"]
+    let configured = settings
+    try await RunningService.run(apple: .unreachable, settings: configured) { service in
+      let bought = Self.event("INITIAL_PURCHASE", ["period_type": "PREPAID"])
+      #expect(try await Self.take(bought, service) == "recorded")
+      #expect(try await service.profile("anna")["will_renew"] == "false")
+      let info = try RevenueCatApp.info(
+        try await service.send(.get, "/v1/subscribers/anna", key: RunningService.publicKey))
+      let subscription = try #require(info.subscriber.subscriptions.values.first)
+      #expect(subscription.periodType == "prepaid" && subscription.unsubscribeDetectedAt == nil)
+      #expect(info.active == ["pro"])
+    }
+  }
+
   @Test func `a lost expiration is held, then unproven, and the app's row follows`() async throws {
     try await ProfileStoreDouble.running { rows in
       var settings = Self.settings()

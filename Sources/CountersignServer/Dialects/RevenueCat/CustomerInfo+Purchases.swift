@@ -209,7 +209,9 @@ extension CustomerInfo {
       isSandbox = evidence.key.environment == .sandbox
       guard let renewal, purchase.cancellationDate == nil else { return }
       graceUntil = renewal.gracePeriodExpiresDate
-      if renewal.autoRenews == false { renewalOffAt = troubles?.renewalOffAt ?? evidence.evidenceTime }
+      if renewal.autoRenews == false, !purchase.isPrepaid {
+        renewalOffAt = troubles?.renewalOffAt ?? evidence.evidenceTime
+      }
       // A status from before the end is of an earlier period; the customer's own end (intent 1) stands above it.
       let isOver = purchase.expiresDate.map { $0 <= evidence.evidenceTime } ?? false
       let status = isOver && renewal.expirationIntent != 1 ? renewal.status : nil
@@ -240,7 +242,8 @@ extension CustomerInfo {
       CustomerInfo.Subscription(
         productPlanIdentifier: planID, purchaseDate: boughtAt, originalPurchaseDate: firstBoughtAt, expiresDate: end,
         store: store, isSandbox: isSandbox,
-        periodType: purchase.isTrial ? "trial" : purchase.isIntroductoryOffer ? "intro" : "normal",
+        periodType: purchase.isTrial
+          ? "trial" : purchase.isIntroductoryOffer ? "intro" : purchase.isPrepaid ? "prepaid" : "normal",
         ownershipType: purchase.ownership == .familyShared ? "FAMILY_SHARED" : "PURCHASED",
         unsubscribeDetectedAt: renewalOffAt, billingIssuesDetectedAt: billingFailedAt,
         gracePeriodExpiresDate: graceUntil, refundedAt: purchase.cancellationDate,
