@@ -308,8 +308,7 @@ import Testing
     }
   }
 
-  @Test func `version 1 names its purchase whatever else of it cannot be read, and leaves no secret behind`() async throws
-  {
+  @Test func `version 1 names its purchase whatever of it is unreadable, and leaves no secret behind`() async throws {
     let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
     defer { try? FileManager.default.removeItem(at: directory) }
     try await RunningService.besideStore(directory: directory) { service, store in
