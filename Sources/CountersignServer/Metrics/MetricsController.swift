@@ -55,7 +55,8 @@ struct MetricsController: Sendable {
     page.add(.appStoreSharedSecretRejected, status.appStore.state == .sharedSecretRejected ? 1 : 0)
     page.add(.serverAPIKeyRejected, status.appStore.state == .serverAPIKeyRejected ? 1 : 0)
     if let profileStore = status.profileStore {
-      page.add(.profileStoreMisconfigured, profileStore.isMisconfigured ? 1 : 0)
+      let isMisconfigured: Double = if case .misconfigured = profileStore.state { 1 } else { 0 }
+      page.add(.profileStoreMisconfigured, isMisconfigured)
     }
     page.add(.downgradeBrakeEngaged, useCases.brake.isEngaged ? 1 : 0)
     page.add(.withheldByRules, Double(useCases.review.withheld))
@@ -120,13 +121,6 @@ struct MetricsController: Sendable {
   }
 
   private static func age(_ since: Date?, _ now: Date) -> Double { max(0, since.map(now.timeIntervalSince) ?? 0) }
-}
-
-extension ProfileStoreHealth {
-  fileprivate var isMisconfigured: Bool {
-    guard case .misconfigured = state else { return false }
-    return true
-  }
 }
 
 /// The answer: what the registry has, and what is looked up at the moment.

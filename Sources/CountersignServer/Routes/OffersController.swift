@@ -17,16 +17,6 @@ struct OffersController: Controller {
   /// Bytes of the longest ID of a product, an offer, or an app.
   private static let longestName = 255
 
-  /// The body from a user. A user ID in it is ignored, because the token names the user.
-  private struct UserRequest: Decodable {
-    var request: OfferRequest
-
-    init(from decoder: any Decoder) throws {
-      request = try OfferRequest(from: decoder)
-      request.userID = nil
-    }
-  }
-
   func addRoutes(to routes: Routes) {
     routes.serve("/v1/offers/promotional", [.post: promotional])
     routes.serve("/v1/offers/introductory", [.post: introductory])
@@ -77,15 +67,12 @@ struct OffersController: Controller {
     _ request: Request, _ context: ServiceRequestContext
   ) async throws -> (OfferRequest, SubscriptionOffers.Wanted) {
     let caller = try context.requireUserOr(.service)
-    let loan = budgets.access(by: context.caller)
-    let posted: OfferRequest
+    let posted = try await body.decode(OfferRequest.self, from: request, budgets.access(by: context.caller)).value
     let user: UserID
     switch caller {
-    case .user(let caller):
-      posted = try await body.decode(UserRequest.self, from: request, loan).value.request
-      user = caller
+    // A user ID in the body is ignored, because the token names the user.
+    case .user(let caller): user = caller
     case .server:
-      posted = try await body.decode(OfferRequest.self, from: request, loan).value
       guard let id = posted.userID else {
         throw Problem(.malformedRequest, "'user_id' is missing: name the user that the offer is for.")
       }

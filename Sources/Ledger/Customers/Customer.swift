@@ -10,13 +10,6 @@ package struct Customer: Sendable {
   package var firstSeenAt: Date
   package var lastSeenAt: Date
 
-  package init(user: UserID, originalID: UserID, firstSeenAt: Date, lastSeenAt: Date) {
-    self.user = user
-    self.originalID = originalID
-    self.firstSeenAt = firstSeenAt
-    self.lastSeenAt = lastSeenAt
-  }
-
   /// The time after which a customer is noted as seen again: a note of each read would cost an fsync each.
   package static let visit = Duration.seconds(86_400)
   /// The most anonymous IDs without an account that mean one user; older ones are forgotten.

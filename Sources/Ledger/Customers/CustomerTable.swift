@@ -77,12 +77,12 @@ struct CustomerTable: LedgerTable {
 
   /// Whether a customer has nothing but the ID: it was named, and that is all.
   func isBare(_ id: UserID) throws -> Bool {
-    try !bareCustomers(from: id.key, through: id.key, seenBefore: .distantFuture, limit: 1).isEmpty
+    try exists(Self.bareCustomers, id.key, id.key, Date.distantFuture, 1)
   }
 
   /// Customers with nothing but an ID who were last seen before a moment.
   func bareCustomers(seenBefore moment: Date, limit: Int) throws -> [String] {
-    try bareCustomers(from: "", through: "\u{10FFFF}", seenBefore: moment, limit: limit)
+    try all(Self.bareCustomers, "", "\u{10FFFF}", moment, limit)
   }
 
   private static let bareCustomers = SQL(
@@ -93,12 +93,6 @@ struct CustomerTable: LedgerTable {
       AND NOT EXISTS (SELECT 1 FROM customer_attribute AS one WHERE one.key = customer.key)
     LIMIT ?
     """)
-
-  private func bareCustomers(
-    from first: String, through last: String, seenBefore moment: Date, limit: Int
-  ) throws -> [String] {
-    try all(Self.bareCustomers, first, last, moment, limit)
-  }
 
   func forget(_ key: String) throws {
     try execute("DELETE FROM customer_attribute WHERE key = ?", key)

@@ -63,7 +63,7 @@ struct EraseUser: LedgerOperation {
     guard let account else {
       try tables.erasure.forgetUpdate(of: key)
       // A reset from an earlier erasure may still be queued.
-      report.resetsRow = try tables.erasure.hasReset(of: key)
+      report.resetsRow = try tables.exists("SELECT 1 FROM outbox WHERE key = ? AND reset IS NOT NULL", key)
       return (report, false)
     }
     let rowVersion = try reset(account, key, &report, tables)

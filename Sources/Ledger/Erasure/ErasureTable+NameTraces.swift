@@ -1,7 +1,7 @@
 internal import Entitlements
 
 /// Rows of others that name an erased user: the erasure looks at each again, and changes it.
-struct NameTraces: Sendable {
+struct NameTraces: Equatable, Sendable {
   var notifications: [String] = []
   var purchases: [Int64] = []
   var revenueCatPurchases: [Int64] = []
@@ -10,11 +10,6 @@ struct NameTraces: Sendable {
   var refused: [Int64] = []
   var notes: [Int64] = []
   var changeEvents: [Int64] = []
-
-  var isEmpty: Bool {
-    notifications.isEmpty && purchases.isEmpty && revenueCatPurchases.isEmpty && unclaimed.isEmpty && reports.isEmpty
-      && refused.isEmpty && notes.isEmpty && changeEvents.isEmpty
-  }
 }
 
 extension ErasureTable {

@@ -271,11 +271,6 @@ struct ErasureTable: LedgerTable {
       """, key, version, now, dueAt ?? Date(millisecondsSince1970: 0), StoredForm.text(reset), spelling)
   }
 
-  /// Whether a reset of the row waits.
-  func hasReset(of key: String) throws -> Bool {
-    try exists("SELECT 1 FROM outbox WHERE key = ? AND reset IS NOT NULL", key)
-  }
-
   func forgetUpdate(of key: String) throws {
     try execute("DELETE FROM outbox WHERE key = ? AND reset IS NULL", key)
   }

@@ -15,7 +15,7 @@ extension Ledger {
     var report = try await run(EraseUser(erasure: erasure, known: known, traces: try await traces(of: names)))
     for _ in 0..<Self.rounds {
       let traces = try await traces(of: names)
-      guard !traces.isEmpty else { break }
+      guard traces != NameTraces() else { break }
       report.add(try await run(EraseUser(erasure: erasure, known: known, traces: traces)))
     }
     return report

@@ -388,8 +388,8 @@ final class PostgreSQLStatement: SQLStatement {
     values.removeAll()
   }
 
-  private func present() throws -> PostgreSQLConnection.Answer {
-    guard let answer, row >= 0, row < answer.rows else { throw StoredForm.Unstorable() }
+  private func present(_ column: Int) throws -> PostgreSQLConnection.Answer {
+    guard let answer, !isNull(column) else { throw StoredForm.Unstorable() }
     return answer
   }
 
@@ -399,23 +399,15 @@ final class PostgreSQLStatement: SQLStatement {
   }
 
   func integer(_ column: Int) throws -> Int64 {
-    let answer = try present()
-    guard !answer.isNull(row, Int32(column)) else { throw StoredForm.Unstorable() }
-    let text = answer.text(row, Int32(column))
-    guard let integer = Int64(text) else { throw StoredForm.Unstorable() }
+    guard let integer = Int64(try text(column)) else { throw StoredForm.Unstorable() }
     return integer
   }
 
-  func text(_ column: Int) throws -> String {
-    let answer = try present()
-    guard !answer.isNull(row, Int32(column)) else { throw StoredForm.Unstorable() }
-    return answer.text(row, Int32(column))
-  }
+  func text(_ column: Int) throws -> String { try present(column).text(row, Int32(column)) }
 
   /// PostgreSQL writes bytes as `\x` and two hexadecimal digits each (its manual, 8.4.1).
   func blob(_ column: Int) throws -> [UInt8] {
-    let answer = try present()
-    guard !answer.isNull(row, Int32(column)) else { throw StoredForm.Unstorable() }
+    let answer = try present(column)
     let digits = answer.bytes(row, Int32(column))
     guard digits.count >= 2, digits.count.isMultiple(of: 2), digits[0] == 0x5C, digits[1] == 0x78 else {
       throw StoredForm.Unstorable()

@@ -2,43 +2,28 @@ import Ledger
 import Logging
 import Resilience
 import ServiceLifecycle
-import Synchronization
 
 /// The job that knows the other replicas of a shared ledger: it says that this one lives, divides the pace of calls to
 /// Apple by those that do, and learns what was decided elsewhere.
-package final class ReplicaWatch: Service {
-  private let ledger: Ledger
-  private let pacer: Pacer
-  private let brake: DowngradeBrakeService
-  private let review: RulesReview
-  private let replica: String
-  private let name: String
-  private let logger: Logger
-  private let alive = Mutex(1)
+package struct ReplicaWatch: Service {
+  let ledger: Ledger
+  let pacer: Pacer
+  let brake: DowngradeBrakeService
+  let review: RulesReview
+  /// A word of this process's own.
+  let replica: String
+  /// What an operator calls it, such as the host's name.
+  let name: String
+  let logger: Logger
 
   /// A replica that has not been heard of for three of these is counted no more.
   static let interval: Duration = .seconds(5)
 
-  /// - Parameters:
-  ///   - replica: a word of this process's own.
-  ///   - name: what an operator calls it, such as the host's name.
-  init(
-    ledger: Ledger, pacer: Pacer, brake: DowngradeBrakeService, review: RulesReview, replica: String, name: String,
-    logger: Logger
-  ) {
-    self.ledger = ledger
-    self.pacer = pacer
-    self.brake = brake
-    self.review = review
-    self.replica = replica
-    self.name = name
-    self.logger = logger
-  }
-
   package func run() async throws {
-    await cancelWhenGracefulShutdown { [self] in
+    await cancelWhenGracefulShutdown {
+      var alive = 1
       await repeatUntilCancelled {
-        await look()
+        await look(&alive)
         return Self.interval
       }
     }
@@ -46,17 +31,15 @@ package final class ReplicaWatch: Service {
   }
 
   /// Beats once.
-  func look() async {
+  /// - Parameter alive: the number of replicas.
+  func look(_ alive: inout Int) async {
     do throws(LedgerError) {
       let count = try await ledger.beat(replica: replica, name: name)
       pacer.share(among: count)
-      let former = alive.withLock { alive in
-        defer { alive = count }
-        return alive
-      }
-      if count != former {
+      if count != alive {
         logger.notice("the number of replicas has changed", metadata: ["replicas": .stringConvertible(count)])
       }
+      alive = count
     } catch {
       logger.warning("the sign of life of this replica cannot be recorded", metadata: ["error": "\(error)"])
       return

@@ -164,7 +164,12 @@ package struct SupportLookUp: Sendable {
       }
       return
     }
-    let known = transactions.compactMap(AskedPurchase.init)
+    let known = transactions.compactMap { verified -> (key: SubscriptionKey, row: Purchase)? in
+      // None without a store of Apple's; the client accepts no such transaction.
+      guard let environment = verified.environment else { return nil }
+      let row = verified.payload.purchase
+      return (SubscriptionKey(environment: environment, originalTransactionID: row.originalTransactionID), row)
+    }
     try await add(known.map(\.key), to: &found)
     for purchase in known.prefix(Self.purchaseLimit) where !found.holds(purchase.key) {
       found.unowned.append(
@@ -178,19 +183,6 @@ package struct SupportLookUp: Sendable {
     case .transaction(let id):
       let isOriginal = first.key.originalTransactionID.rawValue == id.rawValue
       found.kinds.append(isOriginal ? .originalTransactionID : .transactionID)
-    }
-  }
-
-  /// A transaction in Apple's answer, and its purchase.
-  private struct AskedPurchase {
-    var key: SubscriptionKey
-    var row: Purchase
-
-    /// - Returns: `nil` without a store of Apple's; the client accepts no such transaction.
-    init?(_ verified: VerifiedTransaction) {
-      guard let environment = verified.environment else { return nil }
-      row = verified.payload.purchase
-      key = SubscriptionKey(environment: environment, originalTransactionID: row.originalTransactionID)
     }
   }
 
