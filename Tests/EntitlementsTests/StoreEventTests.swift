@@ -141,7 +141,7 @@ import Testing
     Case(
       "a prepaid period, and its top-up",
       [event(.period, at: 0) { $0.isPrepaid = true }, event(.period, at: 20, period: 1) { $0.isPrepaid = true }],
-      [(1, "pro cancelled renewal_off until 30"), (21, "pro cancelled renewal_off until 60")]),
+      [(21, "pro cancelled renewal_off until 60")]),
     Case(
       "prepaid, then a plan that renews",
       [event(.period, at: 0) { $0.isPrepaid = true }, event(.period, at: 30, period: 1)],

@@ -48,7 +48,7 @@ package struct SignedTransaction: SignedContent {
     if revocationReason != nil || revocationType != nil, revocationDate == nil {
       throw payload.missing("revocationDate")
     }
-    // These decide nothing: no purchase is refused for them.
+    // No purchase is refused for these.
     let offerType = (try? payload.code("offerType")) ?? nil
     let discountType = (try? payload.text("offerDiscountType")) ?? nil
     let isTrial = discountType == "FREE_TRIAL"
@@ -81,9 +81,9 @@ package struct SignedTransaction: SignedContent {
     quantity = (try? payload.number("quantity")) ?? nil
     originalPurchaseDate = originalDate
     self.offerType = offerType
-    offerID = try payload.text("offerIdentifier")
+    offerID = (try? payload.text("offerIdentifier")) ?? nil
     offerDiscountType = discountType
-    storefront = try payload.text("storefront")
+    storefront = (try? payload.text("storefront")) ?? nil
     self.revocationType = revocationType
   }
 

@@ -46,7 +46,10 @@ struct SignedTransactionTests {
     #expect(transaction.storefront == "USA")
   }
 
-  @Test(arguments: ["offerType", "quantity", "originalPurchaseDate", "offerDiscountType", "webOrderLineItemId"])
+  @Test(arguments: [
+    "offerType", "quantity", "originalPurchaseDate", "offerDiscountType", "webOrderLineItemId", "storefront",
+    "offerIdentifier",
+  ])
   func `a member that decides nothing refuses no purchase`(name: String) throws {
     for value: Any in ["x y", [1], ["a": 1], 7.5, true] {
       #expect(try transaction([name: value]).purchase.expiresDate == Sample.moment(1_720_951_200_000))

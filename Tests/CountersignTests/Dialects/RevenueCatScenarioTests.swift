@@ -27,7 +27,8 @@ import Testing
       } catch { return }  // A receipt without a purchase has no transaction.
       let answer = try await app.post(token)
       guard answer.status == 200 else {
-        #expect(scenario == .wrongApp && answer.status == 422 && answer["code"] == "7103", "\(answer.text)")
+        let expected = [Scenario.wrongApp: (422, "7103"), .empty: (503, "7101")][scenario]
+        #expect(answer.status == expected?.0 && answer["code"] == expected?.1, "\(answer.text)")
         return
       }
       #expect(RevenueCatApp.transaction(after: answer) == .finished)
@@ -181,9 +182,15 @@ import Testing
       let (old, new) = (
         try store.simulator.issueTransaction(.expiredVoluntary), try store.simulator.issueTransaction(.renewing)
       )
-      let json = #"{"environment":"xcode","transactions":["\#(new.signedTransaction)","\#(old.signedTransaction)"]}"#
-      let answer = try await app.post(Data(json.utf8).base64EncodedString())
-      #expect(try RevenueCatApp.info(answer).active == ["pro"])
+      for (number, begin) in ["{", "{\n  "].enumerated() {
+        let user = "u\(number)"
+        let json =
+          begin
+          + #""environment":"xcode","transactions":["\#(new.signedTransaction)","\#(old.signedTransaction)"]}"#
+        let answer = try await app.post(Data(json.utf8).base64EncodedString(), of: user)
+        #expect(answer.status == (number == 0 ? 200 : 409), "the transaction is the first user's")
+        #expect(try await app.read(user).active == (number == 0 ? ["pro"] : []))
+      }
       let none = Data(#"{"environment":"xcode","transactions":[]}"#.utf8).base64EncodedString()
       #expect(try await app.post(none).status == 400)
     }
@@ -200,7 +207,9 @@ import Testing
         #"{"app_user_id":"u1","fetch_token":"\#(empty)",\#(bought)"initiation_source":"restore"}"#)
       #expect(restored.status == 200)
       // An SDK that cannot read its products names none; one of 2025 names no transaction.
-      #expect(try await app.post(empty, of: "u3").status == 503)
+      let fresh = try store.simulator.issueReceipt(.empty, subscriber: 3).receiptData
+      #expect(try await app.post(fresh, of: "u3").status == 503, "the app itself is no purchase")
+      #expect(try await app.post(nil, of: "u3", more: #""fetch_token":"","app_transaction":"eyJ","#).status == 503)
       let monthly = #""product_id":"com.example.app.pro.monthly","#
       let over = try store.simulator.issueReceipt(.expiredVoluntary, subscriber: 4).receiptData
       #expect(try await app.post(over, of: "u4", more: monthly).status == 503, "what was just bought is not over")

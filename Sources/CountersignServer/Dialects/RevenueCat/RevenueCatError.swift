@@ -5,8 +5,8 @@ import NIOCore
 /// An error as RevenueCat's SDKs read it: JSON with a code of theirs and a sentence.
 ///
 /// On `POST /v1/receipts` a 4xx makes the SDK finish the transaction and forget the purchase; it keeps what a 5xx
-/// answers, and posts it again. So everything there that is not the purchase's own fault is a 503. Attributes are sent
-/// once as well, after any answer but a 404 and a 5xx.
+/// answers, and posts it again. So everything there that is not the purchase's own fault is a 503. It forgets
+/// attributes as well, after any answer but a 404 and a 5xx.
 struct RevenueCatError: Error {
   /// The codes of RevenueCat's backend that its SDKs distinguish.
   enum Code: Int, Encodable {

@@ -15,7 +15,7 @@ struct PostedReceipt: Decodable {
   var productID: String?
   var transactionID: String?
   var isRestore: Bool
-  /// What the SDK holds a transaction for, and finishes it after a 2xx: it was just bought, or waits in the queue.
+  /// Why the SDK sends a transaction that it finishes after a 2xx: it was just bought, or waits in the queue.
   var initiation: Initiation?
 
   enum Initiation: String {

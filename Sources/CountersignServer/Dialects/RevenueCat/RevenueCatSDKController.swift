@@ -149,6 +149,8 @@ struct RevenueCatSDKController: DialectController {
     } else if posted.appTransaction == nil {
       throw RevenueCatError(.badRequest, "There is no purchase in 'fetch_token'.")
     } else {
+      // What was just bought, or waits in the queue, is not in the proof of a download.
+      guard posted.initiation == nil else { throw Problem.purchaseNotYetSeen }
       try await admitNewcomer(id, caller, context)
     }
     // Nothing of a refused purchase is kept.
@@ -172,7 +174,7 @@ struct RevenueCatSDKController: DialectController {
         "This service asks Apple alone. Purchases of other stores come in by RevenueCat's webhooks.")
     }
     let user = try await user(named: id, context)
-    let token = signedTransaction(inXcodes: token, posted.transactionID) ?? token
+    let token = await signedTransaction(inXcodes: token, posted.transactionID) ?? token
     // A signed transaction names itself.
     let signed = token.contains(".") ? common.useCases.validator.purchases(in: token).first?.transactionID : nil
     let answer = try await common.validate(
@@ -183,17 +185,25 @@ struct RevenueCatSDKController: DialectController {
 
   /// In Xcode there is no app receipt, and the SDK sends JSON in base64 with all signed transactions: the one with this ID, or
   /// else the newest.
-  private func signedTransaction(inXcodes token: String, _ id: String?) -> String? {
+  private func signedTransaction(inXcodes token: String, _ id: String?) async -> String? {
     struct XcodeReceipt: Decodable { var transactions: [String] }
-    guard token.hasPrefix("ey"), let data = Data(base64Encoded: token),
-      let receipt = try? JSONDecoder().decode(XcodeReceipt.self, from: data)
-    else { return nil }
-    let known = receipt.transactions.compactMap { signed in
-      common.useCases.validator.purchases(in: signed).first.map { (signed, $0) }
+    // `{"` or `{` and a line break.
+    guard token.hasPrefix("eyJ") || token.hasPrefix("ewo") else { return nil }
+    return await LongWork.run(bytes: token.utf8.count) {
+      guard let data = Data(base64Encoded: token),
+        let receipt = try? JSONDecoder().decode(XcodeReceipt.self, from: data),
+        receipt.transactions.count <= Self.mostOfXcode
+      else { return nil }
+      let known = receipt.transactions.compactMap { signed in
+        common.useCases.validator.purchases(in: signed).first.map { (signed, $0) }
+      }
+      let newest = known.max { ($0.1.purchaseDate ?? .distantPast) < $1.1.purchaseDate ?? .distantPast }
+      return (known.first { $0.1.transactionID.rawValue == id } ?? newest)?.0
     }
-    let newest = known.max { ($0.1.purchaseDate ?? .distantPast) < $1.1.purchaseDate ?? .distantPast }
-    return (known.first { $0.1.transactionID.rawValue == id } ?? newest)?.0
   }
+
+  /// The most transactions that are read of Xcode's JSON.
+  private static let mostOfXcode = 1_000
 
   /// Whether the purchase that the SDK finishes is known. Where its transaction is not in Apple's answer, a running
   /// purchase of its product, or a change to it at the next renewal, is as good: an answer may have the newest period alone.
@@ -210,7 +220,10 @@ struct RevenueCatSDKController: DialectController {
     let evidence = try await context.reading(await common.useCases.ledger.profile(of: answer.user))?.evidence ?? []
     guard let product = posted.productID.map(ProductID.init(rawValue:)) else {
       return answer.isTransactionFound == nil
-        && (posted.initiation == nil || evidence.contains { !$0.purchases.isEmpty })
+        && (posted.initiation == nil
+          || evidence.contains { evidence in
+            !evidence.key.isOfApp && evidence.key.originalTransactionID.store == nil && !evidence.purchases.isEmpty
+          })
     }
     let isKnown = evidence.contains { evidence in
       let running = evidence.purchases.filter(isRunning)
