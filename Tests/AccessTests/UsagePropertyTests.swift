@@ -6,7 +6,7 @@ import Testing
 @testable import Access
 
 /// Random users against an oracle that knows the moments of each, and counts them one by one.
-@Suite(.computing, .computing) struct UsagePropertyTests {
+@Suite(.computing) struct UsagePropertyTests {
   /// Clocks that change at midnight, at other times, by half an hour, in the other half of the year, or never.
   static let zones = [
     "UTC", "Europe/Berlin", "Europe/London", "America/New_York", "America/Los_Angeles", "America/St_Johns",

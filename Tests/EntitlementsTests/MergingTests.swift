@@ -5,7 +5,7 @@ import Testing
 import struct FoundationEssentials.Date
 
 /// The worth of evidence that arrives in pieces, late, twice and out of order.
-@Suite(.computing, .computing) struct MergingTests {
+@Suite(.computing) struct MergingTests {
   static let cases = 0..<SeededRandom.cases(4_000)
 
   /// A few reports of one subscription on a coarse grid of time, so that many meet.

@@ -5,7 +5,7 @@ import Testing
 import struct FoundationEssentials.Date
 
 /// Properties that hold for every customer, tried on a few thousand made-up ones. The case number is the seed.
-@Suite(.computing, .computing) struct PropertyTests {
+@Suite(.computing) struct PropertyTests {
   static let cases = 0..<SeededRandom.cases(3_000)
 
   /// One customer with everything needed to judge them.

@@ -5,7 +5,7 @@ import Testing
 import struct FoundationEssentials.Date
 
 /// Properties that provisional evidence has, whatever else is known. The case number is the seed.
-@Suite(.computing, .computing) struct ProvisionalPropertyTests {
+@Suite(.computing) struct ProvisionalPropertyTests {
   /// A customer of whom something is proven and something is only signed, partly of the same subscriptions.
   private struct Trial {
     var maker: RandomCustomer

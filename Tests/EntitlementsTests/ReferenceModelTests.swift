@@ -4,7 +4,7 @@ import Testing
 
 import struct FoundationEssentials.Date
 
-@Suite(.computing, .computing) struct ReferenceModelTests {
+@Suite(.computing) struct ReferenceModelTests {
   private static func wholeMilliseconds(_ duration: Duration) -> Int64 { Int64(duration / .milliseconds(1)) }
 
   private static func dates(of evidence: SubscriptionEvidence) -> [Date] {

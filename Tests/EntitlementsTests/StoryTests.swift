@@ -5,7 +5,7 @@ import Testing
 import struct FoundationEssentials.Date
 
 /// Apple's reports over weeks, in the order of their arrival and in every other.
-@Suite(.computing, .computing) struct StoryTests {
+@Suite(.computing) struct StoryTests {
   private static let paid = row("1", from: day(-35), until: day(-5))
 
   /// A notification: what it tells is as of its signature.

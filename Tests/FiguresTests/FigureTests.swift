@@ -9,7 +9,7 @@ import Testing
 @testable import Ledger
 
 /// The contribution of one subscription to the figures.
-@Suite(.computing, .computing) struct FigureTests {
+@Suite(.computing) struct FigureTests {
   /// 2026-01-01.
   private static let first = 20_454
 

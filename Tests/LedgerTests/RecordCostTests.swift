@@ -24,7 +24,7 @@ import Testing
 
   @Test func `a row that was told changes two`() async throws {
     let pages = try await Self.pages {
-      try $0.outbox.settle(of: "anna", version: milliseconds(0), isDoubtful: false, confirmingAt: nil)
+      try $0.outbox.settle(updateOf: "anna", version: milliseconds(0), isDoubtful: false, confirmingAt: nil)
     }
     #expect(pages == 2)
   }

@@ -8,7 +8,7 @@ import Testing
 
 /// The texts that are kept as JSON. Verdicts are held against Foundation: `Codable` says what the text is. Evidence has
 /// a form of its own, which is read as it was written or not at all.
-@Suite(.computing, .computing) struct StoredTextTests {
+@Suite(.computing) struct StoredTextTests {
   @Test func `a text is the one that Foundation writes`() throws {
     var random = SeededRandom(seed: 1)
     for _ in 0..<2_000 {

@@ -26,9 +26,9 @@ package struct NotificationV1: Hashable, Sendable {
     self.type = type
     bundleID = try root.text("bid").map { BundleID($0) }
     password = try root.text("password").map { Secret($0) }
-    // A hint needs no more than one ID: what cannot be read is left out.
+    // An unreadable member is left out: a hint needs no more than one ID.
     environmentName = try? root.text("environment")
-    let unified = (try? root.object("unified_receipt")) ?? nil
+    let unified = try? root.object("unified_receipt")
     var elements = [root]
     for (part, name) in [
       (root, "latest_receipt_info"), (root, "latest_expired_receipt_info"), (unified, "latest_receipt_info"),
@@ -41,9 +41,9 @@ package struct NotificationV1: Hashable, Sendable {
     transactionIDs = []
     var seen: Set<String> = []
     for element in elements.prefix(Self.purchaseLimit) {
-      if let id = (try? element.text("original_transaction_id")) ?? nil {
+      if let id = try? element.text("original_transaction_id") {
         if seen.insert(id).inserted { originalTransactionIDs.append(OriginalTransactionID(id)) }
-      } else if let id = (try? element.text("transaction_id")) ?? nil, seen.insert(id).inserted {
+      } else if let id = try? element.text("transaction_id"), seen.insert(id).inserted {
         transactionIDs.append(TransactionID(id))
       }
     }

@@ -67,7 +67,7 @@ package struct SignedNotification: Hashable, Sendable {
   /// - Throws: `JSONError` without a type, with two subjects, and for an unreadable value.
   init(_ payload: JSONValue) throws(JSONError) {
     type = try payload.required("notificationType")
-    // What cannot be read of these is left out: the signed parts decide, and Apple does not repeat a notification.
+    // An unreadable one is left out: the signed parts decide, and Apple does not repeat a notification.
     uuid = try? payload.text("notificationUUID")
     subtype = try? payload.text("subtype")
     signedDate = try? payload.moment("signedDate")

@@ -49,17 +49,17 @@ package struct SignedTransaction: SignedContent {
       throw payload.missing("revocationDate")
     }
     // No purchase is refused for these.
-    let offerType = (try? payload.code("offerType")) ?? nil
-    let discountType = (try? payload.text("offerDiscountType")) ?? nil
+    let offerType = try? payload.code("offerType")
+    let discountType = try? payload.text("offerDiscountType")
     let isTrial = discountType == "FREE_TRIAL"
     let purchaseDate = try payload.moment("purchaseDate")
-    let originalDate = (try? payload.moment("originalPurchaseDate")) ?? nil
+    let originalDate = try? payload.moment("originalPurchaseDate")
     let expiresDate = try payload.moment("expiresDate")
     purchase = Purchase(
       productID: ProductID(try payload.required("productId")),
       transactionID: TransactionID(try payload.required("transactionId")),
       originalTransactionID: OriginalTransactionID(try payload.required("originalTransactionId")),
-      webOrderLineItemID: (try? payload.text("webOrderLineItemId")) ?? nil,
+      webOrderLineItemID: try? payload.text("webOrderLineItemId"),
       subscriptionGroupID: try payload.text("subscriptionGroupIdentifier").map { SubscriptionGroupID($0) },
       purchaseDate: Purchase.date(purchaseDate, originally: originalDate, until: expiresDate),
       expiresDate: expiresDate,
@@ -78,12 +78,12 @@ package struct SignedTransaction: SignedContent {
     environmentName = try payload.text("environment")
     self.signedDate = signedDate
     productType = try payload.text("type")
-    quantity = (try? payload.number("quantity")) ?? nil
+    quantity = try? payload.number("quantity")
     originalPurchaseDate = originalDate
     self.offerType = offerType
-    offerID = (try? payload.text("offerIdentifier")) ?? nil
+    offerID = try? payload.text("offerIdentifier")
     offerDiscountType = discountType
-    storefront = (try? payload.text("storefront")) ?? nil
+    storefront = try? payload.text("storefront")
     self.revocationType = revocationType
   }
 

@@ -145,4 +145,7 @@ package struct SubscriptionKey: Hashable, Codable, Sendable {
 
   /// Whether the purchase is the app itself: see `OriginalPurchase`.
   package var isOfApp: Bool { originalTransactionID.isOfApp }
+
+  /// Whether a product of the app was bought at the App Store.
+  package var isOfAppStoreProduct: Bool { !isOfAnotherStore && !isOfApp }
 }

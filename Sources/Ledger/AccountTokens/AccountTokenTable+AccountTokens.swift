@@ -3,14 +3,14 @@ internal import struct FoundationEssentials.Date
 
 extension AccountTokenTable {
   /// Puts a user who has to be told under another ID.
-  func move(of former: SubscriptionKey, to key: SubscriptionKey) throws {
+  func move(tokenOf former: SubscriptionKey, to key: SubscriptionKey) throws {
     try execute(
       """
       UPDATE account_token_due SET original_transaction_id = ?
       WHERE environment = ? AND original_transaction_id = ? AND NOT EXISTS (
         SELECT 1 FROM account_token_due AS other WHERE other.environment = ? AND other.original_transaction_id = ?)
       """, key.originalTransactionID, former, key)
-    try forget(of: former)
+    try forget(tokenOf: former)
   }
 
   func hasAny(in environment: StoreEnvironment?, dueAt now: Date) throws -> Bool {

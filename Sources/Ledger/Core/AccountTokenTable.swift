@@ -14,7 +14,7 @@ struct AccountTokenTable: LedgerTable {
       !evidence.isAccountGone, evidence.accountToken != token,
       evidence.purchases.contains(where: { $0.ownership == .purchased }),
       let bundleID = try tables.proofs.bundleID(ofProof: purchase.proof)
-    else { return try forget(of: evidence.key) }
+    else { return try forget(tokenOf: evidence.key) }
     // Where another user is being told, this one's turn is afterwards.
     try execute(
       """
@@ -25,12 +25,12 @@ struct AccountTokenTable: LedgerTable {
       """, evidence.key, bundleID, token, now)
   }
 
-  func forget(of key: SubscriptionKey) throws {
+  func forget(tokenOf key: SubscriptionKey) throws {
     try execute("DELETE FROM account_token_due WHERE environment = ? AND original_transaction_id = ?", key)
   }
 
-  func forget(ofPurchase id: Int64) throws {
+  func forget(tokenOfPurchase id: Int64) throws {
     guard id > 0 else { return }
-    try forget(of: tables.purchases.purchase(id: id).evidence.key)
+    try forget(tokenOf: tables.purchases.purchase(id: id).evidence.key)
   }
 }

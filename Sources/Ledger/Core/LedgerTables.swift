@@ -94,6 +94,4 @@ extension LedgerTable {
   func insert<each Value: SQLValue>(_ id: Int64?, _ sql: SQL, _ values: repeat each Value) throws -> Int64 {
     try tables.insert(id, sql, repeat each values)
   }
-
-  func readAhead(_ queries: () -> Void) { tables.readAhead(queries) }
 }

@@ -9,7 +9,7 @@ struct OutboxTable: LedgerTable {
   ///
   /// - Parameter evidenceAt: the evidence time (Apple's clock) behind the verdict, if known.
   /// - Returns: since when the row is outdated.
-  func enqueue(of account: inout Account, evidenceAt: Int64?, recordedAt: Int64, dueAt: Int64) throws -> Date {
+  func enqueue(updateOf account: inout Account, evidenceAt: Int64?, recordedAt: Int64, dueAt: Int64) throws -> Date {
     if account.rowVersion == 0, let former = try tables.pseudonyms.formerSelves(of: account.user).last {
       // Somebody who was erased is back: the row may have the version of its reset.
       account.rowVersion = try tables.accounts.account(withKey: former.key)?.rowVersion ?? 0
@@ -120,7 +120,7 @@ struct OutboxTable: LedgerTable {
     return changesCount
   }
 
-  func settle(of user: UserID, version: Int64, isDoubtful: Bool, confirmingAt again: Date?) throws {
+  func settle(updateOf user: UserID, version: Int64, isDoubtful: Bool, confirmingAt again: Date?) throws {
     changes.invalidate(user)
     if let again {
       try execute(
@@ -134,7 +134,7 @@ struct OutboxTable: LedgerTable {
     try execute("DELETE FROM outbox WHERE key = ? AND version = ?", user.key, version)
   }
 
-  func miss(of user: UserID, version: Int64, retryAt due: Date) throws {
+  func miss(updateOf user: UserID, version: Int64, retryAt due: Date) throws {
     changes.invalidate(user)
     // Where there is no row, there is nothing to reset.
     try execute("DELETE FROM outbox WHERE key = ? AND version = ? AND reset IS NOT NULL", user.key, version)
@@ -147,7 +147,7 @@ struct OutboxTable: LedgerTable {
       """, due, user.key, version)
   }
 
-  func retry(of user: UserID, version: Int64, at due: Date, problem: String, isDoubtful: Bool) throws {
+  func retry(updateOf user: UserID, version: Int64, at due: Date, problem: String, isDoubtful: Bool) throws {
     try execute(
       """
       UPDATE outbox SET attempts = attempts + 1, due_at = ?, problem = ?, problem_at = ?
@@ -158,7 +158,7 @@ struct OutboxTable: LedgerTable {
     try execute("UPDATE outbox SET is_doubtful = 1 WHERE key = ?", user.key)
   }
 
-  func raise(of user: UserID, version: Int64, above floor: Int64) throws {
+  func raise(updateOf user: UserID, version: Int64, above floor: Int64) throws {
     guard floor <= WaitingUpdate.highestFloor else { return }
     let raised = max(version, floor + 1)
     try execute("UPDATE outbox SET version = ? WHERE key = ? AND version = ?", raised, user.key, version)
@@ -167,7 +167,7 @@ struct OutboxTable: LedgerTable {
     try execute("UPDATE account SET row_version = ? WHERE key = ? AND row_version < ?", raised, user.key, raised)
   }
 
-  func giveBack(of users: [UserID], claimedUntil lease: Date) throws {
+  func giveBack(updatesOf users: [UserID], claimedUntil lease: Date) throws {
     for user in users { try execute("UPDATE outbox SET due_at = 0 WHERE key = ? AND due_at = ?", user.key, lease) }
   }
 }

@@ -20,7 +20,7 @@ struct OwnershipMove {
       if tellsAccountTokens {
         try tables.accountTokens.tell(ofPurchase: purchase, at: writer(winner).head.recordedAt)
       } else if former != nil {
-        try tables.accountTokens.forget(ofPurchase: purchase)
+        try tables.accountTokens.forget(tokenOfPurchase: purchase)
       }
     }
     if let save { try save(&winner) } else { try writer(winner).reevaluate(&winner) }

@@ -82,7 +82,7 @@ struct VerdictWriter {
         version: account.version + 1, changed: changed, digest: digest, evidenceAt: evidenceAt,
         text: try StoredForm.text(verdict)), to: &account, head)
     let waitingSince = try tables.outbox.enqueue(
-      of: &account, evidenceAt: evidenceAt, recordedAt: head.recordedAt, dueAt: rowsDueAt)
+      updateOf: &account, evidenceAt: evidenceAt, recordedAt: head.recordedAt, dueAt: rowsDueAt)
     try appendEvents(of: verdict, for: &account, after: before, former: former, on: evidence, bought: bought)
     let access = Account.Access(verdict)
     try tables.accounts.count(account.access, replacedBy: access)

@@ -72,7 +72,7 @@ package struct JoinCustomer: LedgerOperation {
       if evaluationContext.tellsAccountTokens {
         try tables.accountTokens.tell(ofPurchase: row, at: writer.head.recordedAt)
       } else {
-        try tables.accountTokens.forget(of: purchase.evidence.key)
+        try tables.accountTokens.forget(tokenOf: purchase.evidence.key)
       }
       try tables.events.appendGain(of: row, from: loser.user, to: &owner, writer.head)
       try tables.events.appendLoss(of: row, to: owner.user, from: &loser, writer.head)

@@ -34,7 +34,7 @@ struct EraseUser: LedgerOperation {
     }
     report.customers += try tables.erasure.erase(customersOf: key)
     try tables.erasure.eraseMemos(names)
-    try tables.extensions.redact(of: nil, names)
+    try tables.extensions.redact(recordsOf: nil, names)
     let pseudonym = try pseudonyms[key] ?? tables.pseudonyms.formerSelves(of: UserID(key)).last
     report.add(try tables.erasure.erase(traces, names, as: pseudonym, pseudonyms))
     try tables.keepMemo("erasing", nil)
@@ -76,7 +76,7 @@ struct EraseUser: LedgerOperation {
       let former =
         try id < 0 ? tables.purchases.key(ofPurchase: id) : try tables.purchases.purchase(id: id).evidence.key
       guard let former else { continue }
-      try tables.extensions.redact(of: former, names)
+      try tables.extensions.redact(recordsOf: former, names)
       report.notifications += try tables.erasure.eraseNotifications(about: former, isOwn: false, as: pseudonym, names)
     }
     return (report, true)
@@ -123,9 +123,9 @@ struct EraseUser: LedgerOperation {
       }
       _ = try tables.purchases.save(purchase)
       let past = try purchase.id.map(tables.pastTransactions.transactions(of:)) ?? []
-      try tables.accountTokens.forget(of: purchase.evidence.key)
-      try tables.consumptionRequests.forget(of: purchase.evidence.key, purchase.evidence.purchases + past)
-      try tables.extensions.forget(of: purchase.evidence.key)
+      try tables.accountTokens.forget(tokenOf: purchase.evidence.key)
+      try tables.consumptionRequests.forget(requestsOf: purchase.evidence.key, purchase.evidence.purchases + past)
+      try tables.extensions.forget(recordsOf: purchase.evidence.key)
       report.notifications += try tables.erasure.eraseNotifications(
         about: purchase.evidence.key, isOwn: true, as: pseudonym, names)
     }

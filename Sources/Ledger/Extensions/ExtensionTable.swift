@@ -176,7 +176,7 @@ struct ExtensionTable: LedgerTable {
   }
 
   /// Takes names out of what people said of extensions: of a purchase that was the user's before, or of any.
-  func redact(of key: SubscriptionKey?, _ names: ErasedNames) throws {
+  func redact(recordsOf key: SubscriptionKey?, _ names: ErasedNames) throws {
     let columns = "SELECT id, note, request_id, idempotency_key FROM renewal_extension"
     let said =
       if let key {
@@ -200,7 +200,7 @@ struct ExtensionTable: LedgerTable {
 
   /// Puts the extensions of a purchase under another ID. Idempotency keys end, lest both IDs have the same. While one of the
   /// other ID waits for Apple's answer, one that waits stays.
-  func move(of former: SubscriptionKey, to key: SubscriptionKey) throws {
+  func move(recordsOf former: SubscriptionKey, to key: SubscriptionKey) throws {
     let isTaken = try !openExtensions(of: .purchase(key.originalTransactionID), key.environment).isEmpty
     try execute(
       SQL(
@@ -211,7 +211,7 @@ struct ExtensionTable: LedgerTable {
   }
 
   /// Forgets the extensions of a purchase.
-  func forget(of key: SubscriptionKey) throws {
+  func forget(recordsOf key: SubscriptionKey) throws {
     try execute(
       "DELETE FROM renewal_extension WHERE environment = ? AND subject = ? AND is_of_product = 0", key.environment,
       key.originalTransactionID)

@@ -46,7 +46,7 @@ extension Ledger {
     of user: UserID, version: Int64, isDoubtful: Bool, confirmingAt again: Date?
   ) async throws(LedgerError) {
     try await engine.submit { tables in
-      try tables.outbox.settle(of: user, version: version, isDoubtful: isDoubtful, confirmingAt: again)
+      try tables.outbox.settle(updateOf: user, version: version, isDoubtful: isDoubtful, confirmingAt: again)
     }
   }
 
@@ -57,7 +57,7 @@ extension Ledger {
     memory.generations.advance(update.user)
     engine.submitLater { tables in
       try tables.outbox.settle(
-        of: update.user, version: update.version, isDoubtful: isDoubtful, confirmingAt: again)
+        updateOf: update.user, version: update.version, isDoubtful: isDoubtful, confirmingAt: again)
     } orElse: { [memory] in
       // The row is written once more.
       memory.rows.forget(update.version, of: update.user)
@@ -67,7 +67,7 @@ extension Ledger {
 
   /// Counts a missing row, and schedules the next attempt. An update of a newer version stays queued.
   package func missUpdate(of user: UserID, version: Int64, retryAt due: Date) async throws(LedgerError) {
-    try await engine.submit { tables in try tables.outbox.miss(of: user, version: version, retryAt: due) }
+    try await engine.submit { tables in try tables.outbox.miss(updateOf: user, version: version, retryAt: due) }
   }
 
   /// Counts a failed attempt at an update and schedules the next. An update of a newer version is left unchanged.
@@ -79,20 +79,20 @@ extension Ledger {
   ) async throws(LedgerError) {
     try await engine.submit { tables in
       try tables
-        .outbox.retry(of: user, version: version, at: due, problem: problem, isDoubtful: isDoubtful)
+        .outbox.retry(updateOf: user, version: version, at: due, problem: problem, isDoubtful: isDoubtful)
     }
   }
 
   /// Raises the version of a failed update, and of every later one, above an impossible version found in the app's row.
   /// An update of a newer version is left unchanged.
   package func raiseUpdate(of user: UserID, version: Int64, above floor: Int64) async throws(LedgerError) {
-    try await engine.submit { tables in try tables.outbox.raise(of: user, version: version, above: floor) }
+    try await engine.submit { tables in try tables.outbox.raise(updateOf: user, version: version, above: floor) }
   }
 
   /// Returns claimed updates that were not attempted: they are due at once.
   /// - Parameter lease: the end of the claim. An update that was settled or postponed since is left unchanged.
   package func returnUpdates(of users: [UserID], claimedUntil lease: Date) async throws(LedgerError) {
     guard !users.isEmpty else { return }
-    try await engine.submit { tables in try tables.outbox.giveBack(of: users, claimedUntil: lease) }
+    try await engine.submit { tables in try tables.outbox.giveBack(updatesOf: users, claimedUntil: lease) }
   }
 }

@@ -46,8 +46,8 @@ struct MigrationTable: LedgerTable {
     if let purchase, let present, purchase.owner.key != present.owner.key { return }
     try execute(Self.insertMigration, former, key.originalTransactionID)
     try execute(Self.updateNotifications, key.originalTransactionID, former)
-    try tables.extensions.move(of: former, to: key)
-    try tables.accountTokens.move(of: former, to: key)
+    try tables.extensions.move(recordsOf: former, to: key)
+    try tables.accountTokens.move(tokenOf: former, to: key)
     if let purchase { try move(purchase, to: key, present) }
     if let waiting = try tables.unclaimed.purchase(former) { try move(waiting, to: key) }
     if try tables.provisionalGrants.grant(on: key) == nil, var grant = try tables.provisionalGrants.grant(on: former),

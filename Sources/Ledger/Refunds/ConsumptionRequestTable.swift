@@ -119,7 +119,7 @@ package struct ConsumptionRequestTable: LedgerTable {
 
   /// Forgets the consumption information about a purchase, and Apple's requests: they may name a transaction that no evidence
   /// has, as a restored one has an ID of its own.
-  func forget(of key: SubscriptionKey, _ transactions: [Purchase]) throws {
+  func forget(requestsOf key: SubscriptionKey, _ transactions: [Purchase]) throws {
     try execute("DELETE FROM consumption_request WHERE environment = ? AND original_transaction_id = ?", key)
     for transaction in transactions {
       try execute(

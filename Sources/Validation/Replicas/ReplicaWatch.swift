@@ -12,7 +12,7 @@ package struct ReplicaWatch: Service {
   let review: RulesReview
   /// A word of this process's own.
   let replica: String
-  /// What an operator calls it, such as the host's name.
+  /// The operator's name for it, such as the host's.
   let name: String
   let logger: Logger
 
@@ -31,7 +31,7 @@ package struct ReplicaWatch: Service {
   }
 
   /// Beats once.
-  /// - Parameter alive: the number of replicas.
+  /// - Parameter alive: the number of replicas at the last beat.
   func look(_ alive: inout Int) async {
     do throws(LedgerError) {
       let count = try await ledger.beat(replica: replica, name: name)

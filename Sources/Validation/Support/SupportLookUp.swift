@@ -165,7 +165,7 @@ package struct SupportLookUp: Sendable {
       return
     }
     let known = transactions.compactMap { verified -> (key: SubscriptionKey, row: Purchase)? in
-      // None without a store of Apple's; the client accepts no such transaction.
+      // The client accepts no transaction without a store of Apple's.
       guard let environment = verified.environment else { return nil }
       let row = verified.payload.purchase
       return (SubscriptionKey(environment: environment, originalTransactionID: row.originalTransactionID), row)

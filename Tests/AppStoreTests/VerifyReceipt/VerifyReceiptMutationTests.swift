@@ -8,7 +8,7 @@ import Testing
 
 /// Damaged answers: whatever happens to the bytes, decoding ends, and a refund never gets lost on the way.
 @Suite(.timeLimit(.minutes(30)), .computing) struct VerifyReceiptMutationTests {
-  /// 800, 4,000 in `make cases`, or more by `COUNTERSIGN_MUTATIONS`.
+  /// 400, 4,000 in `make cases`, or more by `COUNTERSIGN_MUTATIONS`.
   private static let count =
     ProcessInfo.processInfo.environment["COUNTERSIGN_MUTATIONS"].flatMap { Int($0) } ?? SeededRandom.cases(4_000)
 

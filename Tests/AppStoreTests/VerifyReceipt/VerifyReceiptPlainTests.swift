@@ -7,7 +7,7 @@ import Testing
 
 /// The answer decoded of a plain text by its index is the one decoded of the parser's tree, whatever the answer is.
 @Suite(.timeLimit(.minutes(30)), .computing) struct VerifyReceiptPlainTests {
-  /// 1,200 of each kind, 6,000 in `make cases`, or more by `COUNTERSIGN_MUTATIONS`.
+  /// 600 of each kind, 6,000 in `make cases`, or more by `COUNTERSIGN_MUTATIONS`.
   private static let count =
     ProcessInfo.processInfo.environment["COUNTERSIGN_MUTATIONS"].flatMap { Int($0) } ?? SeededRandom.cases(6_000)
 

@@ -1,3 +1,4 @@
+import Entitlements
 import Foundation
 import HTTPTransport
 import TestSupport
@@ -34,6 +35,37 @@ import Testing
       #expect(answer["transaction_found"] == "true", "\(answer.text)")
       #expect(try await service.profile("anna")["transaction_found"] == "null")
     }
+  }
+
+  @Test func `a transaction that Apple only decoded, and that newer ones have replaced, is found`() async throws {
+    func row(_ id: String, from begin: Double, until end: Double) -> String {
+      let (begin, end) = (Self.clock.addingTimeInterval(begin * 86_400), Self.clock.addingTimeInterval(end * 86_400))
+      return #"{"product_id":"com.example.app.pro.monthly","transaction_id":"\#(id)","original_transaction_id":"1","#
+        + #""purchase_date_ms":"\#(begin.millisecondsSince1970)","expires_date_ms":"\#(end.millisecondsSince1970)"}"#
+    }
+    let (old, new) = (row("22", from: -40, until: -10), row("33", from: -10, until: 20))
+    let body =
+      #"{"status":0,"environment":"Production","receipt":{"bundle_id":"com.example.app","request_date_ms":"#
+      + #""\#(Self.clock.millisecondsSince1970)","in_app":[\#(old),\#(new)]},"latest_receipt_info":[\#(new)]}"#
+    let authority = try TestCertificateAuthority()
+    try await RawTLSServer.answering(identity: try authority.serverIdentity(), answer: { _ in TestAnswer(text: body) })
+    {
+      server in
+      let apple = Apple(productionURL: server.origin, sandboxURL: server.origin, caFile: authority.caFile)
+      try await SimulatedStore.run(at: Self.clock) { store in
+        var apple = apple
+        apple.roots = store.apple.roots
+        // It has no purchase of its own.
+        let receipt = try store.simulator.issueReceipt(.empty).receiptData
+        try await RunningService.run(apple: apple, now: { Self.clock }) { service in
+          for (id, found) in [("22", "true"), ("33", "true"), ("1", "true"), ("44", "false")] {
+            let answer = try await Self.post(receipt, #""\#(id)""#, to: service)
+            #expect(answer["tier"] == "pro" && answer["transaction_found"] == found, "\(id): \(answer.text)")
+          }
+        }
+      }
+    }
+    withExtendedLifetime(authority) {}
   }
 
   @Test func `while Apple is away the receipt alone tells`() async throws {

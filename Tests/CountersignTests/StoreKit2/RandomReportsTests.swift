@@ -8,7 +8,7 @@ import struct FoundationEssentials.Date
 
 /// Customers of whom everything is made up, told by random mixtures of Apple's ways, with losses and duplicates, in random
 /// order: what is known of them has to agree with what a fresh answer of verifyReceipt would say.
-@Suite(.computing, .computing) struct RandomReportsTests {
+@Suite(.computing) struct RandomReportsTests {
   /// One moment of one customer.
   private struct Scene: CustomStringConvertible {
     var seed: Int

@@ -64,7 +64,7 @@ struct CordovaController: DialectController {
     let now = common.now()
     // The plugin files whatever is listed under the App Store, so that purchases of other stores are left out, and so is the
     // app itself, which is no product.
-    let ofProducts = evidence.filter { $0.key.originalTransactionID.store == nil && !$0.key.isOfApp }
+    let ofProducts = evidence.filter(\.key.isOfAppStoreProduct)
     let collection = ofProducts.flatMap { evidence in
       CordovaPurchase.all(of: evidence, common.verdict(on: evidence, of: user, deciding: answer.entitlement), at: now)
     }

@@ -35,7 +35,7 @@ extension CustomerInfo {
     subscriber.originalPurchaseDate = app?.purchaseDate
     for (product, rows) in Dictionary(grouping: rows, by: \.productID) {
       let periods = rows.filter { !$0.isForEver }
-      // Of several base plans and stores the one that was bought last, if none runs.
+      // A product has one entry for all base plans and stores: the newest purchase of those that run, else of all.
       let live = periods.filter { $0.end.map { now < $0 } ?? true }
       let last = (live.isEmpty ? periods : live).max { $0.boughtAt < $1.boughtAt }
       if let newest = periods.filter({ $0.planID == last?.planID && $0.store == last?.store }).max(by: Row.isOlder) {

@@ -44,15 +44,14 @@ struct RevenueCatError: Error {
   }
 
   func response(path: String) -> Response {
-    let status = problem.code.status
-    let isKept =
-      if path == RevenueCatSDKController.receiptsPath {
-        problem.allow.isEmpty && status.kind != .serverError && !code.isAboutPurchase
-      } else {
-        path.hasSuffix("/attributes")
-          && (problem.code.isRetryable && status.kind != .serverError || code == .invalidAPIKey)
-      }
-    return problem.response(Body(code: code, message: problem.detail), status: isKept ? .serviceUnavailable : status)
+    var status = problem.code.status
+    if path == RevenueCatSDKController.receiptsPath {
+      let isKept = problem.allow.isEmpty && status.kind != .serverError && !code.isAboutPurchase
+      if isKept { status = .serviceUnavailable }
+    } else if path.hasSuffix("/attributes") {
+      status = code == .invalidAPIKey ? .serviceUnavailable : problem.passingStatus
+    }
+    return problem.response(Body(code: code, message: problem.detail), status: status)
   }
 }
 

@@ -149,7 +149,7 @@ struct RevenueCatSDKController: DialectController {
     } else if posted.appTransaction == nil {
       throw RevenueCatError(.badRequest, "There is no purchase in 'fetch_token'.")
     } else {
-      // What was just bought, or waits in the queue, is not in the proof of a download.
+      // An AppTransaction proves a download. A transaction beside it stays with the SDK.
       guard posted.initiation == nil else { throw Problem.purchaseNotYetSeen }
       try await admitNewcomer(id, caller, context)
     }
@@ -174,7 +174,7 @@ struct RevenueCatSDKController: DialectController {
         "This service asks Apple alone. Purchases of other stores come in by RevenueCat's webhooks.")
     }
     let user = try await user(named: id, context)
-    let token = await signedTransaction(inXcodes: token, posted.transactionID) ?? token
+    let token = await signedTransaction(ofXcode: token, posted.transactionID) ?? token
     // A signed transaction names itself.
     let signed = token.contains(".") ? common.useCases.validator.purchases(in: token).first?.transactionID : nil
     let answer = try await common.validate(
@@ -183,16 +183,16 @@ struct RevenueCatSDKController: DialectController {
     return answer.evaluatedAt
   }
 
-  /// In Xcode there is no app receipt, and the SDK sends JSON in base64 with all signed transactions: the one with this ID, or
-  /// else the newest.
-  private func signedTransaction(inXcodes token: String, _ id: String?) async -> String? {
+  /// The signed transaction with an ID, or else the newest, of a purchase in Xcode. There is no app receipt there: the SDK
+  /// sends all signed transactions as JSON in base64.
+  private func signedTransaction(ofXcode token: String, _ id: String?) async -> String? {
     struct XcodeReceipt: Decodable { var transactions: [String] }
     // `{"` or `{` and a line break.
     guard token.hasPrefix("eyJ") || token.hasPrefix("ewo") else { return nil }
     return await LongWork.run(bytes: token.utf8.count) {
       guard let data = Data(base64Encoded: token),
         let receipt = try? JSONDecoder().decode(XcodeReceipt.self, from: data),
-        receipt.transactions.count <= Self.mostOfXcode
+        receipt.transactions.count <= Self.xcodeLimit
       else { return nil }
       let known = receipt.transactions.compactMap { signed in
         common.useCases.validator.purchases(in: signed).first.map { (signed, $0) }
@@ -202,8 +202,8 @@ struct RevenueCatSDKController: DialectController {
     }
   }
 
-  /// The most transactions that are read of Xcode's JSON.
-  private static let mostOfXcode = 1_000
+  /// The most transactions that Xcode's JSON may have.
+  private static let xcodeLimit = 1_000
 
   /// Whether the purchase that the SDK finishes is known. Where its transaction is not in Apple's answer, a running
   /// purchase of its product, or a change to it at the next renewal, is as good: an answer may have the newest period alone.
@@ -215,15 +215,12 @@ struct RevenueCatSDKController: DialectController {
     guard !answer.isAnothersTransaction else { return false }
     let now = common.now()
     func isRunning(_ row: Purchase) -> Bool { row.cancellationDate == nil && row.expiresDate.map { now < $0 } ?? true }
-    // What was just bought runs. What waits in the queue may be long over.
+    // A new purchase runs. A transaction from the queue may be long over.
     let mayBeOver = answer.isTransactionFound == nil && posted.initiation != .purchase
     let evidence = try await context.reading(await common.useCases.ledger.profile(of: answer.user))?.evidence ?? []
     guard let product = posted.productID.map(ProductID.init(rawValue:)) else {
       return answer.isTransactionFound == nil
-        && (posted.initiation == nil
-          || evidence.contains { evidence in
-            !evidence.key.isOfApp && evidence.key.originalTransactionID.store == nil && !evidence.purchases.isEmpty
-          })
+        && (posted.initiation == nil || evidence.contains { $0.key.isOfAppStoreProduct && !$0.purchases.isEmpty })
     }
     let isKnown = evidence.contains { evidence in
       let running = evidence.purchases.filter(isRunning)
