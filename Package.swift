@@ -225,6 +225,7 @@ let package = Package(
         .service("NIOHTTPTypesHTTP1", of: "swift-nio-extras"),
         .service("NIOPosix", of: "swift-nio"),
         .service("NIOSSL", of: "swift-nio-ssl"),
+        .service("ServiceLifecycle", of: "swift-service-lifecycle"),
       ],
       swiftSettings: settings),
 

@@ -5,6 +5,7 @@ import HummingbirdTLS
 import Logging
 import NIOCore
 import NIOSSL
+import ServiceLifecycle
 import Synchronization
 
 /// A request's context with its connection, for troubles that break the connection.
@@ -23,7 +24,9 @@ struct Listener: Sendable {
   typealias Respond = @Sendable (Request, SimulatorContext) async throws -> Response
 
   let port: Int
+  private let services: ServiceGroup
   private let task: Task<Void, Never>
+  private let gate: Gate
 
   /// Returns once the socket listens: for TLS with a configuration, for plain HTTP otherwise.
   static func open(
@@ -31,26 +34,30 @@ struct Listener: Sendable {
   ) async throws -> Listener {
     let (ports, continuation) = AsyncThrowingStream<Int, any Error>.makeStream()
     var quiet = logger
-    // Cancellation is the normal way to stop a listener, but Hummingbird logs it as an error. Failing to listen throws.
+    // A connection that is cut is normal here, but Hummingbird logs it as an error. Failing to listen throws.
     quiet.logLevel = .critical
-    let responder = CallbackResponder<SimulatorContext> { try await respond($0, $1) }
+    let responder = CallbackResponder<SimulatorContext> { request, context in
+      try await cancelWhenGracefulShutdown { try await respond(request, context) }
+    }
+    let gate = Gate()
     let configuration = ApplicationConfiguration(address: .hostname(host, port: port), serverName: nil)
     let onServerRunning: @Sendable (any Channel) async -> Void = { channel in
       continuation.yield(channel.localAddress?.port ?? port)
     }
     let plain = HTTPServerBuilder.http1(
-      configuration: .init(additionalChannelHandlers: [WholeClosure(), DateOfAnswers(clock: clock)]))
+      configuration: .init(additionalChannelHandlers: [WholeClosure(gate), DateOfAnswers(clock: clock)]))
     let application = Application(
       responder: responder, server: try tls.map { try .tls(plain, tlsConfiguration: $0) } ?? plain,
       configuration: configuration, onServerRunning: onServerRunning, logger: quiet)
+    let services = ServiceGroup(configuration: .init(services: [application], logger: quiet))
     let task = Task {
       do {
-        try await application.run()
+        try await services.run()
         continuation.finish()
       } catch { continuation.finish(throwing: error) }
     }
     do {
-      for try await port in ports { return Listener(port: port, task: task) }
+      for try await port in ports { return Listener(port: port, services: services, task: task, gate: gate) }
     } catch let error as IOError {
       throw StartError.cannotListen(host: host, port: port, reason: String(cString: strerror(error.errnoCode)))
     } catch {
@@ -60,17 +67,36 @@ struct Listener: Sendable {
   }
 
   func close(_ connections: ConnectionRegistry) async {
-    task.cancel()
+    gate.close()
+    await services.triggerGracefulShutdown()
     connections.cutAll()
     await task.value
   }
 }
 
-/// Closes a connection when its client closes its half.
+/// Whether a listener takes connections.
+private final class Gate: Sendable {
+  private let closed = Atomic(false)
+
+  var isClosed: Bool { closed.load(ordering: .acquiring) }
+  func close() { closed.store(true, ordering: .releasing) }
+}
+
+/// Closes a connection when its client closes its half, or when the listener is being closed.
 ///
 /// Hummingbird allows half-closed connections. A response that is never sent has to notice that its client has gone.
 private final class WholeClosure: ChannelInboundHandler, RemovableChannelHandler {
   typealias InboundIn = NIOAny
+
+  private let gate: Gate
+
+  init(_ gate: Gate) { self.gate = gate }
+
+  // NIO traps for a connection that becomes active after its server has stopped:
+  // https://github.com/apple/swift-nio/issues/2813
+  func channelActive(context: ChannelHandlerContext) {
+    if gate.isClosed { context.close(promise: nil) } else { context.fireChannelActive() }
+  }
 
   func handlerAdded(context: ChannelHandlerContext) {
     // If the option cannot be set, the connection stays as Hummingbird made it.
