@@ -1,13 +1,14 @@
 import Dispatch
 public import Testing
 
-/// Runs tests that compute for seconds on threads of their own. The threads of Swift's tasks are as few as processors, and
+/// Runs each test that computes for seconds on a thread of its own. The threads of Swift's tasks are as few as processors, and
 /// services and simulators of other tests answer on them within deadlines.
 public struct Computing: TestTrait, SuiteTrait, TestScoping {
   public let isRecursive = true
 
-  private final class Threads: TaskExecutor {
-    private let queue = DispatchQueue(label: "computing", attributes: .concurrent)
+  private final class OwnThread: TaskExecutor {
+    /// Dispatch has a thread for every serial queue. Concurrent ones share those of Swift's tasks.
+    private let queue = DispatchQueue(label: "computing")
 
     func enqueue(_ job: consuming ExecutorJob) {
       let job = UnownedJob(job)
@@ -15,12 +16,14 @@ public struct Computing: TestTrait, SuiteTrait, TestScoping {
     }
   }
 
-  private static let threads = Threads()
+  public static func onOwnThread(_ body: @Sendable () async throws -> Void) async throws {
+    try await withTaskExecutorPreference(OwnThread()) { try await body() }
+  }
 
   public func provideScope(
     for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void
   ) async throws {
-    try await withTaskExecutorPreference(Self.threads) { try await function() }
+    try await Self.onOwnThread(function)
   }
 }
 
