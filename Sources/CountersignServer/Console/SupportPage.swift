@@ -40,16 +40,9 @@ struct SupportPage: Controller {
     return response
   }
 
-  private static let headers: HTTPFields = {
-    var headers: HTTPFields = [.cacheControl: "no-cache", .contentSecurityPolicy: contentSecurityPolicy]
-    let others = [
-      ("X-Frame-Options", "DENY"), ("Cross-Origin-Opener-Policy", "same-origin"),
-      ("Cross-Origin-Resource-Policy", "same-origin"),
-      ("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
-    ]
-    for (name, value) in others {
-      if let name = HTTPField.Name(name) { headers[name] = value }
-    }
-    return headers
-  }()
+  private static let headers: HTTPFields = [
+    .cacheControl: "no-cache", .contentSecurityPolicy: contentSecurityPolicy, .xFrameOptions: "DENY",
+    .crossOriginOpenerPolicy: "same-origin", .crossOriginResourcePolicy: "same-origin",
+    .permissionsPolicy: "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+  ]
 }

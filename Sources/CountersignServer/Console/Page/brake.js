@@ -1,7 +1,7 @@
 // The downgrade brake: a banner while it holds somebody back, and the word of a person that releases it.
 
 import {byID, date} from './elements.js'
-import {buttonOf, confirmed, showMessage, work} from './forms.js'
+import {buttonOf, confirmed, onSubmit, showMessage, work} from './forms.js'
 import {ask, currentSession, hasKey} from './service.js'
 
 const banner = byID('brake')
@@ -38,8 +38,7 @@ async function look() {
   buttonOf(form).hidden = false
 }
 
-form.addEventListener('submit', async (event) => {
-  event.preventDefault()
+onSubmit(form, async () => {
   if (!await confirmed('Release the brake?', 'Nothing is held back any longer: for an hour every verdict counts, and ' +
     'users who are downgraded lose access. Release it only when you know why so many subscriptions end at once.',
   'Release it')) return

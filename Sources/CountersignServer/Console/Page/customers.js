@@ -2,7 +2,7 @@
 
 import {readTiers} from './catalog.js'
 import {bdi, byID, el} from './elements.js'
-import {busy, fail, idle, showMessage} from './forms.js'
+import {busy, fail, idle, onSubmit, reset, showMessage} from './forms.js'
 import {purchaseCard, unownedCard} from './purchases.js'
 import {ask, hasKey, transactionPath, userLink} from './service.js'
 import {readUser, showUser} from './user.js'
@@ -27,8 +27,7 @@ function clear() {
   turn += 1
   show()
   query.value = ''
-  idle(form)
-  showMessage(form, '')
+  reset(form)
 }
 
 function leave(text, tone) {
@@ -41,8 +40,7 @@ function leave(text, tone) {
 // MARK: The link to a user: `#user=ID`. It is never sent to anybody, and holds no key.
 
 function link(user) {
-  window.history.replaceState(null, '', user === null ? location.pathname + location.search
-    : userLink(user))
+  window.history.replaceState(null, '', user === null ? location.pathname + location.search : userLink(user))
 }
 
 function linkedUser() {
@@ -69,8 +67,7 @@ async function welcome() {
 
 // MARK: Looking up
 
-form.addEventListener('submit', (event) => {
-  event.preventDefault()
+onSubmit(form, () => {
   const id = query.value.trim()
   if (id) lookUp(id)
 })
@@ -120,16 +117,14 @@ function lookUp(id) {
 }
 
 function showFound(history, tiers, cards) {
-  const draw = showUser(history, tiers, cards, show, leave)
-  paint = draw
+  paint = showUser(history, tiers, cards, show, leave)
   link(history.user_id)
 }
 
 function lookUpUser(id) {
   return showFor(id, async (isCurrent) => {
     const [history, tiers] = await Promise.all([readUser(id), tiersToGive()])
-    if (!isCurrent()) return
-    showFound(history, tiers, [])
+    if (isCurrent()) showFound(history, tiers, [])
   })
 }
 

@@ -1,8 +1,8 @@
 // Later renewal dates: of one customer, and of all active subscribers of a product.
 
 import {bdi, byID, count, date, el, time, words} from './elements.js'
-import {complain, confirmed, fail, field, idle, message, needed, noteBox, randomKey, select, showMessage, work} from './forms.js'
-import {ask, askRepeatably, currentSession} from './service.js'
+import {complain, confirmed, field, message, needed, noteBox, onSubmit, poster, select, showMessage, watchedList,
+  work} from './forms.js'
 import {noteOf, refreshed} from './verdict.js'
 
 const reasons = [['customer_satisfaction', 'customer satisfaction'], ['service_issue', 'service issue or outage'],
@@ -31,22 +31,16 @@ export function extendForm(refresh) {
       'period or after its end. The note is kept in the history.'),
     el('div', {class: 'fields'}, field(purchase, 'Subscription'), field(days, 'Days'), field(reason, 'Reason, for Apple')),
     field(note, 'Note: why is it extended?'), el('button', {type: 'submit'}, 'Extend it'), message())
-  // The last thing that was sent, and the key under which it is done once, however often it is sent.
-  let sent = {}
+  const post = poster()
 
-  form.addEventListener('submit', (event) => {
-    event.preventDefault()
+  onSubmit(form, () => {
     const number = neededDays(days)
     const text = number === null ? null : needed(note, 'Say in the note why it is extended.')
     if (text === null) return
     const [environment, id] = purchase.value.split(' ')
     const order = {days: number, reason: reason.value, note: text, environment}
-    const body = JSON.stringify([id, order])
-    if (sent.body !== body) sent = {body, key: randomKey()}
     work(form, 'Asking Apple…', async (isCurrent) => {
-      const found = await askRepeatably('POST', `v1/purchases/${encodeURIComponent(id)}/extensions`, order,
-        {'Idempotency-Key': sent.key})
-      sent = {}
+      const found = await post(`v1/purchases/${encodeURIComponent(id)}/extensions`, order)
       if (!isCurrent()) return
       if (found.state === 'done') {
         for (const box of [days, note]) box.value = ''
@@ -74,34 +68,17 @@ export function extendForm(refresh) {
 
 // MARK: All active subscribers of a product
 
-/// How often one that is under way is looked at, in milliseconds.
-const pause = 5000
-const [form, shown, listNote] = ['extensions-form', 'extensions-list', 'extensions-note-list'].map(byID)
+const form = byID('extensions-form')
 const [product, again, days, note, reason, storefronts] =
   ['product', 'again', 'days', 'note', 'reason', 'storefronts'].map((name) => byID(`extensions-${name}`))
-let timer = null
-let isOpen = false
-let starting = {}
+let post = poster()
 
 for (const box of [product, again, days, note, storefronts]) box.addEventListener('input', () => complain(box, ''))
 reason.replaceChildren(...reasons.map(([value, text]) => el('option', {value}, text)))
 reason.value = 'service_issue'
 
-async function look() {
-  clearTimeout(timer)
-  const mine = currentSession()
-  const isCurrent = () => isOpen && mine === currentSession()
-  let found
-  try { found = (await ask('GET', 'v1/extensions')).extensions } catch (error) {
-    if (isCurrent()) fail(form, error)
-    return
-  }
-  if (!isCurrent()) return
-  listNote.textContent = found.length === 0 ? 'There was none yet.' : ''
-  shown.replaceChildren(...found.map(item))
-  clearTimeout(timer)
-  if (found.some((one) => one.closed_at === null)) timer = setTimeout(look, pause)
-}
+const list = watchedList({form, note: byID('extensions-note-list'), shown: byID('extensions-list'), path: 'v1/extensions',
+  member: 'extensions', none: 'There was none yet.', item, isUnderWay: (one) => one.closed_at === null, pause: 5000})
 
 const states = {due: ['waits for Apple', 'warn'], running: ['running', 'warn'], done: ['done', 'good'],
   refused: ['refused', 'bad'], failed: ['given up', 'bad']}
@@ -125,8 +102,7 @@ function item(one) {
     noteOf({note: one.note, asked_by: one.author}))
 }
 
-form.addEventListener('submit', async (event) => {
-  event.preventDefault()
+onSubmit(form, async () => {
   const name = needed(product, 'Name the product.')
   if (name === null) return
   const isSame = again.value.trim() === name
@@ -139,41 +115,22 @@ form.addEventListener('submit', async (event) => {
   if (!await confirmed('Extend them all?', `Apple extends every active subscription of ${name} by ${number} days` +
     `${codes.length > 0 ? ` in ${codes.join(', ')}` : ''}, and charges that much later. It cannot be taken back.`,
   'Extend them all')) return
-  const body = JSON.stringify([name, order])
-  if (starting.body !== body) starting = {body, key: randomKey()}
   work(form, 'Asking Apple…', async (isCurrent) => {
-    await askRepeatably('POST', `v1/products/${encodeURIComponent(name)}/extensions`, order,
-      {'Idempotency-Key': starting.key})
-    starting = {}
+    await post(`v1/products/${encodeURIComponent(name)}/extensions`, order)
     if (!isCurrent()) return
     for (const box of [again, days, note]) box.value = ''
     showMessage(form, 'Apple is asked. It takes hours or days.', 'good')
-    await look()
+    await list.look()
   })
 })
 
-function open() {
-  isOpen = true
-  showMessage(form, '')
-  look()
-}
-
-function close() {
-  isOpen = false
-  clearTimeout(timer)
-}
-
 function clear() {
-  close()
-  starting = {}
+  list.clear()
+  post = poster()
   for (const box of [product, again, days, note, storefronts]) {
     box.value = ''
     complain(box, '')
   }
-  listNote.textContent = ''
-  shown.replaceChildren()
-  idle(form)
-  showMessage(form, '')
 }
 
-export const extensions = {name: 'extensions', open, close, clear}
+export const extensions = {name: 'extensions', ...list, clear}

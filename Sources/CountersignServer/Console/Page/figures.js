@@ -4,7 +4,7 @@ import {product} from './catalog.js'
 import {chart, sparkline} from './chart.js'
 import {byID, count, el, several, words} from './elements.js'
 import {experimentCards} from './experiments.js'
-import {idle, showMessage, work} from './forms.js'
+import {onSubmit, reset, showMessage, work} from './forms.js'
 import {amountIn, change, dated, identifier, money, percent, period, points, shorts, wholePercent} from './numbers.js'
 import {ask} from './service.js'
 import {number, table} from './tables.js'
@@ -248,10 +248,7 @@ function tables(figures, isByMonth) {
 
 function paint() { for (const draw of charts) draw() }
 
-form.addEventListener('submit', (event) => {
-  event.preventDefault()
-  read()
-})
+onSubmit(form, read)
 form.addEventListener('change', (event) => event.target === currency ? show() : read())
 
 function clear() {
@@ -261,8 +258,7 @@ function clear() {
   byID('currency-field').hidden = true
   result.replaceChildren()
   form.reset()
-  idle(form)
-  showMessage(form, '')
+  reset(form)
 }
 
 export const figures = {name: 'figures', open: read, clear, paint}

@@ -1,7 +1,7 @@
 // Forms: what they say of what they do, fields with complaints of their own, and a dialog that asks once more.
 
 import {byID, el} from './elements.js'
-import {currentSession} from './service.js'
+import {ask, askRepeatably, currentSession} from './service.js'
 
 export const message = () => el('p', {class: 'message', role: 'status', 'aria-live': 'polite'})
 
@@ -39,6 +39,18 @@ export function idle(form) {
   button.disabled = false
   if (labels.has(button)) button.textContent = labels.get(button)
 }
+
+/// Takes off a form what it says of what it did.
+export function reset(form) {
+  idle(form)
+  showMessage(form, '')
+}
+
+/// What a form does in place of being sent.
+export const onSubmit = (form, action) => form.addEventListener('submit', (event) => {
+  event.preventDefault()
+  action()
+})
 
 /// Runs what a form asks for, once at a time; the form says how it went, unless it is no longer shown.
 export async function work(form, doing, action) {
@@ -82,7 +94,7 @@ export function needed(control, complaint) {
 }
 
 export const noteBox = (id) => el('textarea', {id, maxlength: 1000, 'aria-required': 'true', rows: 3})
-export const userBox = (id, value = '') => el('input', {id, type: 'text', maxlength: 128, 'aria-required': 'true',
+export const nameBox = (id, value = '') => el('input', {id, type: 'text', maxlength: 128, 'aria-required': 'true',
   spellcheck: 'false', autocapitalize: 'none', autocomplete: 'off', value})
 
 export const select = (id, choices) =>
@@ -119,8 +131,66 @@ export function actions(items) {
 }
 
 /// `crypto.randomUUID` is missing where the page came without TLS.
-export const randomKey = () =>
+const randomKey = () =>
   [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('')
+
+/// Posts what is done once, however often it is sent: under one key until it is answered.
+export function poster() {
+  let sent = {}
+  return async (path, order) => {
+    const body = JSON.stringify([path, order])
+    if (sent.body !== body) sent = {body, key: randomKey()}
+    const answer = await askRepeatably('POST', path, order, {'Idempotency-Key': sent.key})
+    sent = {}
+    return answer
+  }
+}
+
+/// A list that is read where its part opens, and again while something in it is under way.
+/// - Parameters:
+///   - path: its question; the answer has it under `member`.
+///   - none: what `note` says of an empty list.
+///   - pause: between two looks, in milliseconds.
+export function watchedList({form, note, shown, path, member, none, item, isUnderWay, pause}) {
+  let timer = null
+  let isOpen = false
+
+  async function look() {
+    clearTimeout(timer)
+    const mine = currentSession()
+    const isCurrent = () => isOpen && mine === currentSession()
+    let found
+    try { found = (await ask('GET', path))[member] } catch (error) {
+      if (isCurrent()) fail(form, error)
+      return
+    }
+    if (!isCurrent()) return
+    note.textContent = found.length === 0 ? none : ''
+    shown.replaceChildren(...found.map(item))
+    clearTimeout(timer)
+    if (found.some(isUnderWay)) timer = setTimeout(look, pause)
+  }
+
+  function open() {
+    isOpen = true
+    showMessage(form, '')
+    look()
+  }
+
+  function close() {
+    isOpen = false
+    clearTimeout(timer)
+  }
+
+  function clear() {
+    close()
+    note.textContent = ''
+    shown.replaceChildren()
+    reset(form)
+  }
+
+  return {look, open, close, clear}
+}
 
 /// Asks once more. What does no harm is what Enter does.
 export function confirmed(question, text, yes) {

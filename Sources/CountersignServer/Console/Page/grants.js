@@ -1,8 +1,8 @@
 // Access that is given and not bought, and the app's own trials.
 
 import {at, bdi, date, el, time, words, zone} from './elements.js'
-import {complain, field, message, needed, noteBox, randomKey, select, showMessage, work} from './forms.js'
-import {ask, askRepeatably, userPath} from './service.js'
+import {complain, field, message, nameBox, needed, noteBox, onSubmit, poster, select, showMessage, work} from './forms.js'
+import {askRepeatably, userPath} from './service.js'
 import {noteOf, refreshed} from './verdict.js'
 
 const lengths = [['1d', '1 day'], ['7d', '7 days'], ['30d', '30 days'], ['365d', '1 year'], ['', 'until a date']]
@@ -14,8 +14,7 @@ export function givenCard(user, tiers, refresh) {
   const list = el('ol', {class: 'given', 'aria-labelledby': 'given-title'})
   const tier = tiers.length > 0
     ? select('grant-tier', tiers.map(({tier, name}) => [tier, name && name !== tier ? `${name} (${tier})` : tier]))
-    : el('input', {id: 'grant-tier', type: 'text', maxlength: 128, 'aria-required': 'true', spellcheck: 'false',
-      autocapitalize: 'none', autocomplete: 'off'})
+    : nameBox('grant-tier')
   const length = select('grant-length', lengths)
   const until = el('input', {id: 'grant-until', type: 'datetime-local', max: '9999-12-31T23:59',
     'aria-required': 'true'})
@@ -27,24 +26,19 @@ export function givenCard(user, tiers, refresh) {
     el('p', {class: 'soft'}, 'For a time, beside what was bought. The note is kept in the history.'),
     el('div', {class: 'fields'}, field(tier, 'Tier'), field(length, 'How long'), untilField, field(why, 'Kind')),
     field(note, 'Note: why is it given?'), el('button', {type: 'submit'}, 'Give access'), message())
-  // The last thing that was sent, and the key under which it is given once, however often it is sent.
-  let sent = {}
+  const post = poster()
 
   untilField.hidden = true
   length.addEventListener('change', () => { untilField.hidden = length.value !== '' })
-  form.addEventListener('submit', (event) => {
-    event.preventDefault()
+  onSubmit(form, () => {
     const name = needed(tier, 'Name the tier.')
     const end = length.value === '' && name !== null ? needed(until, 'Say until when: a date and a time.') : ''
     const text = name === null || end === null ? null : needed(note, 'Say in the note why it is given.')
     if (text === null) return
     const grant = {tier: name, kind: why.value, note: text,
       ...(end ? {ends_at: new Date(end).toISOString()} : {for: length.value})}
-    const body = JSON.stringify(grant)
-    if (sent.body !== body) sent = {body, key: randomKey()}
     work(form, 'Giving…', async (isCurrent) => {
-      const given = await askRepeatably('POST', userPath(user, 'grants'), grant, {'Idempotency-Key': sent.key})
-      sent = {}
+      const given = await post(userPath(user, 'grants'), grant)
       if (!isCurrent()) return
       note.value = ''
       await refreshed(form, refresh, isCurrent, `Given: ${given.tier} until ${date(given.ends_at)}.`, 'good')
@@ -98,8 +92,7 @@ function givenItem(user, {id, tier}, refresh) {
     showMessage(form, '')
     open.focus()
   })
-  form.addEventListener('submit', (event) => {
-    event.preventDefault()
+  onSubmit(form, () => {
     const text = needed(note, 'Say in the note why it is ended.')
     if (text === null) return
     work(form, 'Ending…', async (isCurrent) => {

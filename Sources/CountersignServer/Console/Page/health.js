@@ -1,7 +1,7 @@
 // Health: what the service needs and how it fares, the rows that wait for the app's database, and the brake.
 
 import {byID, count, el, several} from './elements.js'
-import {idle, showMessage, work} from './forms.js'
+import {onSubmit, reset, showMessage, work} from './forms.js'
 import {ask} from './service.js'
 import {notificationsURL} from './welcome.js'
 
@@ -102,10 +102,7 @@ function open() {
   })
 }
 
-form.addEventListener('submit', (event) => {
-  event.preventDefault()
-  open()
-})
+onSubmit(form, open)
 
 const outcomes = {
   arrived: ['good', 'arrived'],
@@ -116,8 +113,7 @@ const outcomes = {
   pending: ['', 'not posted yet', 'Apple takes its time. Try again in a minute.'],
 }
 
-test.addEventListener('submit', (event) => {
-  event.preventDefault()
+onSubmit(test, () => {
   work(test, 'Apple is asked…', async (isCurrent) => {
     const {tests} = await ask('POST', 'v1/notifications/test')
     if (!isCurrent()) return
@@ -135,10 +131,7 @@ function clear() {
   result.replaceChildren()
   tested.replaceChildren()
   test.hidden = true
-  for (const one of [form, test]) {
-    idle(one)
-    showMessage(one, '')
-  }
+  for (const one of [form, test]) reset(one)
 }
 
 export const health = {name: 'health', open, clear}

@@ -1,7 +1,7 @@
 // Refused notifications: what was not believed or could not be read, with the reasons.
 
 import {byID, el, time} from './elements.js'
-import {idle, showMessage, work} from './forms.js'
+import {onSubmit, reset, showMessage, work} from './forms.js'
 import {ask} from './service.js'
 import {notificationsURL} from './welcome.js'
 
@@ -22,16 +22,12 @@ function open() {
   })
 }
 
-form.addEventListener('submit', (event) => {
-  event.preventDefault()
-  open()
-})
+onSubmit(form, open)
 
 function clear() {
   list.replaceChildren()
   list.hidden = true
-  idle(form)
-  showMessage(form, '')
+  reset(form)
 }
 
 export const notifications = {name: 'notifications', open, clear}

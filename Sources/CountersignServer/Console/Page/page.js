@@ -6,7 +6,7 @@ import {customers} from './customers.js'
 import {byID, zone} from './elements.js'
 import {extensions} from './extensions.js'
 import {figures} from './figures.js'
-import {busy, fail, idle, showMessage} from './forms.js'
+import {busy, fail, idle, onSubmit, showMessage} from './forms.js'
 import {health} from './health.js'
 import {notifications} from './notifications.js'
 import {recent} from './recent.js'
@@ -60,8 +60,7 @@ function forget() {
   key.focus()
 }
 
-keyForm.addEventListener('submit', (event) => {
-  event.preventDefault()
+onSubmit(keyForm, () => {
   const typed = key.value.trim()
   key.value = ''
   if (!/^[\x21-\x7e]+$/.test(typed)) {

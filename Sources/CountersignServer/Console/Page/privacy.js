@@ -1,7 +1,7 @@
 // The records of a user: their export as a file, and their erasure.
 
 import {el, save} from './elements.js'
-import {complain, field, message, needed, showMessage, userBox, work} from './forms.js'
+import {complain, field, message, nameBox, needed, onSubmit, showMessage, work} from './forms.js'
 import {ask, askRepeatably, userPath} from './service.js'
 
 /// Everything as a file.
@@ -12,8 +12,7 @@ export function exportForm(user) {
       'to nobody else.'),
     el('button', {type: 'submit', class: 'quiet'}, 'Export'), message())
 
-  form.addEventListener('submit', (event) => {
-    event.preventDefault()
+  onSubmit(form, () => {
     work(form, 'Exporting…', async (isCurrent) => {
       const kept = await ask('GET', userPath(user, 'export'))
       if (!isCurrent()) return
@@ -27,7 +26,7 @@ export function exportForm(user) {
 
 /// - Parameter leave: takes the user off the page, and says why.
 export function eraseForm(user, leave) {
-  const typed = userBox('erase-id')
+  const typed = nameBox('erase-id')
   const form = el('form', {autocomplete: 'off', novalidate: true, 'aria-labelledby': 'erase-title'},
     el('h3', {id: 'erase-title'}, 'Erase'),
     el('p', {class: 'soft'}, 'For ever. Purchases stay without the name, for whoever presents the receipt; so do the devices ' +
@@ -35,9 +34,7 @@ export function eraseForm(user, leave) {
     field(typed, 'Type the user ID to confirm'),
     el('button', {type: 'submit', class: 'danger'}, 'Erase this user'), message())
 
-
-  form.addEventListener('submit', (event) => {
-    event.preventDefault()
+  onSubmit(form, () => {
     const text = needed(typed, 'Type the user ID.')
     if (text === null) return
     if (text !== user) {

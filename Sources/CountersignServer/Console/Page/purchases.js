@@ -2,7 +2,7 @@
 
 import {product} from './catalog.js'
 import {bdi, byID, copyButton, el, list, time, title, words} from './elements.js'
-import {busy, confirmed, field, message, needed, noteBox, showMessage, userBox, work} from './forms.js'
+import {busy, confirmed, field, message, nameBox, needed, noteBox, onSubmit, showMessage, work} from './forms.js'
 import {ask, isErased, transactionPath, userPath} from './service.js'
 import {noteOf, stateParts, userButton} from './verdict.js'
 
@@ -26,7 +26,7 @@ const neverSeen = (owner) => `This service has never seen ${owner}. Is it typed 
 export function purchaseCard(first, outcome = null) {
   const id = first.original_transaction_id
   const name = nameOf(first)
-  const [to, note] = [userBox(`to-${name}`), noteBox(`why-${name}`)]
+  const [to, note] = [nameBox(`to-${name}`), noteBox(`why-${name}`)]
   const about = el('div')
   let purchase = first
   const form = el('form', {autocomplete: 'off', novalidate: true, 'aria-labelledby': `move-${name}`},
@@ -51,8 +51,7 @@ export function purchaseCard(first, outcome = null) {
         noteOf(change)))))
   }
 
-  form.addEventListener('submit', (event) => {
-    event.preventDefault()
+  onSubmit(form, () => {
     const owner = needed(to, 'Name the new owner.')
     const text = owner === null ? null : needed(note, 'Say in the note why it is moved.')
     if (text === null) return
@@ -99,14 +98,13 @@ export function unownedCard(purchase, canAttach) {
       'without one it cannot be attached to a user. The customer can present it: “Restore purchases” in the app.'))
     return card
   }
-  const [to, note] = [userBox(`to-${name}`, purchase.app_account_token || ''), noteBox(`why-${name}`)]
+  const [to, note] = [nameBox(`to-${name}`, purchase.app_account_token || ''), noteBox(`why-${name}`)]
   const form = el('form', {autocomplete: 'off', novalidate: true, 'aria-labelledby': `attach-${name}`},
     el('h3', {id: `attach-${name}`}, 'Attach it to a user'),
     el('p', {class: 'soft'}, 'Apple is asked about it, and the user is re-evaluated. The note is kept in the history.'),
     field(to, 'User ID of the owner'), field(note, 'Note: how do you know that it is theirs?'),
     el('button', {type: 'submit'}, 'Attach the purchase'), message())
-  form.addEventListener('submit', (event) => {
-    event.preventDefault()
+  onSubmit(form, () => {
     const owner = needed(to, 'Name the owner.')
     const text = owner === null ? null : needed(note, 'Say in the note how you know that it is theirs.')
     if (text === null) return

@@ -2,7 +2,7 @@
 
 import {product} from './catalog.js'
 import {byID, el, shortTime, words} from './elements.js'
-import {idle, message, showMessage, work} from './forms.js'
+import {message, onSubmit, reset, showMessage, work} from './forms.js'
 import {money} from './numbers.js'
 import {ask, userLink} from './service.js'
 import {number, table} from './tables.js'
@@ -65,8 +65,7 @@ function list(kind, first) {
     older.hidden = before === null
   }
 
-  older.addEventListener('submit', (event) => {
-    event.preventDefault()
+  onSubmit(older, () => {
     work(older, 'Reading…', async (isCurrent) => {
       const page = await ask('GET', path(kind, `&before=${before}`))
       if (!isCurrent()) return
@@ -90,17 +89,13 @@ function row({type, timestamp, user_id: user, data}, hasAmounts) {
     ...(hasAmounts ? [amount] : [])]
 }
 
-form.addEventListener('submit', (event) => {
-  event.preventDefault()
-  read()
-})
+onSubmit(form, read)
 form.addEventListener('change', read)
 
 function clear() {
   result.replaceChildren()
   form.reset()
-  idle(form)
-  showMessage(form, '')
+  reset(form)
 }
 
 export const recent = {name: 'recent', open: read, clear}

@@ -1,7 +1,7 @@
 // The refunds of a user, by Apple's own list.
 
 import {bdi, day, el, several, time} from './elements.js'
-import {message, showMessage, work} from './forms.js'
+import {message, onSubmit, showMessage, work} from './forms.js'
 import {ask, isErased, userPath} from './service.js'
 import {table} from './tables.js'
 import {userButton} from './verdict.js'
@@ -36,8 +36,7 @@ export function refundsForm(user, refresh) {
     ]
   }
 
-  form.addEventListener('submit', (event) => {
-    event.preventDefault()
+  onSubmit(form, () => {
     work(form, 'Asking…', async (isCurrent) => {
       const answer = await ask('GET', userPath(user, 'refunds'))
       if (!isCurrent()) return

@@ -1,37 +1,15 @@
 // Runs: the last ones, the progress of the one that is under way, and the start of another.
 
 import {byID, count, el, several, time, words} from './elements.js'
-import {confirmed, fail, idle, randomKey, showMessage, work} from './forms.js'
-import {ask, askRepeatably, currentSession} from './service.js'
+import {confirmed, onSubmit, poster, showMessage, watchedList, work} from './forms.js'
+import {ask} from './service.js'
 
 const form = byID('run-form')
 const within = byID('run-within')
-const note = byID('runs-note')
-const shown = byID('runs-list')
+let post = poster()
 
-/// How often a run that is under way is looked at, in milliseconds.
-const pause = 2000
-let timer = null
-let isOpen = false
-// The key of the start that was not answered yet, under which it starts once, however often it is sent.
-let starting = {}
-
-/// Reads the last runs, and goes on while one is under way.
-async function look() {
-  clearTimeout(timer)
-  const mine = currentSession()
-  const isCurrent = () => isOpen && mine === currentSession()
-  let runs
-  try { runs = (await ask('GET', 'v1/revalidations')).runs } catch (error) {
-    if (isCurrent()) fail(form, error)
-    return
-  }
-  if (!isCurrent()) return
-  note.textContent = runs.length === 0 ? 'There was none yet. The form above starts one.' : ''
-  shown.replaceChildren(...runs.map(item))
-  clearTimeout(timer)
-  if (runs.some((run) => run.state === 'running')) timer = setTimeout(look, pause)
-}
+const list = watchedList({form, note: byID('runs-note'), shown: byID('runs-list'), path: 'v1/revalidations', member: 'runs',
+  none: 'There was none yet. The form above starts one.', item, isUnderWay: (run) => run.state === 'running', pause: 2000})
 
 const states = {running: ['running', 'warn'], finished: ['finished', 'good'], stopped: ['stopped', 'bad']}
 const lengths = Object.fromEntries([...within.options].map((option) => [option.value, option.textContent]))
@@ -55,8 +33,7 @@ function item(run) {
       run.finished_at ? [' Ended ', time(run.finished_at), '.'] : null))
 }
 
-form.addEventListener('submit', async (event) => {
-  event.preventDefault()
+onSubmit(form, async () => {
   const order = {expiring_within: within.value}
   let due = 0
   await work(form, 'Counting…', async (isCurrent) => {
@@ -68,33 +45,16 @@ form.addEventListener('submit', async (event) => {
   if (due === 0 || !await confirmed('Start a run?', `Apple is asked about ${several(due, 'subscription')}, and their ` +
     'verdicts are brought up to date.', 'Start it')) return
   work(form, 'Starting…', async (isCurrent) => {
-    if (starting.within !== order.expiring_within) starting = {within: order.expiring_within, key: randomKey()}
-    const run = await askRepeatably('POST', 'v1/revalidations', order, {'Idempotency-Key': starting.key})
-    starting = {}
+    const run = await post('v1/revalidations', order)
     if (!isCurrent()) return
     showMessage(form, `Run ${run.id} is under way.`, 'good')
-    await look()
+    await list.look()
   })
 })
 
-function open() {
-  isOpen = true
-  showMessage(form, '')
-  look()
-}
-
-function close() {
-  isOpen = false
-  clearTimeout(timer)
-}
-
 function clear() {
-  close()
-  starting = {}
-  note.textContent = ''
-  shown.replaceChildren()
-  idle(form)
-  showMessage(form, '')
+  list.clear()
+  post = poster()
 }
 
-export const runs = {name: 'runs', open, close, clear}
+export const runs = {name: 'runs', ...list, clear}

@@ -3,7 +3,7 @@
 import {product} from './catalog.js'
 import {bdi, copyButton, date, day, el, list, time, title, words} from './elements.js'
 import {extendForm} from './extensions.js'
-import {actions, buttonOf, field, message, needed, noteBox, showMessage, work} from './forms.js'
+import {actions, buttonOf, field, message, needed, noteBox, onSubmit, showMessage, work} from './forms.js'
 import {givenCard, trialsCard} from './grants.js'
 import {eraseForm, exportForm} from './privacy.js'
 import {refundsForm} from './refunds.js'
@@ -87,8 +87,7 @@ export function showUser(first, tiers, more, show, leave) {
     return page.now
   }
 
-  olderForm.addEventListener('submit', (event) => {
-    event.preventDefault()
+  onSubmit(olderForm, () => {
     work(olderForm, 'Reading…', async (isCurrent) => {
       const page = await ask('GET', next)
       if (!isCurrent()) return
@@ -223,8 +222,7 @@ function revalidationForm(user, refresh) {
     el('p', {class: 'soft'}, 'About everything this user owns, and all that was paid for it. The note is kept in the history.'),
     field(note, 'Note: why do you ask?'),
     el('button', {type: 'submit'}, 'Ask Apple again'), message())
-  form.addEventListener('submit', (event) => {
-    event.preventDefault()
+  onSubmit(form, () => {
     const text = needed(note, 'Say in the note why you ask.')
     if (text === null) return
     work(form, 'Asking…', async (isCurrent) => {

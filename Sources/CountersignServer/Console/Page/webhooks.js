@@ -1,7 +1,7 @@
 // Webhooks: the receivers of events, what waits for each, and the events that were given up.
 
 import {bdi, byID, count, el, list, several, time} from './elements.js'
-import {idle, message, showMessage, work} from './forms.js'
+import {message, onSubmit, reset, showMessage, work} from './forms.js'
 import {ask} from './service.js'
 
 const form = byID('webhooks-form')
@@ -44,8 +44,7 @@ function receiver(first) {
 
   const all = el('form', {autocomplete: 'off', 'aria-label': `Redeliver to ${first.name}`},
     el('button', {type: 'submit', class: 'quiet'}, 'Redeliver all that was given up'), message())
-  all.addEventListener('submit', (event) => {
-    event.preventDefault()
+  onSubmit(all, () => {
     work(all, 'Redelivering…', async (isCurrent) => {
       const body = first.dead > 0 ? {webhook: first.name, dead: true} : {webhook: first.name}
       const {redelivered} = await ask('POST', 'v1/webhooks/redeliver', body)
@@ -57,8 +56,7 @@ function receiver(first) {
 
   const olderForm = el('form', {autocomplete: 'off'},
     el('button', {type: 'submit', class: 'quiet'}, 'More of them'), message())
-  olderForm.addEventListener('submit', (event) => {
-    event.preventDefault()
+  onSubmit(olderForm, () => {
     work(olderForm, 'Reading…', async (isCurrent) => {
       const page = await ask('GET', more)
       if (isCurrent()) add(page)
@@ -76,8 +74,7 @@ function receiver(first) {
     const form = el('form', {autocomplete: 'off', 'aria-label': `Redeliver the event ${dead.event_id}`},
       el('button', {type: 'submit', class: 'quiet small', 'aria-label': `Redeliver the event ${dead.event_id}`},
         'Redeliver'), message())
-    form.addEventListener('submit', (event) => {
-      event.preventDefault()
+    onSubmit(form, () => {
       work(form, 'Redelivering…', async (isCurrent) => {
         await ask('POST', 'v1/webhooks/redeliver', {webhook: first.name, event_id: dead.event_id})
         if (isCurrent()) showMessage(form, 'It is on the way again.', 'good')
@@ -108,15 +105,11 @@ function receiver(first) {
     el('h2', {id}, 'Receiver ', bdi(first.name)), about, all, letters, olderForm)
 }
 
-form.addEventListener('submit', (event) => {
-  event.preventDefault()
-  open()
-})
+onSubmit(form, open)
 
 function clear() {
   result.replaceChildren()
-  idle(form)
-  showMessage(form, '')
+  reset(form)
 }
 
 export const webhooks = {name: 'webhooks', open, clear}
