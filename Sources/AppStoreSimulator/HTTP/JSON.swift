@@ -12,39 +12,20 @@ enum JSON: Sendable, ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, Ex
   init(booleanLiteral value: Bool) { self = .boolean(value) }
 
   var text: String {
-    var text = ""
-    write(to: &text)
-    return text
-  }
-
-  private func write(to text: inout String) {
     switch self {
-    case .string(let value): Self.write(value, to: &text)
-    case .integer(let value): text += String(value)
-    case .boolean(let value): text += value ? "true" : "false"
-    case .null: text += "null"
-    case .array(let values):
-      text += "["
-      for (index, value) in values.enumerated() {
-        if index > 0 { text += "," }
-        value.write(to: &text)
-      }
-      text += "]"
+    case .string(let value): Self.quoted(value)
+    case .integer(let value): String(value)
+    case .boolean(let value): value ? "true" : "false"
+    case .null: "null"
+    case .array(let values): "[" + values.map(\.text).joined(separator: ",") + "]"
     case .object(let members):
-      text += "{"
-      for (index, member) in members.enumerated() {
-        if index > 0 { text += "," }
-        Self.write(member.0, to: &text)
-        text += ":"
-        member.1.write(to: &text)
-      }
-      text += "}"
+      "{" + members.map { "\(Self.quoted($0.0)):\($0.1.text)" }.joined(separator: ",") + "}"
     }
   }
 
   /// RFC 8259, section 7: quotation mark, backslash and the control characters are escaped.
-  private static func write(_ value: String, to text: inout String) {
-    text += "\""
+  private static func quoted(_ value: String) -> String {
+    var text = "\""
     for scalar in value.unicodeScalars {
       switch scalar {
       case "\"": text += "\\\""
@@ -58,6 +39,6 @@ enum JSON: Sendable, ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, Ex
       default: text.unicodeScalars.append(scalar)
       }
     }
-    text += "\""
+    return text + "\""
   }
 }

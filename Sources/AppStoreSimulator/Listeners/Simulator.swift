@@ -80,11 +80,15 @@ enum Simulator {
         throw error
       }
     }
-    let isTemporary = configuration.rootPEMPath == nil
     return RunningSimulator(
-      core: core, host: configuration.host, tlsListener: tlsListener, controlHost: configuration.controlHost,
-      controlListener: controlListener, connections: connections, rootPEMPath: path, removesRoot: isTemporary)
+      origin: "https://\(inURL(configuration.host)):\(tlsListener.port)",
+      controlURL: controlListener.map { "http://\(inURL(configuration.controlHost)):\($0.port)" }, rootPEMPath: path,
+      core: core, tlsListener: tlsListener, controlListener: controlListener, connections: connections,
+      removesRoot: configuration.rootPEMPath == nil)
   }
+
+  /// An IPv6 address is in brackets.
+  private static func inURL(_ host: String) -> String { host.contains(":") ? "[\(host)]" : host }
 
   private static func temporaryPath() -> String {
     FileManager.default.temporaryDirectory.appending(path: "app-store-simulator-root-\(UUID().uuidString).pem").path()
@@ -105,48 +109,27 @@ enum StartError: Error, CustomStringConvertible {
 }
 
 /// A running simulator. It has a method for everything that the control API can do.
-final class RunningSimulator: Sendable {
-  let productionURL: String
-  let sandboxURL: String
-  /// The Server API's base URLs, to be followed by `/inApps/v1/…`.
-  let serverAPIURL: String
-  let serverAPISandboxURL: String
-  /// DeviceCheck's base URLs, to be followed by `/v1/…`.
-  let deviceCheckURL: String
-  let deviceCheckDevelopmentURL: String
+struct RunningSimulator: Sendable {
+  fileprivate let origin: String
   /// Nil without a control port.
   let controlURL: String?
   /// A PEM file with two roots: the one of TLS and receipts, and the one of signed data.
   let rootPEMPath: String
 
   let core: SimulatorCore
-  private let tlsListener: Listener
-  private let controlListener: Listener?
-  private let connections: ConnectionRegistry
-  private let removesRoot: Bool
+  fileprivate let tlsListener: Listener
+  fileprivate let controlListener: Listener?
+  fileprivate let connections: ConnectionRegistry
+  fileprivate let removesRoot: Bool
 
-  init(
-    core: SimulatorCore, host: String, tlsListener: Listener, controlHost: String, controlListener: Listener?,
-    connections: ConnectionRegistry, rootPEMPath: String, removesRoot: Bool
-  ) {
-    let origin = "https://\(Self.inURL(host)):\(tlsListener.port)"
-    self.productionURL = origin + StoreListener.productionPath
-    self.sandboxURL = origin + StoreListener.sandboxPath
-    self.serverAPIURL = origin + StoreListener.serverAPIPath
-    self.serverAPISandboxURL = origin + StoreListener.serverAPISandboxPath
-    self.deviceCheckURL = origin
-    self.deviceCheckDevelopmentURL = origin + StoreListener.deviceCheckDevelopmentPath
-    self.controlURL = controlListener.map { "http://\(Self.inURL(controlHost)):\($0.port)" }
-    self.rootPEMPath = rootPEMPath
-    self.core = core
-    self.tlsListener = tlsListener
-    self.controlListener = controlListener
-    self.connections = connections
-    self.removesRoot = removesRoot
-  }
-
-  /// An IPv6 address is in brackets.
-  private static func inURL(_ host: String) -> String { host.contains(":") ? "[\(host)]" : host }
+  var productionURL: String { origin + StoreListener.productionPath }
+  var sandboxURL: String { origin + StoreListener.sandboxPath }
+  /// The Server API's base URLs, to be followed by `/inApps/v1/…`.
+  var serverAPIURL: String { origin + StoreListener.serverAPIPath }
+  var serverAPISandboxURL: String { origin + StoreListener.serverAPISandboxPath }
+  /// DeviceCheck's base URLs, to be followed by `/v1/…`.
+  var deviceCheckURL: String { origin }
+  var deviceCheckDevelopmentURL: String { origin + StoreListener.deviceCheckDevelopmentPath }
 
   /// The store's clock.
   var now: Date { core.clock.now.date }

@@ -34,9 +34,7 @@ struct SimulatorCore: Sendable {
       customers: issuer.customers, signer: pki.signedData, tokens: try DeveloperTokens(startedAt: clock.now),
       clock: clock, troubles: troubles, calls: calls, delivery: delivery, notifications: notifications)
   }
-}
 
-extension SimulatorCore {
   func issue(_ order: ReceiptOrder) throws(IssueError) -> IssuedReceipt {
     let receipt = try issuer.issue(order, at: clock.now)
     delivery.catchUp()
@@ -85,9 +83,7 @@ extension SimulatorCore {
     }
     return try IssueError.signed { try notifications.notifications(of: customer.seed, after: from, through: to) }
   }
-}
 
-extension SimulatorCore {
   /// A customer asks for a refund of a transaction: the store asks the app's server for consumption information, where it has
   /// its URL.
   func requestRefund(of transactionID: String, reason: String) throws(IssueError) -> SimulatedNotification {

@@ -49,7 +49,7 @@ enum ReceiptPayload {
       attribute(1704, ASN1Writer.ia5(row.purchasedAt.text)),
       attribute(1705, ASN1Writer.utf8(seed.transactionID(slot: row.slot, number: 0))),
       attribute(1706, ASN1Writer.ia5(row.originallyPurchasedAt.text)),
-      attribute(1707, ASN1Writer.integer(row.product.receiptKind)),
+      attribute(1707, ASN1Writer.integer(row.product.appleType.inReceipts)),
       // A lifetime purchase has an expiry, an empty string.
       attribute(1708, ASN1Writer.ia5(row.expiresAt?.text ?? "")),
       attribute(

@@ -31,7 +31,7 @@ struct SignedDataPayload: Sendable {
     if let end = row.expiresAt { members.append(("expiresDate", .integer(end.milliseconds))) }
     members += [
       ("quantity", 1),
-      ("type", .string(row.product.appleType)),
+      ("type", .string(row.product.appleType.signed)),
       ("inAppOwnershipType", row.isFamilyShared ? "FAMILY_SHARED" : "PURCHASED"),
       ("signedDate", .integer(signedAt.milliseconds)),
     ]
@@ -218,15 +218,6 @@ struct SignedDataPayload: Sendable {
 }
 
 extension Product {
-  /// The type in signed transactions.
-  fileprivate var appleType: String {
-    switch self {
-    case .forever: "Non-Consumable"
-    case .proSeason: "Non-Renewing Subscription"
-    case .proMonthly, .proYearly, .premiumMonthly, .unknown: "Auto-Renewable Subscription"
-    }
-  }
-
   /// The price in thousandths of a dollar.
   fileprivate var milliunits: Int64 {
     switch self {

@@ -36,6 +36,8 @@ struct ServerAPI: Sendable {
     var authorization: String?
     var environment: StoreEnvironment
     var body: [UInt8] = []
+
+    fileprivate func values(_ name: String) -> [String] { query.filter { $0.name == name }.map(\.value) }
   }
 
   func answer(_ call: Call) -> Answer {
@@ -197,7 +199,7 @@ struct ServerAPI: Sendable {
     guard types.allSatisfy({ ["AUTO_RENEWABLE", "NON_RENEWABLE", "CONSUMABLE", "NON_CONSUMABLE"].contains($0) }) else {
       throw ServerAPIError.invalidProductType
     }
-    if !types.isEmpty { rows.removeAll { !types.contains($0.row.product.historyType) } }
+    if !types.isEmpty { rows.removeAll { !types.contains($0.row.product.appleType.queried) } }
     let products = call.values("productId")
     if !products.isEmpty { rows.removeAll { !products.contains($0.row.product.id) } }
     // Apple's own library for Python writes `True`.
@@ -310,19 +312,13 @@ struct ServerAPI: Sendable {
   /// The days for which the store keeps notifications.
   private static func days(_ environment: StoreEnvironment) -> Int { environment == .production ? 180 : 30 }
 
-  private func notificationHistory(_ call: Call, _ bundleID: String, now: Timestamp) throws -> JSON {
-    guard let request = try? JSONDecoder().decode(HistoryRequest.self, from: Data(call.body)) else {
-      throw ServerAPIError.badRequest
-    }
-    guard let start = request.startDate.map({ Timestamp(milliseconds: $0) }) else {
-      throw ServerAPIError.invalidStartDate
-    }
-    guard let end = request.endDate.map({ Timestamp(milliseconds: $0) }) else { throw ServerAPIError.invalidEndDate }
-    guard start >= now.adding(days: -Self.days(call.environment)) else { throw ServerAPIError.startTooFarInPast }
-    guard start < end else { throw ServerAPIError.startAfterEnd }
-    guard request.transactionId == nil || request.notificationType == nil else {
-      throw ServerAPIError.multipleFilters
-    }
+  private func notificationHistory(_ call: Call, _ bundleID: String, now: Timestamp) throws(ServerAPIError) -> JSON {
+    guard let request = try? JSONDecoder().decode(HistoryRequest.self, from: Data(call.body)) else { throw .badRequest }
+    guard let start = request.startDate.map({ Timestamp(milliseconds: $0) }) else { throw .invalidStartDate }
+    guard let end = request.endDate.map({ Timestamp(milliseconds: $0) }) else { throw .invalidEndDate }
+    guard start >= now.adding(days: -Self.days(call.environment)) else { throw .startTooFarInPast }
+    guard start < end else { throw .startAfterEnd }
+    guard request.transactionId == nil || request.notificationType == nil else { throw .multipleFilters }
     let matching = delivery.history.filter { sent in
       let one = sent.notification
       return one.bundleID == bundleID && one.environment == call.environment && Timestamp(one.at) >= start
@@ -333,7 +329,7 @@ struct ServerAPI: Sendable {
     }
     var first = 0
     if let token = call.values("paginationToken").last {
-      guard let offset = Self.offset(ofRevision: token) else { throw ServerAPIError.invalidPaginationToken }
+      guard let offset = Self.offset(ofRevision: token) else { throw .invalidPaginationToken }
       first = min(offset, matching.count)
     }
     let next = min(first + Self.pageSize, matching.count)
@@ -373,21 +369,6 @@ extension Answer {
   static func ofServerAPI(_ json: JSON, httpStatus: Int = 200) -> Answer {
     Answer(json: json, httpStatus: httpStatus, headers: [("Content-Type", "application/json")])
   }
-}
-
-extension Product {
-  /// The name of its type in queries of the history.
-  fileprivate var historyType: String {
-    switch self {
-    case .forever: "NON_CONSUMABLE"
-    case .proSeason: "NON_RENEWABLE"
-    case .proMonthly, .proYearly, .premiumMonthly, .unknown: "AUTO_RENEWABLE"
-    }
-  }
-}
-
-extension ServerAPI.Call {
-  fileprivate func values(_ name: String) -> [String] { query.filter { $0.name == name }.map(\.value) }
 }
 
 /// A request's endpoint.

@@ -21,12 +21,12 @@ enum Product: String, CaseIterable, Sendable {
   /// The number of months per period.
   var months: Int { self == .proYearly ? 12 : 1 }
 
-  /// Attribute 1707: 0 non-consumable, 2 non-renewing subscription, 3 auto-renewable.
-  var receiptKind: Int64 {
+  /// Its type in signed transactions, in queries of the history, and in attribute 1707 of receipts.
+  var appleType: (signed: String, queried: String, inReceipts: Int64) {
     switch self {
-    case .forever: 0
-    case .proSeason: 2
-    case .proMonthly, .proYearly, .premiumMonthly, .unknown: 3
+    case .forever: ("Non-Consumable", "NON_CONSUMABLE", 0)
+    case .proSeason: ("Non-Renewing Subscription", "NON_RENEWABLE", 2)
+    case .proMonthly, .proYearly, .premiumMonthly, .unknown: ("Auto-Renewable Subscription", "AUTO_RENEWABLE", 3)
     }
   }
 }

@@ -114,7 +114,7 @@ enum Scenario: String, CaseIterable, Codable, Sendable {
         OneTimePurchase(slot: 0, product: .proSeason, at: start.adding(days: -10)),
         OneTimePurchase(slot: 1, product: .proSeason, at: start.adding(days: 20)),
       ])
-    case .eventfulYear: return EventfulYear(start: start, environment: environment).timeline
+    case .eventfulYear: return .eventfulYear(start: start, environment: environment)
     default: return Timeline(subscriptions: subscriptions(start: start, environment: environment))
     }
   }

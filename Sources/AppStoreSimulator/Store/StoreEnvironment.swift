@@ -3,20 +3,10 @@ enum StoreEnvironment: String, CaseIterable, Codable, Sendable {
   case production, sandbox
 
   /// The name in responses.
-  var appleName: String {
-    switch self {
-    case .production: "Production"
-    case .sandbox: "Sandbox"
-    }
-  }
+  var appleName: String { self == .production ? "Production" : "Sandbox" }
 
   /// The name in a receipt's attribute 0.
-  var receiptType: String {
-    switch self {
-    case .production: "Production"
-    case .sandbox: "ProductionSandbox"
-    }
-  }
+  var receiptType: String { self == .production ? "Production" : "ProductionSandbox" }
 
   /// The app's ID; zero in the sandbox.
   var appItemID: Int64 { self == .production ? 1_234_567_890 : 0 }

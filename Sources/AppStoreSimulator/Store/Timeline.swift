@@ -114,6 +114,16 @@ struct OneTimePurchase: Sendable {
   var product: Product
   var at: Timestamp
   var cancelledAt: Timestamp?
+
+  fileprivate var moments: [Timestamp] { [at, cancelledAt].compactMap(\.self) }
+
+  fileprivate func row(at now: Timestamp) -> CustomerState.Row {
+    CustomerState.Row(
+      product: product, slot: slot, number: 0, purchasedAt: at, shownAt: at, originallyPurchasedAt: at,
+      expiresAt: nil,
+      cancelledAt: cancelledAt.flatMap { $0 <= now ? $0 : nil }, cancellationReason: 1, isTrial: false,
+      isUpgraded: false, isFamilyShared: false, isRenewal: false, group: nil)
+  }
 }
 
 /// The store's knowledge of a customer at one moment.
@@ -198,6 +208,16 @@ extension Timeline {
     for purchase in oneTimePurchases where purchase.at <= now { state.rows.append(purchase.row(at: now)) }
     return state
   }
+
+  /// The moments after `from`, up to and including `to`, at which the store's knowledge of a customer changes, in order.
+  ///
+  /// They are found by comparing the states around each moment named in a timeline, so no scenario needs its own list.
+  func moments(after from: Timestamp, through to: Timestamp) -> [Timestamp] {
+    let candidates =
+      subscriptions(at: to).flatMap { $0.moments(through: to) }
+      + oneTimePurchases.flatMap(\.moments) + extensions.map(\.madeAt)
+    return Set(candidates).filter { from < $0 && $0 <= to }.sorted().filter { state(at: $0.before) != state(at: $0) }
+  }
 }
 
 extension Subscription {
@@ -251,36 +271,7 @@ extension Subscription {
     guard now < end.adding(days: retryDays) else { return .ended }
     return now < end.adding(days: graceDays) ? .grace : .retry
   }
-}
 
-extension OneTimePurchase {
-  fileprivate func row(at now: Timestamp) -> CustomerState.Row {
-    CustomerState.Row(
-      product: product, slot: slot, number: 0, purchasedAt: at, shownAt: at, originallyPurchasedAt: at,
-      expiresAt: nil,
-      cancelledAt: cancelledAt.flatMap { $0 <= now ? $0 : nil }, cancellationReason: 1, isTrial: false,
-      isUpgraded: false, isFamilyShared: false, isRenewal: false, group: nil)
-  }
-}
-
-extension Timeline {
-  /// The moments after `from`, up to and including `to`, at which the store's knowledge of a customer changes, in order.
-  ///
-  /// They are found by comparing the states around each moment named in a timeline, so no scenario needs its own list.
-  func moments(after from: Timestamp, through to: Timestamp) -> [Timestamp] {
-    let candidates =
-      subscriptions(at: to).flatMap { $0.moments(through: to) }
-      + oneTimePurchases.flatMap(\.moments) + extensions.map(\.madeAt)
-    return Set(candidates).filter { from < $0 && $0 <= to }.sorted().filter { state(at: $0.before) != state(at: $0) }
-  }
-}
-
-extension Timestamp {
-  /// The previous millisecond.
-  var before: Timestamp { Timestamp(milliseconds: milliseconds - 1) }
-}
-
-extension Subscription {
   fileprivate func moments(through to: Timestamp) -> [Timestamp] {
     var moments = [
       renewalOffFrom, renewalOnAgainFrom, chargedAt, upgradedAt, nextProductFrom, migratedAt, commitment?.stoppedFrom,
@@ -298,6 +289,7 @@ extension Subscription {
   }
 }
 
-extension OneTimePurchase {
-  fileprivate var moments: [Timestamp] { [at, cancelledAt].compactMap(\.self) }
+extension Timestamp {
+  /// The previous millisecond.
+  var before: Timestamp { Timestamp(milliseconds: milliseconds - 1) }
 }

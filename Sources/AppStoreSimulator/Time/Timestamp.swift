@@ -25,10 +25,7 @@ struct Timestamp: Hashable, Comparable, Sendable {
   var date: Date { Date(timeIntervalSince1970: Double(milliseconds) / 1_000) }
 
   /// RFC 3339 in UTC, whole seconds, as in receipts.
-  var text: String {
-    let (day, time) = clock
-    return "\(day)T\(time)Z"
-  }
+  var text: String { formatted("%04Y-%m-%dT%TZ") }
 
   static func < (lhs: Timestamp, rhs: Timestamp) -> Bool { lhs.milliseconds < rhs.milliseconds }
 
@@ -51,16 +48,12 @@ struct Timestamp: Hashable, Comparable, Sendable {
   }
 
   /// `2026-01-15 12:00:00 Etc/GMT`, the text form of Apple's date triplets.
-  var gmtText: String {
-    let (day, time) = clock
-    return "\(day) \(time) Etc/GMT"
-  }
+  var gmtText: String { formatted("%04Y-%m-%d %T Etc/GMT") }
 
   /// `2026-01-15 04:00:00 America/Los_Angeles`.
   var pacificText: String {
     let offset: Int64 = isPacificDaylightTime ? -7 : -8
-    let (day, time) = Timestamp(milliseconds: milliseconds + offset * 3_600_000).clock
-    return "\(day) \(time) America/Los_Angeles"
+    return Timestamp(milliseconds: milliseconds + offset * 3_600_000).formatted("%04Y-%m-%d %T America/Los_Angeles")
   }
 
   /// Daylight time by the rule in force since 2007: second Sunday of March to first Sunday of November, at 2:00 local.
@@ -83,24 +76,20 @@ struct Timestamp: Hashable, Comparable, Sendable {
   private var wholeSeconds: Int64 { milliseconds / Self.second - (milliseconds % Self.second < 0 ? 1 : 0) }
 
   /// The date and the time of day in UTC.
-  var utc: tm {
+  private var utc: tm {
     var seconds = time_t(wholeSeconds)
     var fields = tm()
     gmtime_r(&seconds, &fields)
     return fields
   }
 
-  private var clock: (day: String, time: String) {
-    let utc = utc
-    let (year, month) = (Self.padded(Int(utc.tm_year) + 1_900, 4), Self.padded(Int(utc.tm_mon) + 1))
-    return (
-      "\(year)-\(month)-\(Self.padded(Int(utc.tm_mday)))",
-      "\(Self.padded(Int(utc.tm_hour))):\(Self.padded(Int(utc.tm_min))):\(Self.padded(Int(utc.tm_sec)))"
-    )
-  }
-
-  private static func padded(_ number: Int, _ width: Int = 2) -> String {
-    let digits = String(number)
-    return String(repeating: "0", count: max(0, width - digits.count)) + digits
+  /// In UTC, by a format of strftime(3).
+  func formatted(_ format: String) -> String {
+    var fields = utc
+    var text = [UInt8](repeating: 0, count: 64)
+    let length = text.withUnsafeMutableBytes { text in
+      strftime(text.baseAddress?.assumingMemoryBound(to: CChar.self), text.count, format, &fields)
+    }
+    return String(decoding: text.prefix(length), as: UTF8.self)
   }
 }

@@ -14,8 +14,6 @@ final class CallBook: Sendable {
     var receiptData: String?
     var originalTransactionIDs: [String] = []
     var password = Password.missing
-
-    init(environment: StoreEnvironment) { self.environment = environment }
   }
 
   /// The counts so far.

@@ -24,9 +24,8 @@ struct VerifyReceipt: Sendable {
   func answer(isPost: Bool, body: [UInt8], environment: StoreEnvironment) -> Answer {
     let request = try? JSONDecoder().decode(Body.self, from: Data(body))
     var reading = (request?.receiptData).map { issuer.read(base64: $0) }
-    var call = CallBook.Call(environment: environment)
-    call.receiptData = request?.receiptData
-    call.password = password(request?.password)
+    var call = CallBook.Call(
+      environment: environment, receiptData: request?.receiptData, password: password(request?.password))
     if case .authentic(let seed) = reading {
       call.originalTransactionIDs = seed.originalTransactionIDs(at: clock.now)
       issuer.customers.learn(seed, at: clock.now)

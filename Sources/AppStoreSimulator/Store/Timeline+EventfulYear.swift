@@ -1,27 +1,24 @@
-/// One subscriber's year with every kind of subscription event, counted from its start:
-///
-///     day 0         a free week of pro monthly
-///     day 7         the first month is paid, then every month
-///     day 40, 45    renewal turned off, and on again
-///     3 months 7 d  a charge fails; 16 days of grace begin
-///        + 5 days   the charge succeeds; the month counts from the failed one's day
-///     4 months 17 d upgrade to premium monthly in the middle of a month
-///     5 months 23 d premium's first month, already over, is refunded while the second runs
-///     6 months 20 d a downgrade to pro monthly is chosen
-///     7 months 17 d it happens
-///     8 months 17 d a charge fails; no grace this time, access ends
-///        + 9 days   the charge succeeds; a month begins that day
-///     9 months 30 d renewal turned off
-///    10 months 26 d the subscription ends
-///        + 20 days  the customer subscribes again
-///        + 30 days  and gets the running month refunded
-///
-/// Months and days are calendar ones, so the days move by up to three with the start.
-struct EventfulYear: Sendable {
-  var start: Timestamp
-  var environment: StoreEnvironment
-
-  var timeline: Timeline {
+extension Timeline {
+  /// One subscriber's year with every kind of subscription event, counted from its start:
+  ///
+  ///     day 0         a free week of pro monthly
+  ///     day 7         the first month is paid, then every month
+  ///     day 40, 45    renewal turned off, and on again
+  ///     3 months 7 d  a charge fails; 16 days of grace begin
+  ///        + 5 days   the charge succeeds; the month counts from the failed one's day
+  ///     4 months 17 d upgrade to premium monthly in the middle of a month
+  ///     5 months 23 d premium's first month, already over, is refunded while the second runs
+  ///     6 months 20 d a downgrade to pro monthly is chosen
+  ///     7 months 17 d it happens
+  ///     8 months 17 d a charge fails; no grace this time, access ends
+  ///        + 9 days   the charge succeeds; a month begins that day
+  ///     9 months 30 d renewal turned off
+  ///    10 months 26 d the subscription ends
+  ///        + 20 days  the customer subscribes again
+  ///        + 30 days  and gets the running month refunded
+  ///
+  /// Months and days are calendar ones, so the days move by up to three with the start.
+  static func eventfulYear(start: Timestamp, environment: StoreEnvironment) -> Timeline {
     let paid = start.adding(days: 7)
     let failed = paid.adding(months: 3)
     let upgrade = failed.adding(months: 1).adding(days: 10)
