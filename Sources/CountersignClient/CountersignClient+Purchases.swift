@@ -33,10 +33,8 @@ extension CountersignClient {
     do {
       outcome = try await store.purchase(
         productID: productID, appAccountToken: UUID(uuidString: user), offer: signed)
-    } catch let error as CountersignError {
-      throw error
     } catch {
-      throw CountersignError.refused(code: "store_error", detail: error.localizedDescription)
+      throw error as? CountersignError ?? .refused(code: "store_error", detail: error.localizedDescription)
     }
     switch outcome {
     case .cancelled: throw CountersignError.cancelled

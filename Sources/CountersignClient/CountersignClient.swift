@@ -121,10 +121,7 @@ public actor CountersignClient {
   }
 
   deinit {
-    listener?.cancel()
-    retrying?.cancel()
-    clock?.cancel()
-    retryingEvents?.cancel()
+    for task in [listener, retrying, clock, retryingEvents] { task?.cancel() }
     endAudience()
   }
 
@@ -176,10 +173,7 @@ public actor CountersignClient {
   /// this user signs in again. Make another client then.
   public func signOut() {
     signedOut.withLock { $0 = true }
-    listener?.cancel()
-    retrying?.cancel()
-    clock?.cancel()
-    retryingEvents?.cancel()
+    for task in [listener, retrying, clock, retryingEvents] { task?.cancel() }
     store(nil, "token")
     for name in ["profile", "access"] {
       answers[name] = nil

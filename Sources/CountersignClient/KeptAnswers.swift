@@ -27,7 +27,9 @@ extension CountersignClient {
     }
     let body = try response.decoded(type, now: options.now())
     try checkSignedIn()
-    keep(KeptAnswer(tag: response.headers["etag"], body: response.body, at: options.now()), as: name)
+    let fresh = KeptAnswer(tag: response.headers["etag"], body: response.body, at: options.now())
+    answers[name] = fresh
+    cache(try? JSONEncoder().encode(fresh), name)
     return body
   }
 
@@ -37,11 +39,6 @@ extension CountersignClient {
     guard let data = try? options.cache.read("\(name)@\(account)") else { return nil }
     answers[name] = try? JSONDecoder().decode(KeptAnswer.self, from: data)
     return answers[name]
-  }
-
-  private func keep(_ answer: KeptAnswer, as name: String) {
-    answers[name] = answer
-    cache(try? JSONEncoder().encode(answer), name)
   }
 
   func cache(_ data: Data?, _ name: String) {

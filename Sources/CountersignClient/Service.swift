@@ -70,11 +70,9 @@ struct Service: Sendable {
         throw CountersignError.signedOut
       }
       return bearer
-    } catch let error as CountersignError {
-      throw error
     } catch {
       // An identity provider that is away has signed nobody out.
-      throw CountersignError.later(retryAfter: nil)
+      throw error as? CountersignError ?? .later(retryAfter: nil)
     }
   }
 

@@ -143,10 +143,8 @@ extension StoreTransaction {
         @unknown default:
           throw CountersignError.refused(code: "store_error", detail: "The App Store gave an answer that is not known.")
         }
-      } catch let error as CountersignError {
-        throw error
       } catch {
-        throw CountersignError(store: error)
+        throw error as? CountersignError ?? CountersignError(store: error)
       }
     }
   }

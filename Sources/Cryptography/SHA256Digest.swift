@@ -24,6 +24,15 @@ package struct SHA256Digest: Hashable, Sendable {
   package var hexadecimal: String { withUnsafeBytes(of: words) { Cryptography.hexadecimal($0) } }
 }
 
+/// The octets of hexadecimal digits in either case.
+///
+/// - Returns: `nil` for an odd number of them, and for any other character.
+package func octets(ofHexadecimal text: String) -> [UInt8]? {
+  let values = text.utf8.compactMap { Character(Unicode.Scalar($0)).hexDigitValue }
+  guard values.count == text.utf8.count, values.count.isMultiple(of: 2) else { return nil }
+  return stride(from: 0, to: values.count, by: 2).map { UInt8(values[$0] << 4 | values[$0 + 1]) }
+}
+
 /// Lower-case hexadecimal digits, two for each octet.
 package func hexadecimal(_ bytes: some Collection<UInt8>) -> String {
   func digit(_ value: UInt8) -> UInt8 { value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10 }

@@ -8,14 +8,11 @@ package struct BoundedFile {
   /// Why a file cannot be used, as the end of a sentence.
   package struct Unusable: Error, Hashable {
     package let reason: String
-    package var isTooLarge = false
+    package let isTooLarge: Bool
 
-    package init(reason: String) { self.reason = reason }
-
-    fileprivate static func tooLarge(limit: Int) -> Unusable {
-      var unusable = Unusable(reason: "is larger than \(limit >> 10) KiB")
-      unusable.isTooLarge = true
-      return unusable
+    package init(reason: String, isTooLarge: Bool = false) {
+      self.reason = reason
+      self.isTooLarge = isTooLarge
     }
   }
 
@@ -34,25 +31,23 @@ package struct BoundedFile {
       throw Unusable(reason: "cannot be examined: \(String(cString: strerror(errno)))")
     }
     guard status.st_mode & S_IFMT == S_IFREG else { throw Unusable(reason: "is not a regular file") }
-    bytes = try Self.read(descriptor, limit: limit)
+    bytes = try Self.contents(of: descriptor, limit: limit)
     isWorldReadable = status.st_mode & S_IROTH != 0
   }
 
   /// Counts the bytes instead of trusting the size: files of /proc report 0, and a file may grow.
-  private static func read(_ descriptor: Int32, limit: Int) throws(Unusable) -> [UInt8] {
+  private static func contents(of descriptor: Int32, limit: Int) throws(Unusable) -> [UInt8] {
     var bytes: [UInt8] = []
     var chunk = [UInt8](repeating: 0, count: 16 << 10)
     while true {
-      let count = chunk.withUnsafeMutableBytes { systemRead(descriptor, $0) }
+      let count = chunk.withUnsafeMutableBytes { read(descriptor, $0.baseAddress, $0.count) }
       if count < 0, errno == EINTR { continue }
       guard count >= 0 else { throw Unusable(reason: "cannot be read: \(String(cString: strerror(errno)))") }
       if count == 0 { return bytes }
       bytes += chunk.prefix(count)
-      guard bytes.count <= limit else { throw .tooLarge(limit: limit) }
+      guard bytes.count <= limit else {
+        throw Unusable(reason: "is larger than \(limit >> 10) KiB", isTooLarge: true)
+      }
     }
   }
-}
-
-private func systemRead(_ descriptor: Int32, _ buffer: UnsafeMutableRawBufferPointer) -> Int {
-  read(descriptor, buffer.baseAddress, buffer.count)
 }

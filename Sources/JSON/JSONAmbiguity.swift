@@ -15,11 +15,8 @@ package enum JSONAmbiguity: Hashable {
   /// Inspects a text that the decoder accepted: the members of its outermost object.
   ///
   /// - Returns: `nil` if all readers agree.
-  package init?(in json: UnsafeRawBufferPointer) {
-    guard !json.starts(with: Self.byteOrderMark) else {
-      self = .mark
-      return
-    }
+  package static func first(in json: UnsafeRawBufferPointer) -> JSONAmbiguity? {
+    guard !json.starts(with: byteOrderMark) else { return .mark }
     var depth = 0
     var names: Set<[UInt8]> = []
     /// The last string.
@@ -38,27 +35,18 @@ package enum JSONAmbiguity: Hashable {
         continue
       case UInt8(ascii: "\""):
         let begin = place
-        (place, hasEscape) = Self.endOfString(json, from: begin)
+        (place, hasEscape) = endOfString(json, from: begin)
         string = begin..<place
         place += 1
       case UInt8(ascii: "{"), UInt8(ascii: "["): depth += 1
       case UInt8(ascii: "}"), UInt8(ascii: "]"):
-        guard !isBehindComma else {
-          self = .trailingComma
-          return
-        }
+        guard !isBehindComma else { return .trailingComma }
         depth -= 1
       case UInt8(ascii: ":") where depth == 1:
         // The string before a colon is a name.
-        guard !hasEscape else {
-          self = .escaped
-          return
-        }
+        guard !hasEscape else { return .escaped }
         let name = Array(json[string].prefix(256))
-        guard names.insert(name).inserted else {
-          self = .repeated(name)
-          return
-        }
+        guard names.insert(name).inserted else { return .repeated(name) }
       default: break
       }
       isBehindComma = false

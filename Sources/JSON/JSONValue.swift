@@ -18,6 +18,9 @@ package struct JSONValue {
   package var isObject: Bool { index.entries[place].kind == .object }
   package var isArray: Bool { index.entries[place].kind == .array }
 
+  /// The text; `nil` for any other value.
+  package var string: String? { if case .string(let text) = kind { text } else { nil } }
+
   package var isEmptyContainer: Bool { index.entries[place].isContainer && index.entries[place].count == 0 }
 
   /// The way from the root, for example `receipt.in_app[3].expires_date_ms`; empty for the root.
@@ -30,10 +33,7 @@ package struct JSONValue {
   }
 
   /// The kind of a member's value; `nil` if it is absent or `null`.
-  package func kind(_ key: String) -> Kind? {
-    guard let found = index.member(key, of: place), index.entries[found].kind != .null else { return nil }
-    return index.kind(of: found)
-  }
+  package func kind(_ key: String) -> Kind? { self[key]?.kind }
 
   /// The value of a member that is an integer, or a text of at most 18 digits behind a minus, if there is one; `nil` for
   /// any other.

@@ -1,3 +1,4 @@
+import Entitlements
 import HTTPTransport
 import JSON
 
@@ -71,19 +72,20 @@ extension PostgRESTFailure {
 
   /// One line of the table: the pattern of a response, its meaning, and the remedy.
   private struct Rule {
-    let code: String?
+    let codes: [Substring]
     let status: ClosedRange<Int>
     let kind: Kind
     let sentence: String
     let pause: Duration?
 
     /// - Parameters:
-    ///   - code: the prefix of the code; the first two characters of an SQLSTATE are its class. `nil`: any code, or none.
+    ///   - code: prefixes of the code, with blanks between; the first two characters of an SQLSTATE are its class. Empty:
+    ///     any code, or none.
     ///   - pause: how long to wait if the response does not say.
     init(
-      code: String? = nil, status: ClosedRange<Int> = 0...999, _ kind: Kind, _ sentence: String, pause: Duration? = nil
+      code: String = "", status: ClosedRange<Int> = 0...999, _ kind: Kind, _ sentence: String, pause: Duration? = nil
     ) {
-      self.code = code
+      codes = code.split(separator: " ")
       self.status = status
       self.kind = kind
       self.sentence = sentence
@@ -91,9 +93,7 @@ extension PostgRESTFailure {
     }
 
     func matches(_ signs: Signs) -> Bool {
-      guard status.contains(signs.status) else { return false }
-      guard let code else { return true }
-      return signs.code?.hasPrefix(code) == true
+      status.contains(signs.status) && (codes.isEmpty || codes.contains { signs.code?.hasPrefix($0) == true })
     }
   }
 
@@ -126,9 +126,7 @@ extension PostgRESTFailure {
     Rule(code: "PGRST124", .refused, "More than one row has this user ID; make the id column of the store unique"),
     Rule(code: "PGRST125", .misconfigured, "PostgREST has nothing at this path; check profile_store.url"),
     Rule(code: "PGRST1", .refused, "PostgREST did not understand the request"),
-    Rule(code: "PGRST202", .schemaCache, missing),
-    Rule(code: "PGRST204", .schemaCache, missing),
-    Rule(code: "PGRST205", .schemaCache, missing),
+    Rule(code: "PGRST202 PGRST204 PGRST205", .schemaCache, missing),
     Rule(code: "PGRST2", .misconfigured, missing),
     Rule(code: "PGRST3", .misconfigured, key),
     Rule(code: "PGRSTX", .unavailable, "PostgREST failed inside; the update may have been applied"),
@@ -153,13 +151,8 @@ extension PostgRESTFailure {
       "A number is out of range for its column; the one of profile_store.columns.version has to be a bigint: "
         + "alter table … alter column … type bigint"),
     Rule(code: "22", .refused, types),
-    Rule(code: "21", .refused, own),
-    Rule(code: "09", .refused, own),
-    Rule(code: "27", .refused, own),
-    Rule(code: "38", .refused, own),
-    Rule(code: "39", .refused, own),
+    Rule(code: "09 21 27 38 39 P0", .refused, own),
     Rule(code: "44", .refused, "The profiles are a view that would not show the row after the update"),
-    Rule(code: "P0", .refused, own),
     Rule(code: "XX", .refused, "PostgreSQL failed inside; its log says more"),
 
     // Key, privileges, tables. PostgREST responds 401 when only the anonymous role is left.
@@ -168,10 +161,8 @@ extension PostgRESTFailure {
       "The profile store takes us for anonymous; profile_store.key must be a secret key or a token of service_role"),
     Rule(code: "42501", .misconfigured, grant),
     Rule(code: "42P17", .misconfigured, "A row level security policy on the profiles reads its own table"),
-    Rule(code: "42", .misconfigured, missing),
-    Rule(code: "3F", .misconfigured, missing),
-    Rule(code: "0L", .misconfigured, grant),
-    Rule(code: "0P", .misconfigured, grant),
+    Rule(code: "42 3F", .misconfigured, missing),
+    Rule(code: "0L 0P", .misconfigured, grant),
     Rule(code: "28", .misconfigured, key),
     Rule(code: "0A", .misconfigured, "The profiles cannot be updated as they are; is the table a view or foreign?"),
 
@@ -186,10 +177,7 @@ extension PostgRESTFailure {
     Rule(code: "55", .misconfigured, "The profiles cannot be updated as they are; are they a view?"),
     Rule(
       code: "57014", .unavailable, "The database gave up after its time limit, often for a lock; the update was undone"),
-    Rule(code: "08", .unavailable, database),
-    Rule(code: "53", .unavailable, database),
-    Rule(code: "57", .unavailable, database),
-    Rule(code: "58", .unavailable, database),
+    Rule(code: "08 53 57 58", .unavailable, database),
 
     // Responses of a gateway, and codes not listed above.
     Rule(status: 200...299, .unavailable, notRows),
@@ -284,8 +272,8 @@ extension PostgRESTFailure.Signs {
     }
     let error = try? await JSONReader.shared.read(response.body) { body throws(JSONError) -> Error in
       Error(
-        code: text(body, "code"), isLocked: text(body, "hint") == "subscription_is_read_only",
-        isBeyondGrants: text(body, "message").map { !$0.hasPrefix("permission denied") } ?? false)
+        code: body["code"]?.string, isLocked: body["hint"]?.string == "subscription_is_read_only",
+        isBeyondGrants: body["message"]?.string.map { !$0.hasPrefix("permission denied") } ?? false)
     }
     // An error whose body was lost leaves its header alone: `PostgREST; error=PGRST116`.
     let header = response.header("Proxy-Status")?.split(separator: "error=", maxSplits: 1).last.map(String.init)
@@ -298,13 +286,6 @@ extension PostgRESTFailure.Signs {
   /// Five characters of an SQLSTATE, or PGRST and three more: too short to contain a value of a row.
   private static func isCode(_ text: String) -> Bool {
     (text.utf8.count == 5 || text.utf8.count == 8 && text.hasPrefix("PGRST"))
-      && text.utf8.allSatisfy {
-        (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) || (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0)
-      }
-  }
-
-  private static func text(_ body: JSONValue, _ key: String) -> String? {
-    guard case .string(let text) = body[key]?.kind else { return nil }
-    return text
+      && text.utf8.allSatisfy { $0.isDigit || (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) }
   }
 }

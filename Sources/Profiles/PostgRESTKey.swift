@@ -26,10 +26,7 @@ package enum PostgRESTKey: Hashable {
     guard isToken(key) else { return .unknown }
     let parts = key.exposed.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
     guard parts.count == 3, let payload = decode(base64URL: parts[1]) else { return .unknown }
-    let claim = try? JSONReader.readAtOnce(payload) { claims throws(JSONError) -> String? in
-      guard case .string(let role) = claims["role"]?.kind else { return nil }
-      return role
-    }
+    let claim = try? JSONReader.readAtOnce(payload) { claims throws(JSONError) in claims["role"]?.string }
     // These names are Supabase's. A self-hosted server has other roles that write.
     switch claim {
     case "service_role": return .service

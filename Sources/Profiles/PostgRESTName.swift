@@ -1,3 +1,5 @@
+import Entitlements
+
 /// A schema, table or column with the same meaning in every part of a request: its initialiser is the check.
 package struct PostgRESTName: Hashable, Sendable, CustomStringConvertible {
   /// PostgreSQL truncates names to this many bytes.
@@ -15,8 +17,8 @@ package struct PostgRESTName: Hashable, Sendable, CustomStringConvertible {
 
   /// - Returns: `nil` unless the text is an ASCII letter or underscore, followed by letters, underscores or digits.
   package init?(_ text: String) {
-    guard let first = text.utf8.first, !Self.isDigit(first), text.utf8.count <= Self.lengthLimit,
-      text.utf8.allSatisfy({ Self.isLetter($0) || Self.isDigit($0) }), !Self.reserved.contains(text)
+    guard let first = text.utf8.first, !first.isDigit, text.utf8.count <= Self.lengthLimit,
+      text.utf8.allSatisfy({ $0.isLetter || $0.isDigit || $0 == UInt8(ascii: "_") }), !Self.reserved.contains(text)
     else { return nil }
     self.text = text
   }
@@ -25,11 +27,4 @@ package struct PostgRESTName: Hashable, Sendable, CustomStringConvertible {
   init(known text: StaticString) { self.text = "\(text)" }
 
   package var description: String { text }
-
-  private static func isDigit(_ byte: UInt8) -> Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }
-
-  private static func isLetter(_ byte: UInt8) -> Bool {
-    (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte) || (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte)
-      || byte == UInt8(ascii: "_")
-  }
 }

@@ -38,12 +38,7 @@ struct PostgRESTRequests {
 
   /// Writes an update to a user's row if its version is lower; without a version column, in any case.
   func write(_ update: ProfileUpdate) -> TransportRequest {
-    var query = [filter(columns.id, "eq", update.user.rawValue)]
-    if let version = columns.version { query.append(filter(version, "lt", String(update.version))) }
-    return patch(
-      query, tier: update.tier.rawValue, status: update.status.rawValue,
-      expiresAt: update.expiresAt?.rfc3339(alwaysWithMilliseconds: true),
-      originalTransactionID: update.originalTransactionID?.rawValue, version: update.version)
+    patch([filter(columns.id, "eq", update.user.rawValue)], update)
   }
 
   func read(_ user: UserID) -> TransportRequest {
@@ -53,10 +48,7 @@ struct PostgRESTRequests {
   /// A write of every column that matches no row, as no value is both null and not null. The database still checks the
   /// privileges, PostgREST the columns, and the version column has to hold the highest possible version.
   func writeNothing() -> TransportRequest {
-    var query = ["\(columns.id)=is.null", "\(columns.id)=not.is.null"]
-    if let version = columns.version { query.append(filter(version, "lt", String(Int64.max))) }
-    return patch(
-      query, tier: nil, status: nil, expiresAt: nil, originalTransactionID: nil, version: nil)
+    patch(["\(columns.id)=is.null", "\(columns.id)=not.is.null"], nil)
   }
 
   func readAny() -> TransportRequest { get(["select=\(columnsShown)", "limit=1"]) }
@@ -69,17 +61,18 @@ struct PostgRESTRequests {
     "\(column)=\(comparison).\(value.percentEncoded)"
   }
 
-  /// - Parameter query: must begin with a condition on the id: a PATCH without one changes every row.
-  private func patch(
-    _ query: [String], tier: String?, status: String?, expiresAt: String?, originalTransactionID: String?,
-    version: Int64?
-  ) -> TransportRequest {
+  /// - Parameters:
+  ///   - conditions: must begin with one on the id: a PATCH without it changes every row.
+  ///   - update: the values; `nil` for nulls.
+  private func patch(_ conditions: [String], _ update: ProfileUpdate?) -> TransportRequest {
+    var query = conditions
+    if let version = columns.version { query.append(filter(version, "lt", String(update?.version ?? Int64.max))) }
     let row = JSONWriter.object { row in
-      row.member(columns.tier.text, tier)
-      row.member(columns.status.text, status)
-      row.member(columns.expiresAt.text, expiresAt)
-      row.member(columns.originalTransactionID.text, originalTransactionID)
-      if let column = columns.version { row.member(column.text, version) }
+      row.member(columns.tier.text, update?.tier.rawValue)
+      row.member(columns.status.text, update?.status.rawValue)
+      row.member(columns.expiresAt.text, update?.expiresAt?.rfc3339(alwaysWithMilliseconds: true))
+      row.member(columns.originalTransactionID.text, update?.originalTransactionID?.rawValue)
+      if let column = columns.version { row.member(column.text, update?.version) }
     }
     return TransportRequest(
       method: .patch, url: url(query + ["select=\(columnsShown)"]), headers: headersOfWrite,

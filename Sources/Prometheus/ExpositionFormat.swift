@@ -22,12 +22,8 @@ package enum ExpositionFormat {
       text += family.name
       text += sample.suffix
       if !sample.labels.isEmpty {
-        text += "{"
-        for (index, label) in sample.labels.enumerated() {
-          if index > 0 { text += "," }
-          text += "\(label.name)=\"\(escaped(label.value, quotes: true))\""
-        }
-        text += "}"
+        let labels = sample.labels.map { "\($0.name)=\"\(escaped($0.value, quotes: true))\"" }
+        text += "{\(labels.joined(separator: ","))}"
       }
       text += " \(number(sample.value))\n"
     }

@@ -96,8 +96,8 @@ package final class PrometheusRegistry: MetricsFactory, Sendable {
     _ label: String, _ kind: MetricFamily.Kind, _ dimensions: [(String, String)],
     make: (Description) -> Made
   ) -> Made? {
-    let name = MetricName.fit(label)
-    let labels = dimensions.map { MetricFamily.Label(MetricName.fitLabel($0.0), $0.1) }
+    let name = MetricName.fit(label, colon: true)
+    let labels = dimensions.map { MetricFamily.Label(MetricName.fit($0.0, colon: false), $0.1) }
     // A duplicate label, or one reserved by the format, would make the whole page unreadable.
     let names = Set(labels.map(\.name))
     guard names.count == labels.count, !names.contains("le") else { return nil }
@@ -130,13 +130,8 @@ package final class PrometheusRegistry: MetricsFactory, Sendable {
 ///
 /// https://prometheus.io/docs/concepts/data_model/#metric-names-and-labels
 enum MetricName {
-  /// A metric's name: letters, digits, `_` and `:`, no digit first. Other characters become `_`.
-  static func fit(_ name: String) -> String { fit(name, colon: true) }
-
-  /// A label's name: as above without `:`.
-  static func fitLabel(_ name: String) -> String { fit(name, colon: false) }
-
-  private static func fit(_ name: String, colon: Bool) -> String {
+  /// Letters, digits and `_`, no digit first; `:` in a metric's name, and not in a label's. Other characters become `_`.
+  static func fit(_ name: String, colon: Bool) -> String {
     var result = ""
     for scalar in name.unicodeScalars {
       switch scalar {

@@ -13,11 +13,6 @@ package final class RateLimiter: Sendable {
   private struct Bucket {
     var tokens: Double
     var filledAt: ContinuousClock.Instant
-
-    mutating func fill(at now: ContinuousClock.Instant, capacity: Double, per period: Duration) {
-      tokens = min(capacity, tokens + (filledAt.duration(to: now) / period) * capacity)
-      filledAt = now
-    }
   }
 
   private struct State {
@@ -64,7 +59,8 @@ package final class RateLimiter: Sendable {
       turn(&state, now)
       var bucket =
         state.young[caller] ?? state.old.removeValue(forKey: caller) ?? Bucket(tokens: capacity, filledAt: now)
-      bucket.fill(at: now, capacity: capacity, per: period)
+      bucket.tokens = min(capacity, bucket.tokens + (bucket.filledAt.duration(to: now) / period) * capacity)
+      bucket.filledAt = now
       defer { state.young[caller] = bucket }
       guard bucket.tokens >= 1 else {
         return max(1, Int(((1 - bucket.tokens) / capacity * (period / .seconds(1))).rounded(.up)))

@@ -66,9 +66,6 @@ package struct AccessToken: Encodable, Hashable, Sendable {
     offlineUntil = min(seconds(now + Self.offline), accessUntil ?? .max)
   }
 
-  /// - Throws: where libcrypto cannot sign.
-  package func signed(by keys: AccessTokenKeys) throws -> String { try keys.token(self) }
-
   package enum CodingKeys: String, CodingKey {
     case issuer = "iss"
     case audience = "aud"

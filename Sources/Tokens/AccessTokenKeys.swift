@@ -70,7 +70,7 @@ package struct AccessTokenKeys: Sendable {
   /// A signed token in the compact serialization (RFC 7515, section 7.1). Its `typ` sets it apart from users' credentials.
   ///
   /// - Throws: `ES256PrivateKey.Failure` where libcrypto cannot sign.
-  func token(_ claims: some Encodable) throws -> String {
+  package func token(_ claims: some Encodable) throws -> String {
     let header = ["alg": "ES256", "kid": published.first?.kid ?? "", "typ": AccessToken.type]
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]

@@ -1,3 +1,4 @@
+import Entitlements
 import FoundationEssentials
 
 /// base64url without padding (RFC 7515, section 2).
@@ -11,9 +12,7 @@ enum Base64URL {
       switch byte {
       case UInt8(ascii: "-"): standard.append(UInt8(ascii: "+"))
       case UInt8(ascii: "_"): standard.append(UInt8(ascii: "/"))
-      case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
-        UInt8(ascii: "0")...UInt8(ascii: "9"):
-        standard.append(byte)
+      case _ where byte.isDigit || byte.isLetter: standard.append(byte)
       default: return nil
       }
     }

@@ -42,33 +42,25 @@ package struct PublishedKey: Hashable, Sendable {
     // A private or shared key among public ones was published by mistake, and is no longer secret.
     guard key.isObject, key["d"] == nil, key["k"] == nil, Self.isForSignatures(key) else { return nil }
     func number(_ name: String) -> String? {
-      key.word(name).flatMap { (1...Self.longestNumber).contains($0.utf8.count) ? $0 : nil }
+      key[name]?.string.flatMap { (1...Self.longestNumber).contains($0.utf8.count) ? $0 : nil }
     }
-    let algorithm = key.word("alg")
-    switch key.word("kty") {
+    let algorithm = key["alg"]?.string
+    switch key["kty"]?.string {
     case "RSA":
       guard algorithm ?? "RS256" == "RS256", let modulus = number("n"), let exponent = number("e") else { return nil }
       material = .rsa(modulus: modulus, exponent: exponent)
     case "EC":
-      guard algorithm ?? "ES256" == "ES256", key.word("crv") == "P-256", let x = number("x"), let y = number("y") else {
-        return nil
-      }
+      guard algorithm ?? "ES256" == "ES256", key["crv"]?.string == "P-256", let x = number("x"), let y = number("y")
+      else { return nil }
       material = .p256(x: x, y: y)
     default: return nil
     }
-    id = key.word("kid")
+    id = key["kid"]?.string
   }
 
   private static func isForSignatures(_ key: JSONValue) -> Bool {
-    if key["use"] != nil, key.word("use") != "sig" { return false }
+    if let use = key["use"], use.string != "sig" { return false }
     guard let operations = key["key_ops"] else { return true }
-    return operations.elements.contains { if case .string("verify") = $0.kind { true } else { false } }
-  }
-}
-
-extension JSONValue {
-  fileprivate func word(_ name: String) -> String? {
-    guard case .string(let text)? = self[name]?.kind else { return nil }
-    return text
+    return operations.elements.contains { $0.string == "verify" }
   }
 }

@@ -84,7 +84,7 @@ package struct UserToken {
     guard json.withUnsafeBytes(\.isUTF8Text) else { throw .unreadable }
     let value: Value
     do { value = try JSONDecoder().decode(type, from: json) } catch { throw .unreadable }
-    guard json.withUnsafeBytes(JSONAmbiguity.init) == nil else { throw .unreadable }
+    guard json.withUnsafeBytes(JSONAmbiguity.first) == nil else { throw .unreadable }
     return value
   }
 }

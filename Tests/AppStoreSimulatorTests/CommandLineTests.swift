@@ -137,22 +137,10 @@ struct CommandLineTests {
       "receipt", "--scenario", "upgraded", "--environment", "sandbox", "--format", "ber",
     ])
     #expect(receipt.code == 0)
-    let root = try await command(["root"])
-    let message = try temporaryFile(
-      Array(
-        try #require(
-          Data(
-            base64Encoded: receipt.output.trimmingCharacters(in: .newlines)))))
-    let roots = try temporaryFile(Array(root.output.utf8))
-    defer { for file in [message, roots] { try? FileManager.default.removeItem(at: file) } }
-    let verified = try await ChildProcess.run(
-      try #require(Tool.openssl),
-      [
-        "cms", "-verify", "-binary", "-inform", "DER", "-in", message.path(), "-CAfile", roots.path(), "-purpose",
-        "any",
-      ])
-    #expect(verified.code == 0)
-    #expect(verified.output.contains("com.example.app.premium.monthly"))
+    let bytes = try #require(Data(base64Encoded: receipt.output.trimmingCharacters(in: .newlines)))
+    let root = try await command(["root"]).output
+    let content = try #require(try await openssl(Array(bytes), root: root))
+    #expect(String(decoding: content, as: UTF8.self).contains("com.example.app.premium.monthly"))
   }
 
   @Test("device-check-key prints the key of DeviceCheck's callers")

@@ -8,10 +8,7 @@ struct ControlTests {
   private func withSimulator(
     _ test: (RunningSimulator, _ control: String) async throws -> Void
   ) async throws {
-    var configuration = Simulator.Configuration()
-    configuration.clock = noon.date
-    configuration.controlPort = 0
-    let simulator = try await Simulator.start(configuration)
+    let simulator = try await simulatorAtNoon { $0.controlPort = 0 }
     do {
       try await test(simulator, try #require(simulator.controlURL))
     } catch {

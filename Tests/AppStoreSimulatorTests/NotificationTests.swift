@@ -233,9 +233,7 @@ struct NotificationTests {
 @Suite("Delivery of notifications")
 struct NotificationDeliveryTests {
   private func withSimulator(_ test: (RunningSimulator, Inbox) async throws -> Void) async throws {
-    var configuration = Simulator.Configuration()
-    configuration.clock = noon.date
-    let simulator = try await Simulator.start(configuration)
+    let simulator = try await simulatorAtNoon()
     let inbox = try await Inbox.open()
     do {
       try await test(simulator, inbox)

@@ -445,9 +445,7 @@ struct ServerAPITokenTests {
 struct ServerAPIListenerTests {
   @Test("answers at both base URLs, to the key that the simulator offers")
   func answers() async throws {
-    var configuration = Simulator.Configuration()
-    configuration.clock = noon.date
-    let simulator = try await Simulator.start(configuration)
+    let simulator = try await simulatorAtNoon()
     for (environment, url) in [
       (StoreEnvironment.production, simulator.serverAPIURL), (.sandbox, simulator.serverAPISandboxURL),
     ] {

@@ -6,21 +6,6 @@ import Testing
 
 @Suite("Receipts are signed, and recognised")
 struct SignedReceiptTests {
-  /// Verifies with the openssl command line, an independent reader; returns the content it took from the message.
-  private func openssl(_ receipt: [UInt8], root: String = DevelopmentPKI.rootPEM) async throws -> [UInt8]? {
-    let message = try temporaryFile(receipt)
-    let roots = try temporaryFile(Array(root.utf8))
-    let content = try temporaryFile()
-    defer { for file in [message, roots, content] { try? FileManager.default.removeItem(at: file) } }
-    let result = try await ChildProcess.run(
-      try #require(Tool.openssl),
-      [
-        "cms", "-verify", "-binary", "-inform", "DER", "-in", message.path(), "-CAfile", roots.path(),
-        "-purpose", "any", "-out", content.path(),
-      ])
-    return result.code == 0 ? Array(try Data(contentsOf: content)) : nil
-  }
-
   private func bytes(_ order: ReceiptOrder) throws -> [UInt8] {
     Array(try #require(Data(base64Encoded: try Store().receipt(order))))
   }

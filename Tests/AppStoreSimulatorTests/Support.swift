@@ -61,6 +61,29 @@ struct Exchange {
   }
 }
 
+/// Verifies with the openssl command line, an independent reader; returns the content it took from the message.
+func openssl(_ receipt: [UInt8], root: String = DevelopmentPKI.rootPEM) async throws -> [UInt8]? {
+  let message = try temporaryFile(receipt)
+  let roots = try temporaryFile(Array(root.utf8))
+  let content = try temporaryFile()
+  defer { for file in [message, roots, content] { try? FileManager.default.removeItem(at: file) } }
+  let result = try await ChildProcess.run(
+    try #require(Tool.openssl),
+    [
+      "cms", "-verify", "-binary", "-inform", "DER", "-in", message.path(), "-CAfile", roots.path(),
+      "-purpose", "any", "-out", content.path(),
+    ])
+  return result.code == 0 ? Array(try Data(contentsOf: content)) : nil
+}
+
+/// A simulator whose clock stands at noon.
+func simulatorAtNoon(_ change: (inout Simulator.Configuration) -> Void = { _ in }) async throws -> RunningSimulator {
+  var configuration = Simulator.Configuration()
+  configuration.clock = noon.date
+  change(&configuration)
+  return try await Simulator.start(configuration)
+}
+
 func requestBody(_ receiptData: String, password: String? = "simulator", excludesOld: Bool? = nil) -> String {
   var members: [(String, JSON)] = [("receipt-data", .string(receiptData))]
   if let password { members.append(("password", .string(password))) }

@@ -25,6 +25,22 @@ struct ExpectedTrouble: Sendable, CustomTestStringConvertible {
 
 @Suite("Troubles over real TLS", .enabled(if: Tool.curl != nil, "curl is not installed"))
 struct TroubleTests {
+  /// The troubles that every service shows alike.
+  static let troublesOfAll: [ExpectedTrouble] = [
+    ExpectedTrouble(trouble: .http503, status: 503) { $0.json == nil },
+    ExpectedTrouble(trouble: .http429, status: 429) { $0.headers.lowercased().contains("retry-after: 2\r\n") },
+    ExpectedTrouble(trouble: .html) { $0.text.hasPrefix("<!DOCTYPE html>") },
+    ExpectedTrouble(trouble: .emptyBody) { $0.body.isEmpty },
+    ExpectedTrouble(trouble: .notJSON) { $0.json == nil && !$0.body.isEmpty },
+    ExpectedTrouble(trouble: .truncated, codes: [18]) { !$0.body.isEmpty && $0.json == nil },
+    ExpectedTrouble(trouble: .stall, codes: [28], status: 0, seconds: 4) { $0.headers.isEmpty },
+    ExpectedTrouble(trouble: .slowDrip, codes: [28], seconds: 5) { (1...11).contains($0.body.count) },
+    ExpectedTrouble(trouble: .reset, codes: [35, 56], status: 0) { $0.headers.isEmpty },
+    ExpectedTrouble(trouble: .endless, codes: [28], seconds: 4) { $0.body.count > 1 << 14 },
+    ExpectedTrouble(trouble: .redirect, status: 302) { $0.headers.lowercased().contains("location: /elsewhere") },
+  ]
+
+  /// The others, as a caller of verifyReceipt sees them.
   static let troubles: [ExpectedTrouble] = [
     .status(.status21000, 21000), .status(.status21001, 21001), .status(.status21002, 21002),
     .status(.status21003, 21003), .status(.status21004, 21004), .status(.status21005, 21005),
@@ -32,12 +48,6 @@ struct TroubleTests {
     .status(.status21100NotRetryable, 21100, isRetryable: false), .status(.status21199, 21199),
     .status(.statusUnheardOf, 29999), .status(.pingPong, 21007),
     ExpectedTrouble(trouble: .http500, status: 500) { $0.json?["status"] as? Int == 21003 },
-    ExpectedTrouble(trouble: .http503, status: 503) { $0.json == nil },
-    ExpectedTrouble(trouble: .http429, status: 429) { $0.headers.lowercased().contains("retry-after: 2\r\n") },
-    ExpectedTrouble(trouble: .html) { $0.text.hasPrefix("<!DOCTYPE html>") },
-    ExpectedTrouble(trouble: .emptyBody) { $0.body.isEmpty },
-    ExpectedTrouble(trouble: .notJSON) { $0.json == nil && !$0.body.isEmpty },
-    ExpectedTrouble(trouble: .truncated, codes: [18]) { !$0.body.isEmpty && $0.json == nil },
     ExpectedTrouble(trouble: .missingReceipt) {
       $0.json?["status"] as? Int == 0 && $0.json?["receipt"] == nil
     },
@@ -45,18 +55,13 @@ struct TroubleTests {
       $0.text.contains(#""status":0,"status":21010}"#) && $0.text.contains(#""receipt":"#)
     },
     ExpectedTrouble(trouble: .trailingJunk) { $0.text.hasSuffix(#""status":0}"# + "\n<!-- edge-07 -->") },
-    ExpectedTrouble(trouble: .stall, codes: [28], status: 0, seconds: 4) { $0.headers.isEmpty },
-    ExpectedTrouble(trouble: .slowDrip, codes: [28], seconds: 5) { (1...11).contains($0.body.count) },
-    ExpectedTrouble(trouble: .reset, codes: [35, 56], status: 0) { $0.headers.isEmpty },
     ExpectedTrouble(trouble: .giant) { $0.body.count > 8 << 20 && $0.json?["status"] as? Int == 0 },
-    ExpectedTrouble(trouble: .endless, codes: [28], seconds: 4) { $0.body.count > 1 << 14 },
-    ExpectedTrouble(trouble: .redirect, status: 302) { $0.headers.lowercased().contains("location: /elsewhere") },
     ExpectedTrouble(trouble: .badDate) { exchange in
       Verdict(exchange.json ?? [:]).latest.first?.text("cancellation_date_ms") == "not-a-date"
     },
   ]
 
-  /// The troubles as a caller of the Server API sees them.
+  /// The others, as a caller of the Server API sees them.
   static let serverAPITroubles: [ExpectedTrouble] = [
     ExpectedTrouble(trouble: .serverAPIRetryable, status: 500) { $0.json?["errorCode"] as? Int == 5_000_001 },
     ExpectedTrouble(trouble: .serverAPINotFoundRetryable, status: 404) { $0.json?["errorCode"] as? Int == 4_040_002 },
@@ -66,30 +71,17 @@ struct TroubleTests {
         && exchange.headers.lowercased().contains("retry-after: \(noon.milliseconds + 60_000)\r\n")
     },
     ExpectedTrouble(trouble: .http500, status: 500) { $0.json?["errorCode"] as? Int == 4_040_010 },
-    ExpectedTrouble(trouble: .http503, status: 503) { $0.json == nil },
-    ExpectedTrouble(trouble: .http429, status: 429) { $0.headers.lowercased().contains("retry-after: 2\r\n") },
-    ExpectedTrouble(trouble: .html) { $0.text.hasPrefix("<!DOCTYPE html>") },
-    ExpectedTrouble(trouble: .emptyBody) { $0.body.isEmpty },
-    ExpectedTrouble(trouble: .notJSON) { $0.json == nil && !$0.body.isEmpty },
-    ExpectedTrouble(trouble: .truncated, codes: [18]) { !$0.body.isEmpty && $0.json == nil },
     ExpectedTrouble(trouble: .duplicateKeys) { $0.text.hasSuffix(#","environment":"Xcode"}"#) },
     ExpectedTrouble(trouble: .trailingJunk) { $0.text.hasSuffix("<!-- edge-07 -->") },
-    ExpectedTrouble(trouble: .stall, codes: [28], status: 0, seconds: 4) { $0.headers.isEmpty },
-    ExpectedTrouble(trouble: .slowDrip, codes: [28], seconds: 5) { (1...11).contains($0.body.count) },
-    ExpectedTrouble(trouble: .reset, codes: [35, 56], status: 0) { $0.headers.isEmpty },
     ExpectedTrouble(trouble: .giant) { $0.body.count > 8 << 20 && $0.json?["data"] != nil },
-    ExpectedTrouble(trouble: .endless, codes: [28], seconds: 4) { $0.body.count > 1 << 14 },
-    ExpectedTrouble(trouble: .redirect, status: 302) { $0.headers.lowercased().contains("location: /elsewhere") },
     ExpectedTrouble(trouble: .pingPong, status: 404) { $0.json?["errorCode"] as? Int == 4_040_010 },
   ]
 
   @Test(
-    "a trouble of the Server API is seen by its caller, by its customer and by the switch", arguments: serverAPITroubles
-  )
+    "a trouble of the Server API is seen by its caller, by its customer and by the switch",
+    arguments: serverAPITroubles + troublesOfAll)
   func serverAPITrouble(expected: ExpectedTrouble) async throws {
-    var configuration = Simulator.Configuration()
-    configuration.clock = noon.date
-    let simulator = try await Simulator.start(configuration)
+    let simulator = try await simulatorAtNoon()
     let header = ["-H", "Authorization: Bearer " + (try DeveloperToken().signed())]
     let own = try simulator.issueTransaction(trouble: expected.trouble, subscriber: 1)
     let healthy = try simulator.issueTransaction(subscriber: 2)
@@ -109,32 +101,20 @@ struct TroubleTests {
     await simulator.stop()
   }
 
-  /// The troubles as a caller of DeviceCheck sees them who asks about a device whose bits are set.
+  /// The others, as a caller of DeviceCheck sees them who asks about a device whose bits are set.
   static let deviceCheckTroubles: [ExpectedTrouble] = [
     ExpectedTrouble(trouble: .deviceCheckKeyRefused, status: 401) { $0.json == nil },
     ExpectedTrouble(trouble: .deviceCheckTokenRefused, status: 400) { $0.text.hasPrefix("Missing") },
     ExpectedTrouble(trouble: .http500, status: 500) { $0.json?["bit0"] as? Bool == true },
-    ExpectedTrouble(trouble: .http503, status: 503) { $0.json == nil },
-    ExpectedTrouble(trouble: .http429, status: 429) { $0.headers.lowercased().contains("retry-after: 2\r\n") },
-    ExpectedTrouble(trouble: .html) { $0.text.hasPrefix("<!DOCTYPE html>") },
-    ExpectedTrouble(trouble: .emptyBody) { $0.body.isEmpty },
-    ExpectedTrouble(trouble: .notJSON) { $0.json == nil && !$0.body.isEmpty },
-    ExpectedTrouble(trouble: .truncated, codes: [18]) { !$0.body.isEmpty && $0.json == nil },
     ExpectedTrouble(trouble: .duplicateKeys) { $0.text.hasSuffix(#","bit0":true}"#) },
     ExpectedTrouble(trouble: .trailingJunk) { $0.text.hasSuffix("<!-- edge-07 -->") },
-    ExpectedTrouble(trouble: .stall, codes: [28], status: 0, seconds: 4) { $0.headers.isEmpty },
-    ExpectedTrouble(trouble: .slowDrip, codes: [28], seconds: 5) { (1...11).contains($0.body.count) },
-    ExpectedTrouble(trouble: .reset, codes: [35, 56], status: 0) { $0.headers.isEmpty },
     ExpectedTrouble(trouble: .giant) { $0.body.count > 8 << 20 && $0.json?["bit1"] as? Bool == false },
-    ExpectedTrouble(trouble: .endless, codes: [28], seconds: 4) { $0.body.count > 1 << 14 },
-    ExpectedTrouble(trouble: .redirect, status: 302) { $0.headers.lowercased().contains("location: /elsewhere") },
   ]
 
-  @Test("a trouble of DeviceCheck is seen by its caller, on either server", arguments: deviceCheckTroubles)
+  @Test(
+    "a trouble of DeviceCheck is seen by its caller, on either server", arguments: deviceCheckTroubles + troublesOfAll)
   func deviceCheckTrouble(expected: ExpectedTrouble) async throws {
-    var configuration = Simulator.Configuration()
-    configuration.clock = noon.date
-    let simulator = try await Simulator.start(configuration)
+    let simulator = try await simulatorAtNoon()
     let header = ["-H", "Authorization: Bearer " + (try TeamToken().signed())]
     for (environment, base) in [
       (StoreEnvironment.production, simulator.deviceCheckURL), (.sandbox, simulator.deviceCheckDevelopmentURL),
@@ -175,11 +155,9 @@ struct TroubleTests {
     #expect(try store.ask(body).status == 21005)
   }
 
-  @Test("a trouble is seen by the client, by its receipt and by the switch", arguments: troubles)
+  @Test("a trouble is seen by the client, by its receipt and by the switch", arguments: troubles + troublesOfAll)
   func trouble(expected: ExpectedTrouble) async throws {
-    var configuration = Simulator.Configuration()
-    configuration.clock = noon.date
-    let simulator = try await Simulator.start(configuration)
+    let simulator = try await simulatorAtNoon()
     let own = try simulator.issueReceipt(trouble: expected.trouble)
     let healthy = try simulator.issueReceipt()
     for (receipt, isSwitched) in [(own, false), (healthy, true)] {
@@ -200,9 +178,13 @@ struct TroubleTests {
 
   @Test("every trouble is in the table of each service that it befalls")
   func tableIsComplete() {
-    #expect(Set(Self.troubles.map(\.trouble)) == Set(Trouble.allCases.filter { $0.befalls(.verifyReceipt) }))
-    #expect(Set(Self.serverAPITroubles.map(\.trouble)) == Set(Trouble.allCases.filter { $0.befalls(.serverAPI) }))
-    #expect(Set(Self.deviceCheckTroubles.map(\.trouble)) == Set(Trouble.allCases.filter { $0.befalls(.deviceCheck) }))
+    func expect(_ table: [ExpectedTrouble], for service: Trouble.Service) {
+      let listed = (table + Self.troublesOfAll).map(\.trouble)
+      #expect(Set(listed) == Set(Trouble.allCases.filter { $0.befalls(service) }), "\(service)")
+    }
+    expect(Self.troubles, for: .verifyReceipt)
+    expect(Self.serverAPITroubles, for: .serverAPI)
+    expect(Self.deviceCheckTroubles, for: .deviceCheck)
     #expect(Trouble.allCases.allSatisfy { trouble in Trouble.Service.allCases.contains { trouble.befalls($0) } })
   }
 
@@ -238,10 +220,7 @@ struct TroubleTests {
 struct RunningSimulatorTests {
   @Test("answers on both paths under its own root, by its clock")
   func answers() async throws {
-    var configuration = Simulator.Configuration()
-    configuration.clock = noon.date
-    configuration.sharedSecret = "s3cret"
-    let simulator = try await Simulator.start(configuration)
+    let simulator = try await simulatorAtNoon { $0.sharedSecret = "s3cret" }
     for (environment, url) in [
       (StoreEnvironment.production, simulator.productionURL), (.sandbox, simulator.sandboxURL),
     ] {

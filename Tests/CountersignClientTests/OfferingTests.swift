@@ -197,15 +197,6 @@ import Testing
 
   // MARK: Consent
 
-  @Test func `a purchase that the answer does not have is not finished, whatever else the answer says`() async throws {
-    bench.store.next(.success(bench.sale("absent")))
-    let client = bench.client()
-    #expect(await failure { try await client.purchase("absent") } == .later(retryAfter: nil))
-    #expect(bench.store.openCount == 1)
-    try await client.retry()
-    #expect(bench.store.openCount == 0)
-  }
-
   private static let other = "11111111-2222-4333-8444-555555555555"
 
   @Test(arguments: [false, true])

@@ -120,7 +120,6 @@ final class ScriptedStore: Store {
     var syncError: CountersignError?
     var isFrozen = false
     var products: [StoreProduct] = []
-    var productsAsked = 0
   }
   private let state = Locked(State())
   let journal: Journal
@@ -138,12 +137,8 @@ final class ScriptedStore: Store {
     set { state.withLock { $0.isFrozen = newValue } }
   }
   func sell(_ product: StoreProduct) { state.withLock { $0.products.append(product) } }
-  var productsAsked: Int { state.withLock { $0.productsAsked } }
   func products(_ ids: [String]) async throws -> [StoreProduct] {
-    state.withLock { state in
-      state.productsAsked += 1
-      return state.products.filter { ids.contains($0.id) }
-    }
+    state.withLock { state in state.products.filter { ids.contains($0.id) } }
   }
   var syncs: Int { state.withLock { $0.syncs } }
   var appAccountTokens: [UUID?] { state.withLock { $0.tokens } }
@@ -220,14 +215,10 @@ final class Life: Sendable {
 /// Everything that an app can touch. After its life nothing happens any more, and nothing is answered.
 struct Mortal: Storage, Transport, Store {
   private struct Dead: Error {}
-  private let life: Life
-  private let storage: MemoryStorage
-  private let transport: FakeService
-  private let store: ScriptedStore
-
-  init(_ life: Life, storage: MemoryStorage, transport: FakeService, store: ScriptedStore) {
-    (self.life, self.storage, self.transport, self.store) = (life, storage, transport, store)
-  }
+  let life: Life
+  let storage: MemoryStorage
+  let transport: FakeService
+  let store: ScriptedStore
 
   private func step() throws { if !life.step() { throw Dead() } }
   private func mortal(_ transaction: StoreTransaction) -> StoreTransaction {
@@ -292,7 +283,6 @@ struct Bench: Sendable {
   let errors = Locked<[CountersignError]>([])
   let log = Locked<[LogEntry]>([])
   let bearer = Locked<[String]>(["bearer"])
-  let bearersAsked = Locked(0)
 
   /// `isAutomatic` for a client that is not started; the background of one that is would never rest.
   init(isAutomatic: Bool = false) {
@@ -308,7 +298,7 @@ struct Bench: Sendable {
   /// The settings of the app. From where its life ends nothing that it does has an effect.
   func options(_ life: Life = Life()) -> CountersignClient.Options {
     var options = CountersignClient.Options()
-    let mortal = Mortal(life, storage: storage, transport: service, store: store)
+    let mortal = Mortal(life: life, storage: storage, transport: service, store: store)
     options.keys = [FakeService.key]
     options.verify = fakeVerify
     options.store = mortal
@@ -340,10 +330,7 @@ struct Bench: Sendable {
     options.tokenDeadline = tokenDeadline
     return CountersignClient(
       baseURL: Self.url, user: user,
-      token: token ?? {
-        bearersAsked.withLock { $0 += 1 }
-        return bearer.withLock { $0.count > 1 ? $0.removeFirst() : $0[0] }
-      }, options: options)
+      token: token ?? { bearer.withLock { $0.count > 1 ? $0.removeFirst() : $0[0] } }, options: options)
   }
 
   func sale(_ product: String = "pro.monthly", id: UInt64 = 1) -> ScriptedStore.Sale {

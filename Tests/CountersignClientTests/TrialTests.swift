@@ -65,17 +65,13 @@ import Testing
     let device = try #require(try bench.storage.read("device"))
     let other = Bench()
     try other.storage.write(device, to: "device")
-    let trials = bench.trials(options(bench, on: other.storage))
+    var options = bench.options()
+    options.storage = other.storage
+    let trials = bench.trials(options)
     bench.service.fail("sessions", .answerLost)
     #expect(await failure { try await trials.useSession() } == .later(retryAfter: nil))
     #expect(await trials.waitingCount == 0)
     #expect(try await trials.useSession().sessionsUsed == 1)
-  }
-
-  private func options(_ bench: Bench, on storage: MemoryStorage) -> CountersignClient.Options {
-    var options = bench.options()
-    options.storage = storage
-    return options
   }
 
   @Test func `004 a clock that is set back extends nothing, and time ends a trial offline`() async throws {

@@ -1,6 +1,5 @@
 import Foundation
 import Ledger
-import Synchronization
 import TestSupport
 import Testing
 
@@ -13,11 +12,10 @@ import Testing
     defer { try? FileManager.default.removeItem(at: directory) }
     let ledger = try await Ledger.open(
       path: directory.appending(path: "ledger.sqlite").path(percentEncoded: false), onFatal: { _ in })
-    let start = ContinuousClock.now
-    let now = Mutex(start)
+    let clock = SleepingClock()
     let check = LedgerCheck(
       ledger: ledger, lifetime: .seconds(1), now: { Date(timeIntervalSince1970: 1_718_452_800).withNanoseconds },
-      clock: { now.withLock { $0 } })
+      clock: { clock.now })
     func ask(_ count: Int) async -> Int {
       await withTaskGroup { group in
         for _ in 0..<count { group.addTask { await check.finding().error == nil } }
@@ -26,15 +24,15 @@ import Testing
     }
     let commits = ledger.statistics.commits
     #expect(await ask(100) == 100)
-    now.withLock { $0 = start.advanced(by: .milliseconds(999)) }
+    clock.pass(.milliseconds(999))
     #expect(await ask(100) == 100)
     #expect(ledger.statistics.commits == commits + 1)
-    now.withLock { $0 = start.advanced(by: .milliseconds(1_000)) }
+    clock.pass(.milliseconds(1))
     #expect(await ask(100) == 100)
     #expect(ledger.statistics.commits == commits + 2)
     await ledger.close()
     #expect(await check.finding().error == nil, "what was found stands for its time")
-    now.withLock { $0 = start.advanced(by: .seconds(2)) }
+    clock.pass(.seconds(1))
     #expect(await check.finding().error == .closed)
   }
 }

@@ -27,6 +27,9 @@ import Testing
   @Test func `hexadecimal digits are two for each octet`() {
     #expect(hexadecimal([0x00, 0x0F, 0xA0, 0xFF]) == "000fa0ff")
     #expect(hexadecimal([]) == "")
+    #expect(octets(ofHexadecimal: "000fA0Ff") == [0x00, 0x0F, 0xA0, 0xFF])
+    #expect(octets(ofHexadecimal: "") == [])
+    for text in ["0", "0g", "é0", "٣0", "0x", " 0", "+1"] { #expect(octets(ofHexadecimal: text) == nil, "\(text)") }
   }
 
   @Test func `arrays are equal in constant time exactly where they are equal`() {

@@ -57,14 +57,14 @@ func renewal(
     isGraceOver: graceOver)
 }
 
-/// One answer of Apple's, taken apart by subscription.
+/// One answer of Apple's, or a part of what Apple knows, taken apart by subscription.
 func answer(
   at moment: Date = noon, _ rows: [Purchase], _ renewals: [RenewalInfo] = [], gone: Bool = false,
-  in environment: StoreEnvironment = .production, source: EvidenceSource = .verifyReceipt
+  in environment: StoreEnvironment = .production, source: EvidenceSource = .verifyReceipt, isPart: Bool = false
 ) -> [SubscriptionEvidence] {
   PurchaseHistory(
     environment: environment, source: source, evidenceTime: moment, evaluatedAt: moment, purchases: rows,
-    renewals: renewals, isAccountGone: gone
+    renewals: renewals, isAccountGone: gone, coverage: isPart ? .partial(since: nil) : .snapshot
   ).evidence()
 }
 

@@ -159,10 +159,7 @@ import struct FoundationEssentials.Date
   @Test func `a purchase that the answer does not have yet is asked about within minutes, for an hour`() throws {
     var bought = row("2", from: noon, until: day(30))
     bought.reportedAt = noon
-    let signed = PurchaseHistory(
-      environment: .production, source: .signature, evidenceTime: noon, evaluatedAt: noon, purchases: [bought],
-      coverage: .partial(since: nil)
-    ).evidence()
+    let signed = answer([bought], source: .signature, isPart: true)
     let checks: [(answered: Double, next: Double?)] = [
       (0.5, 1), (1, 2), (3, 5), (9.5, 10), (10, 20), (59, 69), (60, 70), (61, nil),
     ]
@@ -179,10 +176,7 @@ import struct FoundationEssentials.Date
     let end = day(30)
     var refunded = row("1", from: day(-1), until: end, cancelled: noon)
     refunded.reportedAt = noon
-    let told = PurchaseHistory(
-      environment: .production, source: .notification, evidenceTime: noon, evaluatedAt: noon, purchases: [refunded],
-      coverage: .partial(since: nil)
-    ).evidence()
+    let told = answer([refunded], source: .notification, isPart: true)
     let checks: [(answered: Double, next: Date)] = [
       (0.5, minute(1)), (1, minute(2)), (3, minute(5)), (9.5, minute(10)), (10, minute(20)), (60, minute(70)),
       (61, end),
@@ -206,10 +200,7 @@ import struct FoundationEssentials.Date
     // Taken back by Apple itself: nobody is behind.
     refunded.cancellationDate = nil
     refunded.reportedAt = minute(5)
-    let reversed = PurchaseHistory(
-      environment: .production, source: .notification, evidenceTime: minute(5), evaluatedAt: minute(5),
-      purchases: [refunded], coverage: .partial(since: nil)
-    ).evidence()
+    let reversed = answer(at: minute(5), [refunded], source: .notification, isPart: true)
     let merged = try #require(told.first).merging(try #require(reversed.first))
     #expect(merged.nextCheck(at: minute(5), catalog: try makeCatalog(), policy: EntitlementPolicy()) == end)
   }

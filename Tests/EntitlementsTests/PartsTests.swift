@@ -20,10 +20,9 @@ import struct FoundationEssentials.Date
       var (row, renewal) = (row, renewal)
       row?.reportedAt = at
       renewal?.reportedAt = at
-      return PurchaseHistory(
-        environment: .production, source: .notification, evidenceTime: at, evaluatedAt: at,
-        purchases: [row].compactMap { $0 }, renewals: [renewal].compactMap { $0 }, coverage: .partial(since: nil)
-      ).evidence().first
+      return answer(
+        at: at, [row].compactMap { $0 }, [renewal].compactMap { $0 }, source: .notification, isPart: true
+      ).first
     }
   }
 

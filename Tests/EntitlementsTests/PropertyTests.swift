@@ -158,11 +158,9 @@ import struct FoundationEssentials.Date
         status: trial.maker.random.pick([nil, .active], or: nil))
       // Paid periods of one subscription do not overlap: of others a notification says that one replaced the other.
       let isAnswer = known.purchases.count > 1 || trial.maker.random.chance(30)
-      let reported = PurchaseHistory(
-        environment: known.key.environment, source: isAnswer ? .verifyReceipt : .notification, evidenceTime: now,
-        evaluatedAt: now, purchases: known.purchases, renewals: [goesOn],
-        coverage: isAnswer ? .snapshot : .partial(since: nil)
-      ).evidence()
+      let reported = answer(
+        at: now, known.purchases, [goesOn], in: known.key.environment,
+        source: isAnswer ? .verifyReceipt : .notification, isPart: !isAnswer)
       var evidence = trial.evidence
       evidence[index] = reported.reduce(known) { $0.merging($1) }
       let verdict = trial.evaluate(evidence, at: now)

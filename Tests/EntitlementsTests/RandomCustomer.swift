@@ -113,10 +113,7 @@ struct RandomCustomer {
       row.reportedAt = random.moment(-20...0)
       return row
     }
-    return PurchaseHistory(
-      environment: .production, source: .signature, evidenceTime: noon, evaluatedAt: noon, purchases: signed,
-      coverage: .partial(since: nil)
-    ).evidence()
+    return answer(signed, source: .signature, isPart: true)
   }
 
   /// Another transaction of a purchase.

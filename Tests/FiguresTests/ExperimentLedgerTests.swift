@@ -210,11 +210,6 @@ import Testing
     var purchases: [String: Bought] = [:]
     var trials: [UserID: [Double]] = [:]
 
-    init(ledger: Ledger, random: SeededRandom) {
-      self.ledger = ledger
-      self.random = random
-    }
-
     private mutating func pick<Element>(_ choices: [Element]) -> Element {
       choices[Int.random(in: 0..<choices.count, using: &random)]
     }
@@ -276,9 +271,7 @@ import Testing
     private mutating func transfer() async throws {
       guard let id = purchases.keys.sorted().randomElement(using: &random) else { return }
       let user = pick(users)
-      let note = Note(author: "desk", text: "why", requestID: "r", recordedAt: clock(now))
-      _ = try await ledger.run(
-        TransferPurchase(key: key(id), to: user, note: note, evaluationContext: reevaluated(at: now)))
+      _ = try await ledger.run(moving(id, to: user, at: now))
       purchases[id]?.owner = user
     }
 

@@ -1,11 +1,11 @@
 import Access
 import Entitlements
-import Figures
 import Foundation
 import LedgerFixtures
 import SeededRandom
 import Testing
 
+@testable import Figures
 @testable import Ledger
 
 /// The contribution of one subscription to the figures.

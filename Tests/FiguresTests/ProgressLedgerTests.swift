@@ -16,8 +16,7 @@ import Testing
   private static func days(_ count: Double) -> TimeInterval { count * 86_400 }
 
   private static func paid(_ id: String, from: Double, days: Double) -> SubscriptionEvidence {
-    var one = evidence(id, time: from * 86_400, expires: (from + days) * 86_400)
-    one.purchases[0].purchaseDate = at(from * 86_400)
+    var one = evidence(id, time: from * 86_400, begin: from * 86_400, expires: (from + days) * 86_400)
     one.purchases[0].sale = .init(price: 4_990, currency: "USD")
     one.renewals = []
     return one
@@ -40,10 +39,7 @@ import Testing
           Self.event("anna", "opened", day: 1), Self.event("anna", "paywall_viewed", day: 3),
           Self.event("anna", "paywall_viewed", day: 2), Self.event("ben", "paywall_viewed", day: 2),
         ], at: clock(3 * 86_400))
-      _ = try await ledger.run(
-        Consume(
-          user: "carl", feature: Anna.meter, tier: "free", amount: 1, now: clock(Self.days(1)),
-          zone: ZoneChoice(usual: .utc, named: nil, isTrusted: true), idempotencyKey: nil, request: "1"))
+      _ = try await ledger.run(consuming(Anna.meter, by: "carl", at: Self.days(1)))
       try await ledger.run(SetCount(1, of: Self.children, of: "dora", with: "free", at: clock(Self.days(1))))
       try await ledger.run(SetCount(2, of: Self.children, of: "dora", with: "free", at: clock(Self.days(5))))
       _ = try await ledger.record(entry("anna", [Self.paid("1", from: 4, days: 30)], evaluate: rules))

@@ -1,7 +1,8 @@
 import Entitlements
-import Figures
 import LedgerFixtures
 import Testing
+
+@testable import Figures
 
 /// The figures that are watched.
 @Suite struct WatchedFigureTests {

@@ -29,6 +29,19 @@ struct Bench {
     defer { transport.shutdown() }
     return try await body(transport)
   }
+
+  /// Runs `body` with a transport and a server that never answers.
+  static func withSilentServer(
+    _ configure: (inout CurlTransport.Configuration) -> Void = { _ in },
+    _ body: (CurlTransport, RawTLSServer) async throws -> Void
+  ) async throws {
+    let bench = try Bench()
+    try await RawTLSServer.running(identity: bench.identity) {
+      await $0.waitForClose()
+    } during: { server in
+      try await bench.withTransport(configure) { try await body($0, server) }
+    }
+  }
 }
 
 extension Transport {

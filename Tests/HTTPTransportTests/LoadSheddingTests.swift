@@ -73,21 +73,16 @@ extension HTTPTransportTests {
     }
 
     @Test func `requests without a place are counted as refused`() async throws {
-      let bench = try Bench()
-      try await RawTLSServer.running(identity: bench.identity) {
-        await $0.waitForClose()
-      } during: { server in
-        try await bench.withTransport {
-          $0.maxInFlight = 1
-          $0.maxQueued = 0
-        } _: { transport in
-          let held = Task { await transport.outcome(.get(server.origin)) }
-          await Load.until { transport.statistics.inFlight == 1 }
-          for _ in 0..<3 { #expect(await transport.outcome(.get(server.origin)).error == .overloaded) }
-          #expect(transport.statistics.refused == 3)
-          held.cancel()
-          #expect(await held.value.error == .cancelled)
-        }
+      try await Bench.withSilentServer {
+        $0.maxInFlight = 1
+        $0.maxQueued = 0
+      } _: { transport, server in
+        let held = Task { await transport.outcome(.get(server.origin)) }
+        await Load.until { transport.statistics.inFlight == 1 }
+        for _ in 0..<3 { #expect(await transport.outcome(.get(server.origin)).error == .overloaded) }
+        #expect(transport.statistics.refused == 3)
+        held.cancel()
+        #expect(await held.value.error == .cancelled)
       }
     }
   }

@@ -42,55 +42,40 @@ extension HTTPTransportTests {
     }
 
     @Test func `a loop with nothing to do sleeps`() async throws {
-      let bench = try Bench()
-      try await RawTLSServer.running(identity: bench.identity) {
-        await $0.waitForClose()
-      } during: { server in
-        try await bench.withTransport { transport in
-          #expect(await transport.outcome(.get(server.origin), within: .seconds(2)).error == .timedOut)
-          // Connecting, the handshake, sending and the deadline; a loop that spins comes to millions.
-          #expect(transport.statistics.loopWakeups < 50)
-        }
+      try await Bench.withSilentServer { transport, server in
+        #expect(await transport.outcome(.get(server.origin), within: .seconds(2)).error == .timedOut)
+        // Connecting, the handshake, sending and the deadline; a loop that spins comes to millions.
+        #expect(transport.statistics.loopWakeups < 50)
       }
     }
 
     @Test func `one request more than slots and queue hold is refused at once`() async throws {
-      let bench = try Bench()
-      try await RawTLSServer.running(identity: bench.identity) {
-        await $0.waitForClose()
-      } during: { server in
-        try await bench.withTransport {
-          $0.maxInFlight = 2
-          $0.maxQueued = 3
-        } _: { transport in
-          let held = (0..<5).map { _ in Task { await transport.outcome(.get(server.origin)) } }
-          await Self.until { transport.statistics.inFlight == 2 && transport.statistics.queued == 3 }
-          #expect(await transport.outcome(.get(server.origin)).error == .overloaded)
+      try await Bench.withSilentServer {
+        $0.maxInFlight = 2
+        $0.maxQueued = 3
+      } _: { transport, server in
+        let held = (0..<5).map { _ in Task { await transport.outcome(.get(server.origin)) } }
+        await Self.until { transport.statistics.inFlight == 2 && transport.statistics.queued == 3 }
+        #expect(await transport.outcome(.get(server.origin)).error == .overloaded)
 
-          // One leaves the queue: there is a place again, and its owner waits in it until the deadline.
-          held[4].cancel()
-          #expect(await held[4].value.error == .cancelled)
-          #expect(await transport.outcome(.get(server.origin), within: .milliseconds(100)).error == .timedOut)
-          for task in held { task.cancel() }
-          for task in held { #expect(await task.value.error == .cancelled) }
-        }
+        // One leaves the queue: there is a place again, and its owner waits in it until the deadline.
+        held[4].cancel()
+        #expect(await held[4].value.error == .cancelled)
+        #expect(await transport.outcome(.get(server.origin), within: .milliseconds(100)).error == .timedOut)
+        for task in held { task.cancel() }
+        for task in held { #expect(await task.value.error == .cancelled) }
       }
     }
 
     @Test func `a deadline that passes in the queue ends the wait on time`() async throws {
-      let bench = try Bench()
-      try await RawTLSServer.running(identity: bench.identity) {
-        await $0.waitForClose()
-      } during: { server in
-        try await bench.withTransport({ $0.maxInFlight = 1 }) { transport in
-          let stalled = Task { await transport.outcome(.get(server.origin)) }
-          await Self.until { transport.statistics.inFlight == 1 }
-          #expect(await transport.outcome(.get(server.origin), within: .milliseconds(200)).error == .timedOut)
-          // It did not wait for the slot: that is still taken.
-          #expect(transport.statistics.inFlight == 1)
-          stalled.cancel()
-          #expect(await stalled.value.error == .cancelled)
-        }
+      try await Bench.withSilentServer({ $0.maxInFlight = 1 }) { transport, server in
+        let stalled = Task { await transport.outcome(.get(server.origin)) }
+        await Self.until { transport.statistics.inFlight == 1 }
+        #expect(await transport.outcome(.get(server.origin), within: .milliseconds(200)).error == .timedOut)
+        // It did not wait for the slot: that is still taken.
+        #expect(transport.statistics.inFlight == 1)
+        stalled.cancel()
+        #expect(await stalled.value.error == .cancelled)
       }
     }
 
@@ -102,21 +87,16 @@ extension HTTPTransportTests {
     }
 
     @Test func `shutting down ends what is in flight, what waits, and what comes later`() async throws {
-      let bench = try Bench()
-      try await RawTLSServer.running(identity: bench.identity) {
-        await $0.waitForClose()
-      } during: { server in
-        try await bench.withTransport {
-          $0.maxInFlight = 2
-        } _: { transport in
-          let held = (0..<5).map { _ in Task { await transport.outcome(.get(server.origin)) } }
-          await Self.until { transport.statistics.inFlight == 2 && transport.statistics.queued == 3 }
-          transport.shutdown()
-          transport.shutdown()
-          for task in held { #expect(await task.value.error == .shutDown) }
-          #expect(await transport.outcome(.get(server.origin)).error == .shutDown)
-          #expect(transport.statistics.inFlight == 0 && transport.statistics.queued == 0)
-        }
+      try await Bench.withSilentServer {
+        $0.maxInFlight = 2
+      } _: { transport, server in
+        let held = (0..<5).map { _ in Task { await transport.outcome(.get(server.origin)) } }
+        await Self.until { transport.statistics.inFlight == 2 && transport.statistics.queued == 3 }
+        transport.shutdown()
+        transport.shutdown()
+        for task in held { #expect(await task.value.error == .shutDown) }
+        #expect(await transport.outcome(.get(server.origin)).error == .shutDown)
+        #expect(transport.statistics.inFlight == 0 && transport.statistics.queued == 0)
       }
     }
 

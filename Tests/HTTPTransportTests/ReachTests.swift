@@ -1,7 +1,5 @@
 import Foundation
 import HTTPTransport
-import NIOCore
-import NIOPosix
 import Testing
 import TestSupport
 
@@ -26,22 +24,10 @@ extension HTTPTransportTests {
     }
 
     @Test func `a port where nobody listens is a failure to connect`() async throws {
-      // Bound and not listening: the kernel refuses, and nobody else can take the port meanwhile.
-      let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-      defer { close(descriptor) }
-      var address = sockaddr_in()
-      address.sin_family = sa_family_t(AF_INET)
-      address.sin_addr.s_addr = inet_addr("127.0.0.1")
-      var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-      let port = try withUnsafeMutablePointer(to: &address) { pointer in
-        try pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
-          try #require(bind(descriptor, pointer, length) == 0)
-          try #require(getsockname(descriptor, pointer, &length) == 0)
-        }
-        return UInt16(bigEndian: pointer.pointee.sin_port)
-      }
+      let port = try ReservedPort()
+      defer { withExtendedLifetime(port) {} }
       try await Bench().withTransport { transport in
-        #expect(await transport.outcome(.get("https://127.0.0.1:\(port)/")).error == .connect)
+        #expect(await transport.outcome(.get("https://127.0.0.1:\(port.number)/")).error == .connect)
       }
     }
 

@@ -33,7 +33,7 @@ extension HTTPTransportTests {
       let received = Turnstile(1)
       try await RawTLSServer.running(
         identity: try impostor.identity(bench),
-        versions: impostor == .oldTLS ? .tls10 ... .tls11 : .tls12 ... .tls13
+        isOld: impostor == .oldTLS
       ) { connection in
         if await connection.readRequest() != nil { received.pass() }
       } during: { server in

@@ -4,7 +4,7 @@ import Testing
 
 @Suite struct JSONAmbiguityTests {
   private func ambiguity(_ json: String) -> JSONAmbiguity? {
-    Array(json.utf8).withUnsafeBytes(JSONAmbiguity.init)
+    Array(json.utf8).withUnsafeBytes(JSONAmbiguity.first)
   }
 
   @Test(

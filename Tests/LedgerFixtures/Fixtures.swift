@@ -1,3 +1,4 @@
+package import Access
 package import Entitlements
 package import Foundation
 
@@ -19,13 +20,14 @@ package func key(_ id: String, _ environment: StoreEnvironment = .production) ->
 /// Evidence of one row that runs until `expires`, as proven at `time`.
 /// - Parameter order: differs in answers of which each is to be a line of the history.
 package func evidence(
-  _ id: String, time: Double = 0, expires: Double = 1_000, product: ProductID = pro,
-  environment: StoreEnvironment = .production, evaluatedAt: Double? = nil, order: Int? = nil
+  _ id: String, time: Double = 0, begin: Double = -100, expires: Double = 1_000, cancelled: Double? = nil,
+  product: ProductID = pro, account: String? = nil, environment: StoreEnvironment = .production,
+  evaluatedAt: Double? = nil, order: Int? = nil
 ) -> SubscriptionEvidence {
   var purchase = Purchase(
     productID: product, transactionID: TransactionID("t-\(id)-\(expires)"),
-    originalTransactionID: OriginalTransactionID(id), purchaseDate: at(-100), expiresDate: at(expires),
-    isFirst: true)
+    originalTransactionID: OriginalTransactionID(id), purchaseDate: at(begin), expiresDate: at(expires),
+    cancellationDate: cancelled.map(at), isFirst: true, appAccountToken: account)
   purchase.webOrderLineItemID = order.map { "\($0)" }
   return SubscriptionEvidence(
     key: key(id, environment), source: .verifyReceipt, evidenceTime: at(time), evaluatedAt: at(evaluatedAt ?? time),
@@ -35,11 +37,10 @@ package func evidence(
 
 /// Evidence of a season that was bought on a day after `at(0)`, 15 June, as proven on another.
 package func ticket(_ id: String, bought day: Double, time: Double, cancelled: Double? = nil) -> SubscriptionEvidence {
-  var evidence = evidence(id, time: time * 86_400, product: season)
+  var evidence = evidence(
+    id, time: time * 86_400, begin: day * 86_400, cancelled: cancelled.map { $0 * 86_400 }, product: season)
   evidence.renewals = []
-  evidence.purchases[0].purchaseDate = at(day * 86_400)
   evidence.purchases[0].expiresDate = nil
-  evidence.purchases[0].cancellationDate = cancelled.map { at($0 * 86_400) }
   return evidence
 }
 
@@ -169,6 +170,25 @@ package func pending(_ base64: String, of user: UserID, at seconds: Double = 0) 
 
 package func reevaluated(at seconds: Double) -> EvaluationContext {
   EvaluationContext(evaluatedAt: clock(seconds), recordedAt: clock(seconds), evaluate: rules)
+}
+
+/// Support moves a purchase to another user.
+package func moving(
+  _ id: String, to user: UserID, at seconds: Double, text: String = "why", request: String = "move"
+) -> TransferPurchase {
+  TransferPurchase(
+    key: key(id), to: user, note: Note(author: "desk", text: text, requestID: request, recordedAt: clock(seconds)),
+    evaluationContext: reevaluated(at: seconds))
+}
+
+/// One is consumed, in a zone that a server names or in the usual one.
+package func consuming(
+  _ feature: Feature, by user: UserID = "anna", with tier: Tier = "free", at seconds: Double = 0, zone: Zone? = nil,
+  key: String? = nil
+) -> Consume {
+  Consume(
+    user: user, feature: feature, tier: tier, amount: 1, now: clock(seconds),
+    zone: ZoneChoice(usual: .utc, named: zone, isTrusted: zone != nil), idempotencyKey: key, request: "1")
 }
 
 /// Milliseconds since 1970 of `at(_:)`.

@@ -21,6 +21,12 @@ extension TestEngine {
     return name
   }
 
+  /// Where a new and empty database is.
+  package static func newURL() async throws -> String {
+    let server = try await running()
+    return try await server.url(of: server.makeDatabase())
+  }
+
   /// Where the database of a service with this directory is.
   package static func url(ofDirectory path: String) async throws -> String {
     try await running().url(ofDirectory: path, from: template())

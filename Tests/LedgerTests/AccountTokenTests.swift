@@ -26,10 +26,10 @@ import Testing
   private static func move(
     _ user: UserID, at seconds: Double, in ledger: Ledger, tells: Bool = true
   ) async throws {
-    let note = Note(author: "desk", text: "why", requestID: "t", recordedAt: clock(seconds))
-    var context = context(seconds)
-    context.tellsAccountTokens = tells
-    _ = try await ledger.run(TransferPurchase(key: key("1"), to: user, note: note, evaluationContext: context))
+    var move = moving("1", to: user, at: seconds)
+    move.evaluationContext = context(seconds)
+    move.evaluationContext.tellsAccountTokens = tells
+    _ = try await ledger.run(move)
   }
 
   private static func due(
@@ -68,9 +68,7 @@ import Testing
   {
     try await Scratch.withLedger { ledger, _ in
       try await Self.claim("anna", evidence("1"), in: ledger)
-      var named = evidence("2")
-      named.purchases[0].appAccountToken = Self.anna.accountToken
-      try await Self.claim(Self.anna, named, in: ledger)
+      try await Self.claim(Self.anna, evidence("2", account: Self.anna.accountToken), in: ledger)
       var shared = evidence("3")
       shared.purchases[0].ownership = .familyShared
       try await Self.claim(Self.anna, shared, in: ledger)

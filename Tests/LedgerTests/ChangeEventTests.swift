@@ -156,10 +156,9 @@ import Testing
         return evidence
       }
       func life(_ id: String, time: Double, refundedAt: Double? = nil) -> SubscriptionEvidence {
-        var evidence = evidence(id, time: time, product: forever)
+        var evidence = evidence(id, time: time, cancelled: refundedAt, product: forever)
         evidence.renewals = []
         evidence.purchases[0].expiresDate = nil
-        evidence.purchases[0].cancellationDate = refundedAt.map { at($0) }
         evidence.purchases[0].sale = Purchase.Sale(price: 99_990, currency: "USD")
         return evidence
       }
@@ -181,9 +180,7 @@ import Testing
   @Test func `a refund is an event of its own, and nothing ends besides`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await record(ledger, "anna", evidence("1"))
-      var back = evidence("1", time: 10)
-      back.purchases[0].cancellationDate = at(5)
-      try await record(ledger, "anna", back)
+      try await record(ledger, "anna", evidence("1", time: 10, cancelled: 5))
       #expect(try await lines(ledger) == ["anna subscription.started", "anna subscription.refunded"])
     }
   }
@@ -201,9 +198,7 @@ import Testing
         #expect(event.detail.from == "anna" && event.detail.to == "ben")
         #expect(event.detail.purchase == key("1"))
       }
-      let note = Note(author: "desk", text: "why", requestID: "r", recordedAt: clock(9))
-      _ = try await ledger.run(
-        TransferPurchase(key: key("1"), to: "anna", note: note, evaluationContext: reevaluated(at: 9)))
+      _ = try await ledger.run(moving("1", to: "anna", at: 9))
       #expect(
         try await lines(ledger, after: 3).sorted() == [
           "anna subscription.transferred", "ben subscription.transferred",
@@ -219,8 +214,6 @@ import Testing
       #expect(try await lines(ledger) == ["anna subscription.started"])
     }
   }
-
-  private struct Unexpected: Error {}
 
   private func giving(_ tier: Tier = "pro", from start: Double = 0, for length: Double = 100) -> Give {
     Give(
@@ -294,9 +287,7 @@ import Testing
   @Test func `a purchase converts a trial, whose end then makes no event`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await start(ledger)
-      var bought = evidence("1", time: 100, expires: 9_000)
-      bought.purchases[0].purchaseDate = at(100)
-      try await record(ledger, "anna", bought)
+      try await record(ledger, "anna", evidence("1", time: 100, begin: 100, expires: 9_000))
       _ = try await ledger.endOverdueGiven(reevaluated(at: 1_000))
       #expect(try await lines(ledger) == ["anna trial.started", "anna trial.converted"])
     }
@@ -304,18 +295,16 @@ import Testing
 
   @Test func `a trial whose user has less after it ends with an event, whatever was bought or renewed`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      func bought(_ id: String, _ product: ProductID = pro, until end: Double = 9_000) -> SubscriptionEvidence {
-        var bought = evidence(id, time: 100, expires: end, product: product)
-        bought.purchases[0].purchaseDate = at(50)
-        return bought
+      func bought(
+        _ id: String, _ product: ProductID = pro, until end: Double = 9_000, cancelled: Double? = nil
+      ) -> SubscriptionEvidence {
+        evidence(id, time: 100, begin: 50, expires: end, cancelled: cancelled, product: product)
       }
       try await record(ledger, "renewed", evidence("1", expires: 60))
-      var refunded = bought("3")
-      refunded.purchases[0].cancellationDate = at(80)
       var life = bought("5", forever)
       (life.renewals, life.purchases[0].expiresDate) = ([], nil)
       let cases: [(user: UserID, evidence: SubscriptionEvidence, hasBought: Bool)] = [
-        ("renewed", bought("1"), false), ("lower", bought("2"), true), ("refunded", refunded, false),
+        ("renewed", bought("1"), false), ("lower", bought("2"), true), ("refunded", bought("3", cancelled: 80), false),
         ("lapsed", bought("4", until: 200), true), ("life", life, true),
       ]
       for (number, one) in cases.enumerated() {
@@ -334,11 +323,9 @@ import Testing
   @Test func `a purchase that gives no access, or that a family member paid, leaves a trial its end`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await start(ledger)
-      var coins = evidence("1", time: 100, product: "com.example.app.coins")
-      coins.purchases[0].purchaseDate = at(100)
+      var coins = evidence("1", time: 100, begin: 100, product: "com.example.app.coins")
       coins.purchases[0].expiresDate = nil
-      var shared = evidence("2", time: 100, expires: 200)
-      shared.purchases[0].purchaseDate = at(100)
+      var shared = evidence("2", time: 100, begin: 100, expires: 200)
       shared.purchases[0].ownership = .familyShared
       try await record(ledger, "anna", coins, shared)
       _ = try await ledger.endOverdueGiven(reevaluated(at: 1_000))
@@ -360,29 +347,21 @@ import Testing
     }
   }
 
-  private func consume(_ ledger: Ledger, _ feature: Feature, at seconds: Double) async throws {
-    _ = try await ledger.run(
-      Consume(
-        user: "anna", feature: feature, tier: "free", amount: 1, now: clock(seconds),
-        zone: ZoneChoice(usual: .utc, named: nil, isTrusted: false), idempotencyKey: nil, request: "1"))
-  }
-
   @Test func `a reached limit makes one event in its window, and other refusals write nothing`() async throws {
     try await Scratch.withLedger { ledger, _ in
       let feature = Feature(
         name: "questions", kind: .meter,
         values: ["free": .meter(try MeterRule.rules(["1 per day"])), "pro": .meter([])],
         tiers: ["free", "pro"])
-      try await consume(ledger, feature, at: 0)
+      _ = try await ledger.run(consuming(feature))
       #expect(try await lines(ledger) == [])
-      for seconds in [1.0, 2, 3] { try await consume(ledger, feature, at: seconds) }
+      for seconds in [1.0, 2, 3] { _ = try await ledger.run(consuming(feature, at: seconds)) }
       let events = try await ledger.changeEvents(after: 0, limit: 10)
       #expect(events.map(\.type) == ["limit.reached"])
       let detail = try #require(events.first?.detail)
       #expect(detail.feature == "questions" && detail.tier == "free" && detail.current == 1 && detail.limit == 1)
       // The next day.
-      try await consume(ledger, feature, at: 86_400)
-      try await consume(ledger, feature, at: 86_401)
+      for seconds in [86_400.0, 86_401] { _ = try await ledger.run(consuming(feature, at: seconds)) }
       #expect(try await lines(ledger) == ["anna limit.reached", "anna limit.reached"])
     }
   }

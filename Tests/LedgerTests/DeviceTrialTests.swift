@@ -12,8 +12,6 @@ import Testing
   private static let phone: DeviceID = "11111111-1111-4111-8111-111111111111"
   private static let tablet: DeviceID = "22222222-2222-4222-8222-222222222222"
 
-  private struct Unexpected: Error {}
-
   /// A moment of the clock.
   private static func now(_ seconds: Double) -> Date { at(seconds + 0.123456789) }
   private static func context(_ seconds: Double) -> EvaluationContext {
@@ -29,6 +27,10 @@ import Testing
       TrialTerms(name: "week", tier: "pro", length: length, sessions: sessions, oncePer: oncePer),
       user: user ?? device.id.user, device: device, author: "the app", requestID: "start",
       evaluationContext: Self.context(seconds))
+  }
+
+  private func session(of user: UserID = "anna", at seconds: Double) -> CountSession {
+    CountSession(of: user, on: Self.phone, idempotencyKey: nil, requestID: "session", Self.context(seconds))
   }
 
   private func begun(_ ledger: Ledger, _ start: StartTrial) async throws -> TrialRecord {
@@ -87,15 +89,12 @@ import Testing
       #expect(try await ledger.run(start(at: 30)) == .known(taken))
       #expect(try await ledger.trial(on: Self.phone, of: Self.phone.user) == taken)
       #expect(try await ledger.run(start("ben", at: 30)) == .used(.device))
-      guard
-        case .counted(let used) = try await ledger.run(
-          CountSession(
-            of: Self.phone.user, on: Self.phone, idempotencyKey: nil, requestID: "session", Self.context(40)))
-      else { throw Unexpected() }
+      guard case .counted(let used) = try await ledger.run(session(of: Self.phone.user, at: 40)) else {
+        throw Unexpected()
+      }
       #expect(used.user == "anna" && used.sessionsUsed == 1)
       #expect(try await ledger.meet("anna", at: Self.now(50)).customer.originalID == "anna")
-      let findings = try await scratch.verify().findings
-      #expect(findings == [])
+      #expect(try await scratch.verify().findings == [])
     }
   }
 
@@ -135,8 +134,7 @@ import Testing
       _ = try await begun(ledger, start(on: Device(id: Self.tablet)))
       _ = try await ledger.erase(Erasure(user: Self.tablet.user, reset: nil, recordedAt: Self.now(20)))
       #expect(try await ledger.run(start(on: Device(id: Self.tablet), at: 30)) == .used(.device))
-      let findings = try await scratch.verify().findings
-      #expect(findings == [])
+      #expect(try await scratch.verify().findings == [])
     }
   }
 
@@ -158,8 +156,7 @@ import Testing
       #expect(try await ledger.trial(on: Self.phone, of: Self.phone.user) == taken)
       #expect(try await ledger.trial(on: Self.tablet, of: Self.tablet.user) == taken)
       #expect(try await ledger.run(start("ben", on: device(Self.tablet, nil), at: 30)) == .used(.device))
-      let findings = try await scratch.verify().findings
-      #expect(findings == [])
+      #expect(try await scratch.verify().findings == [])
     }
   }
 
@@ -230,19 +227,14 @@ import Testing
       #expect(history.count { $0.requestID == "amend" } == 2)
       let events = try await ledger.changeEvents(after: 0, limit: 10).map(\.type)
       #expect(events == ["trial.started", "trial.expired", "trial.started"])
-      let findings = try await scratch.verify().findings
-      #expect(findings == [])
+      #expect(try await scratch.verify().findings == [])
     }
   }
 
   @Test func `more sessions let a trial that was used up go on, and as many as were used end one`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await begun(ledger, start("anna", sessions: 1))
-      guard
-        case .counted = try await ledger.run(
-          CountSession(
-            of: "anna", on: Self.phone, idempotencyKey: nil, requestID: "session", Self.context(10)))
-      else { throw Unexpected() }
+      guard case .counted = try await ledger.run(session(at: 10)) else { throw Unexpected() }
       #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "free")
       let more = try #require(try await amend(ledger, sessions: 3, at: 20))
       #expect(more.sessionsRemaining == 2 && more.endsAt == at(100.123) && !more.isEndedEarly)
@@ -258,8 +250,7 @@ import Testing
   @Test func `a trial that an amendment leaves used up stays over at the next start`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await begun(ledger, start("anna", sessions: 3))
-      _ = try await ledger.run(
-        CountSession(of: "anna", on: Self.phone, idempotencyKey: nil, requestID: "session", Self.context(10)))
+      _ = try await ledger.run(session(at: 10))
       #expect(try await ledger.endOverdueGiven(Self.context(200)) == 1)
       let over = try #require(try await amend(ledger, until: 900, sessions: 1, at: 300))
       #expect(!over.isRunning(at: Self.now(300)) && over.endsAt == at(100.123))

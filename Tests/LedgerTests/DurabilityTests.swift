@@ -127,9 +127,7 @@ import Testing
   @Test(.enabled(if: Tmpfs.isPossible, "a tmpfs cannot be mounted here"))
   func `a full disk is unavailable until there is room again`() async throws {
     let disk = try Tmpfs(size: "3m")
-    let ledger = try await Ledger.open(path: disk.directory + "/ledger.sqlite") { problem in
-      Issue.record("the ledger gave up: \(problem)")
-    }
+    let ledger = try await disk.scratch.open()
     let receipt = String(repeating: "A", count: 40_000)
     var recorded: [String] = []
     var failure: LedgerError?
@@ -164,9 +162,7 @@ import Testing
   @Test(.enabled(if: Tmpfs.isPossible, "a tmpfs cannot be mounted here"))
   func `the check notices a full disk`() async throws {
     let disk = try Tmpfs(size: "3m")
-    let ledger = try await Ledger.open(path: disk.directory + "/ledger.sqlite") { problem in
-      Issue.record("the ledger gave up: \(problem)")
-    }
+    let ledger = try await disk.scratch.open()
     try await ledger.check()
     disk.fill()
     var failure: LedgerError?
@@ -275,8 +271,7 @@ final class Tmpfs {
 
   static let isPossible: Bool = (try? Tmpfs(size: "1m")) != nil
 
-  private let scratch: Scratch
-  var directory: String { scratch.directory }
+  let scratch: Scratch
 
   init(size: String) throws {
     scratch = try Scratch()
@@ -293,7 +288,7 @@ final class Tmpfs {
 
   /// Leaves no byte free.
   func fill() {
-    let path = directory + "/filler"
+    let path = scratch.directory + "/filler"
     _ = FileManager.default.createFile(atPath: path, contents: nil)
     guard let file = FileHandle(forWritingAtPath: path) else { return }
     let page = Data(repeating: 1, count: 4_096)

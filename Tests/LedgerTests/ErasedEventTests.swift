@@ -70,11 +70,7 @@ import Testing
       let kept = try #require(try await ledger.ownedPurchases("1").first)
       #expect(kept.evidence.purchases.contains { $0.transactionID == "t2" })
       #expect(try await ledger.changeEvents(after: 0, limit: 10).isEmpty)
-      _ = try await ledger.run(
-        TransferPurchase(
-          key: key("1"), to: "ben",
-          note: Note(author: "desk", text: "it is Ben's", requestID: "t", recordedAt: clock(9_600)),
-          evaluationContext: reevaluated(at: 9_600)))
+      _ = try await ledger.run(moving("1", to: "ben", at: 9_600))
       let told = try await ledger.changeEvents(after: 0, limit: 10)
       #expect(told.allSatisfy { $0.user == "ben" })
       #expect(told.first { $0.type == "subscription.transferred" }?.detail.from?.isErased == true)

@@ -28,7 +28,6 @@ extension Anna {
     return report
   }
 
-  /// - Returns: the number of rows of each kind that the erasure has to tell of.
   static func fill(_ ledger: Ledger) async throws {
     try await ledger.keepWebhooks(["shop": "https://shop.example/"])
     // Before she signed in.
@@ -41,8 +40,7 @@ extension Anna {
       ["$email": CustomerAttribute(value: email, updatedAtMilliseconds: 1)], of: alias, at: clock(10))
 
     // Purchases at Apple's: one that names her, with notifications; one that is Ben's now; one that was Ben's.
-    var named = evidence("2", time: 20, expires: 20_000)
-    named.purchases[0].appAccountToken = annasAccount
+    let named = evidence("2", time: 20, expires: 20_000, account: annasAccount)
     _ = try await ledger.record(
       entry(
         id, [named, evidence("3", time: 20, expires: 20_000)], receipt: receipt, request: "r-\(session)",
@@ -55,12 +53,8 @@ extension Anna {
     _ = try await ledger.record(entry("ben", [evidence("4", time: 20)], receipt: "YmVu", evaluate: rules))
     for (purchase, user) in [("3", UserID("ben")), ("4", id)] {
       _ = try await ledger.run(
-        TransferPurchase(
-          key: key(purchase), to: user,
-          note: Note(
-            author: "desk", text: "moved for \(annasAccount)", requestID: user == id ? "t-\(session)" : "t",
-            recordedAt: clock(40)),
-          evaluationContext: reevaluated(at: 40)))
+        moving(
+          purchase, to: user, at: 40, text: "moved for \(annasAccount)", request: user == id ? "t-\(session)" : "t"))
     }
     // Ben's purchase has a period that she had bought, with a transaction that says so.
     var bens = part("5", reported: 50, expires: 60_000, account: annasAccount)
@@ -124,21 +118,16 @@ extension Anna {
     // Usage.
     for number in 0..<3 {
       _ = try await ledger.run(
-        Consume(
-          user: id, feature: meter, tier: "pro", amount: 1, now: clock(80 + Double(number)),
-          zone: ZoneChoice(usual: .utc, named: Zone(named: "Europe/Berlin"), isTrusted: true),
-          idempotencyKey: "u\(number)-\(annasAccount)", request: "1")
-      )
+        consuming(
+          meter, by: id, with: "pro", at: 80 + Double(number), zone: Zone(named: "Europe/Berlin"),
+          key: "u\(number)-\(annasAccount)"))
     }
 
     // Refused, of which others are told.
     let exports = Feature(
       name: "exports", kind: .meter, values: ["free": .meter([]), "pro": .meter(try MeterRule.rules(["0 per day"]))],
       tiers: ["free", "pro"])
-    _ = try await ledger.run(
-      Consume(
-        user: id, feature: exports, tier: "pro", amount: 1, now: clock(85),
-        zone: ZoneChoice(usual: .utc, named: nil, isTrusted: true), idempotencyKey: nil, request: "1"))
+    _ = try await ledger.run(consuming(exports, by: id, with: "pro", at: 85))
 
     // A waiting receipt.
     _ = try await ledger.run(
@@ -183,6 +172,11 @@ extension Anna {
       through: work.fresh.last?.sequence, isGone: false, at: clock(99))
     try await ledger.keepMemo("progress", #"{"cursor":"\#(id.rawValue)"}"#)
   }
+}
+
+func isSound(_ scratch: Scratch) async throws {
+  let verification = try await scratch.verify()
+  #expect(verification.isSound, "\(verification.findings)")
 }
 
 extension Scratch {

@@ -18,15 +18,13 @@ import Testing
     }
   }
 
-  /// Neither the ID nor an alias is anywhere in the files.
-  private func expectNoTraces(_ scratch: Scratch, _ location: SourceLocation = #_sourceLocation) async throws {
+  /// Neither the ID nor an alias is anywhere in the files, once a ledger has removed its traces.
+  private func expectNoTraces(
+    _ scratch: Scratch, of ledger: Ledger? = nil, _ location: SourceLocation = #_sourceLocation
+  ) async throws {
+    try await ledger?.removeTraces()
     let traces = try await scratch.traces(of: Anna.names)
     #expect(traces == [], sourceLocation: location)
-  }
-
-  private func isSound(_ scratch: Scratch) async throws {
-    let verification = try await scratch.verify()
-    #expect(verification.isSound, "\(verification.findings)")
   }
 
   // MARK: What goes
@@ -36,8 +34,7 @@ import Testing
       try await expectNoTraces(scratch)
       // Later writes bring nothing back.
       _ = try await ledger.record(entry("carl", [evidence("77")], evaluate: rules))
-      try await ledger.removeTraces()
-      try await expectNoTraces(scratch)
+      try await expectNoTraces(scratch, of: ledger)
       try await isSound(scratch)
       try await ledger.verifyIntegrity()
     }
@@ -55,10 +52,7 @@ import Testing
             evaluate: rules))
         if number.isMultiple(of: 5) {
           _ = try await ledger.run(
-            Consume(
-              user: user, feature: Anna.meter, tier: "pro", amount: 1, now: clock(100 + Double(number)),
-              zone: ZoneChoice(usual: .utc, named: nil, isTrusted: true), idempotencyKey: "key-\(number)", request: "1")
-          )
+            consuming(Anna.meter, by: user, with: "pro", at: 100 + Double(number), key: "key-\(number)"))
         }
         if number.isMultiple(of: 50) {
           for update in try await ledger.claimUpdates(dueAt: clock(1e6), until: at(2e6), limit: 20) {
@@ -69,8 +63,7 @@ import Testing
       }
       let report = try await ledger.erase(Anna.erasure(hasRows: false))
       #expect(report.purchases > 200 && report.events > 400)
-      try await ledger.removeTraces()
-      try await expectNoTraces(scratch)
+      try await expectNoTraces(scratch, of: ledger)
       try await isSound(scratch)
     }
   }
@@ -80,8 +73,7 @@ import Testing
       try await Anna.fill(ledger)
       let report = try await ledger.erase(Anna.erasure(Anna.alias, hasRows: false))
       #expect(report.user == Anna.id)
-      try await ledger.removeTraces()
-      try await expectNoTraces(scratch)
+      try await expectNoTraces(scratch, of: ledger)
     }
   }
 
@@ -138,10 +130,7 @@ import Testing
     try await Scratch.withLedger { ledger, scratch in
       _ = try await ledger.record(
         entry("anna", [evidence("1"), evidence("2")], receipt: "c2hhcmVk", evaluate: rules))
-      _ = try await ledger.run(
-        TransferPurchase(
-          key: key("2"), to: "ben", note: Note(author: "desk", text: "why", requestID: "t", recordedAt: clock(1)),
-          evaluationContext: reevaluated(at: 1)))
+      _ = try await ledger.run(moving("2", to: "ben", at: 1))
       let report = try await ledger.erase(Anna.erasure("anna"))
       #expect(report.receipts == 0 && report.purchases == 1)
       #expect(try await ledger.receipts(of: "ben", limit: 5).map(\.receipt.base64) == ["c2hhcmVk"])
@@ -181,8 +170,7 @@ import Testing
     policy: OwnershipPolicy
   ) async throws {
     try await erased { ledger, scratch, _ in
-      var named = evidence("2", time: 9_500, expires: 20_000)
-      named.purchases[0].appAccountToken = annasAccount
+      let named = evidence("2", time: 9_500, expires: 20_000, account: annasAccount)
       let guess = entry("carl", [named], receipt: "bmV3", evaluate: rules).with { $0.origin = .askedByID }
       #expect(try await ledger.record(guess).isRefused)
       let question = entry("carl", [named], receipt: "bmV3", evaluate: rules).with { $0.origin = .recheck(nil) }
@@ -208,10 +196,7 @@ import Testing
       let owner = try #require(try await ledger.ownedPurchases("2").first?.owner)
       #expect(owner.isErased && owner.shown == "(erased)" && UserID(valid: owner.rawValue) == nil)
       #expect(owner.rawValue.contains("/"), "nobody can have that name")
-      let note = Note(author: "desk", text: "she is back", requestID: "t", recordedAt: clock(9_600))
-      let moved = try await ledger.run(
-        TransferPurchase(key: key("2"), to: Anna.id, note: note, evaluationContext: reevaluated(at: 9_600)))
-      #expect(moved == .moved(from: owner))
+      #expect(try await ledger.run(moving("2", to: Anna.id, at: 9_600)) == .moved(from: owner))
       #expect(try await ledger.profile(of: Anna.id)?.entitlement.tier == "pro")
       #expect(try await ledger.waitingUpdate(of: Anna.id)?.entitlement.tier == "pro")
       #expect(try await ledger.waitingUpdate(of: owner) == nil, "a pseudonym has no row")
@@ -222,8 +207,7 @@ import Testing
       try await isSound(scratch)
       // And once more.
       #expect(try await ledger.erase(Anna.erasure(hasRows: false)).purchases == 1)
-      try await ledger.removeTraces()
-      try await expectNoTraces(scratch)
+      try await expectNoTraces(scratch, of: ledger)
       #expect(try await ledger.ownedPurchases("2").first?.owner.isErased == true)
       try await isSound(scratch)
     }
@@ -284,8 +268,7 @@ import Testing
       #expect(try await ledger.profile(of: Anna.id) == nil)
       let updates = try await ledger.claimUpdates(dueAt: clock(1e6), until: at(2e6), limit: 50)
       #expect(updates.allSatisfy { $0.user.mayHaveRow })
-      try await ledger.removeTraces()
-      try await expectNoTraces(scratch)
+      try await expectNoTraces(scratch, of: ledger)
       try await isSound(scratch)
     }
   }
@@ -297,8 +280,7 @@ import Testing
         posted("ben", [answer], jws: Anna.jws(naming: annasAccount)).with { $0.keepsReceipts = false }
       ).recorded
       #expect(recorded?.entitlement.tier == "pro")
-      try await ledger.removeTraces()
-      try await expectNoTraces(scratch)
+      try await expectNoTraces(scratch, of: ledger)
       try await isSound(scratch)
     }
   }
@@ -360,8 +342,7 @@ import Testing
       let claimed = try await reopened.claimUpdates(dueAt: clock(1e6), until: at(2e6), limit: 50)
       #expect(claimed.filter(\.isReset).map(\.user) == [Anna.id])
       try await reopened.settleUpdate(of: Anna.id, version: update.version, isDoubtful: false, confirmingAt: nil)
-      try await reopened.removeTraces()
-      try await expectNoTraces(scratch)
+      try await expectNoTraces(scratch, of: reopened)
       try await isSound(scratch)
       await reopened.close()
     }
@@ -374,8 +355,7 @@ import Testing
       let update = try #require(try await ledger.waitingUpdate(of: Anna.id))
       try await ledger.missUpdate(of: Anna.id, version: update.version, retryAt: at(1e6))
       #expect(try await ledger.waitingUpdate(of: Anna.id) == nil)
-      try await ledger.removeTraces()
-      try await expectNoTraces(scratch)
+      try await expectNoTraces(scratch, of: ledger)
     }
   }
 

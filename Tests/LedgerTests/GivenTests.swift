@@ -22,8 +22,6 @@ import Testing
     return record
   }
 
-  private struct Unexpected: Error {}
-
   private func note(at seconds: Double) -> Note {
     Note(author: "desk", text: "a mistake", requestID: "end", recordedAt: clock(seconds))
   }
@@ -263,9 +261,7 @@ import Testing
     let ledger = try await scratch.open()
     _ = try await give(ledger, giving())
     await ledger.close()
-    let file = try SQLiteFile(scratch.path)
-    try file.transaction { try file.run(change) }
-    file.close()
+    try await scratch.change(change)
     #expect(try await !scratch.verify().findings.isEmpty)
   }
 }

@@ -9,7 +9,8 @@ import Testing
 /// A ledger that moves from its file to PostgreSQL, and back.
 @Suite struct LedgerCopyTests {
   /// A file with something in most tables.
-  private static func fill(_ scratch: Scratch) async throws {
+  private static func filled() async throws -> Scratch {
+    let scratch = try Scratch()
     let ledger = try await Ledger.open(path: scratch.path) { _ in }
     for number in 0..<20 {
       let user = UserID(number.isMultiple(of: 3) ? UUID().uuidString : "u\(number)")
@@ -26,13 +27,12 @@ import Testing
       Note(author: "desk", text: "Anna called: \u{1F44B} '; DROP", requestID: "n", recordedAt: clock(1)), about: "u1")
     try await ledger.keepMemo("rules", "{}")
     await ledger.close()
+    return scratch
   }
 
   @Test func `everything is copied there and back, and the copy takes new records`() async throws {
-    let (scratch, back) = try (Scratch(), Scratch())
-    try await Self.fill(scratch)
-    let server = try await TestEngine.running()
-    let url = try await server.url(of: server.makeDatabase())
+    let (scratch, back) = try (await Self.filled(), Scratch())
+    let url = try await TestEngine.newURL()
     let there = try await LedgerCopy.copy(from: .file(scratch.path), to: .database(url: url, connections: 1)) { _ in }
     #expect(there["purchase"] == 40 && there["event", default: 0] > 60 && there["pending_receipt"] == 1)
     #expect(try await LedgerVerification.verify(url: url).findings == [])
@@ -53,8 +53,7 @@ import Testing
   }
 
   @Test func `a copy that was broken off goes on, and one over another ledger is refused`() async throws {
-    let scratch = try Scratch()
-    try await Self.fill(scratch)
+    let scratch = try await Self.filled()
     let server = try await TestEngine.running()
     let database = try await server.makeDatabase()
     let place = LedgerPlace.database(url: server.url(of: database), connections: 1)
@@ -76,8 +75,7 @@ import Testing
   }
 
   @Test func `a copy of a broken source ends with an error`() async throws {
-    let (scratch, back) = try (Scratch(), Scratch())
-    try await Self.fill(scratch)
+    let (scratch, back) = try (await Self.filled(), Scratch())
     let server = try await TestEngine.running()
     let database = try await server.makeDatabase()
     let place = LedgerPlace.database(url: server.url(of: database), connections: 1)
@@ -90,8 +88,7 @@ import Testing
   }
 
   @Test func `a text with a zero in a file is copied without the zero`() async throws {
-    let scratch = try Scratch()
-    try await Self.fill(scratch)
+    let scratch = try await Self.filled()
     let file = try SQLiteFile(scratch.path)
     try file.run(
       """
@@ -107,8 +104,7 @@ import Testing
   }
 
   @Test func `a row that cannot be copied is named, and no value of it`() async throws {
-    let scratch = try Scratch()
-    try await Self.fill(scratch)
+    let scratch = try await Self.filled()
     let file = try SQLiteFile(scratch.path)
     // Two names that are one without their zeros.
     try file.run(
@@ -117,8 +113,7 @@ import Testing
         VALUES ('anna', 'a' || char(0), 'canary', 0), ('anna', 'a' || char(65533), 'canary', 0)
       """)
     file.close()
-    let server = try await TestEngine.running()
-    let place = try await LedgerPlace.database(url: server.url(of: server.makeDatabase()), connections: 1)
+    let place = LedgerPlace.database(url: try await TestEngine.newURL(), connections: 1)
     let error = await #expect(throws: LedgerCopy.Failure.self) {
       try await LedgerCopy.copy(from: .file(scratch.path), to: place) { _ in }
     }
@@ -128,10 +123,8 @@ import Testing
   }
 
   @Test func `a ledger in use is not copied`() async throws {
-    let scratch = try Scratch()
-    try await Self.fill(scratch)
-    let server = try await TestEngine.running()
-    let place = try await LedgerPlace.database(url: server.url(of: server.makeDatabase()), connections: 1)
+    let scratch = try await Self.filled()
+    let place = LedgerPlace.database(url: try await TestEngine.newURL(), connections: 1)
     let ledger = try await Ledger.open(path: scratch.path) { _ in }
     await #expect(throws: LedgerCopy.Failure.self) {
       try await LedgerCopy.copy(from: .file(scratch.path), to: place) { _ in }

@@ -4,9 +4,11 @@ import LedgerFixtures
 import TestSupport
 import Testing
 
+struct Unexpected: Error {}
+
 let bensAccount = "00000000-0000-4000-8000-000000000002"
 
-/// One signed transaction, by default of a period that runs from -100 s to 1 000 s, signed at `told`.
+/// One signed transaction, by default of a period that runs from -100 s to 1 000 s, signed at `reported`.
 func part(
   _ id: String, _ transaction: String = "t1", reported: Double = 0, begin: Double = -100, expires: Double = 1_000,
   cancelled: Double? = nil, account: String? = nil, renewal: RenewalInfo? = nil,

@@ -147,6 +147,19 @@ import Testing
 
   // MARK: Forgetting
 
+  /// Notes unsigned notifications, all at once.
+  private func refuse(_ count: Int, _ ledger: Ledger) async throws {
+    try await withThrowingTaskGroup { group in
+      for number in 0..<count {
+        group.addTask {
+          try await ledger.noteRefused(
+            .init(problem: "signature", payload: "p\(number)", receivedAt: clock(Double(number))))
+        }
+      }
+      try await group.waitForAll()
+    }
+  }
+
   @Test func `old notifications are forgotten, a few at a time`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       for number in 0..<5 { _ = try await ledger.run(notification("n\(number)", [], received: Double(number))) }
@@ -165,15 +178,7 @@ import Testing
   @Test(.ofTheFile) func `only the newest of the unbelieved notifications are kept, each once`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       let limit = RefusedNotification.limit
-      try await withThrowingTaskGroup { group in
-        for number in 0..<(limit + 100) {
-          group.addTask {
-            try await ledger.noteRefused(
-              .init(problem: "signature", payload: "p\(number)", receivedAt: clock(Double(number))))
-          }
-        }
-        try await group.waitForAll()
-      }
+      try await refuse(limit + 100, ledger)
       #expect(try await scratch.fetch("SELECT count(*) FROM refused_notification") == [limit])
       let kept = try #require(
         try await scratch.fetch("SELECT payload FROM refused_notification LIMIT 1", as: String.self).first)
@@ -195,15 +200,7 @@ import Testing
       try await ledger.noteRefused(
         .init(problem: "another app", payload: "signed", isSigned: true, receivedAt: clock(0)))
       let limit = RefusedNotification.limit
-      try await withThrowingTaskGroup { group in
-        for number in 0..<(limit + 50) {
-          group.addTask {
-            try await ledger.noteRefused(
-              .init(problem: "signature", payload: "p\(number)", receivedAt: clock(Double(number))))
-          }
-        }
-        try await group.waitForAll()
-      }
+      try await refuse(limit + 50, ledger)
       #expect(try await ledger.hasRefused("signed"))
       let counts = "SELECT count(*) FROM refused_notification GROUP BY is_signed ORDER BY is_signed"
       #expect(try await scratch.fetch(counts) == [limit, 1])

@@ -129,9 +129,7 @@ import Testing
 
   @Test func `a ledger of a newer version is refused`() async throws {
     await (try await scratch.open()).close()
-    let file = try SQLiteFile(scratch.path)
-    try file.run("INSERT INTO ledger_migration VALUES ('9999 tomorrow')")
-    file.close()
+    try await scratch.change("INSERT INTO ledger_migration VALUES ('9999 tomorrow')")
     await Self.expect(.newerSchema(path: scratch.path), from: scratch.path)
   }
 

@@ -118,24 +118,21 @@ struct OwnershipCase: Sendable, CustomTestStringConvertible {
 
   @Test func `a user ID that is no UUID is another user than a known one whom the purchase names`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      var named = evidence("1")
-      named.purchases[0].appAccountToken = annasAccount
+      var named = evidence("1", account: annasAccount)
       // Nobody is known by that UUID: it need not be a user's ID.
       _ = try await ledger.record(entry("ben", [named], evaluate: rules))
       #expect(try await ledger.keys(of: "ben") == [key("1")])
       // By the configuration it is.
-      var other = evidence("2")
-      other.purchases[0].appAccountToken = annasAccount
+      let other = evidence("2", account: annasAccount)
       let sure = entry("ben", [other], evaluate: rules).with { $0.tokensAreUserIDs = true }
       #expect(try await ledger.record(sure).isRefused)
       // Somebody is.
       _ = try await ledger.record(entry(UserID(annasAccount), [evidence("3")], evaluate: rules))
       for policy in OwnershipPolicy.allCases {
         #expect(try await ledger.record(entry("ben", [other], ownership: policy, evaluate: rules)).isRefused)
-        let context = EvaluationContext(evaluatedAt: clock(0.5), recordedAt: clock(0.5), evaluate: rules)
         #expect(
           try await ledger.isAnothers(
-            [other], contested: [key("2")], than: "ben", ownership: policy, context))
+            [other], contested: [key("2")], than: "ben", ownership: policy, reevaluated(at: 0.5)))
       }
       #expect(
         try await ledger.record(entry(UserID(annasAccount), [other], evaluate: rules)).recorded?.entitlement.tier
@@ -147,10 +144,9 @@ struct OwnershipCase: Sendable, CustomTestStringConvertible {
       #expect(try await ledger.keys(of: "ben") == [key("1")])
       let byID = entry(UserID(annasAccount), [named], evaluate: rules).with { $0.origin = .askedByID }
       #expect(try await ledger.record(byID).isRefused)
-      let context = EvaluationContext(evaluatedAt: clock(5), recordedAt: clock(5), evaluate: rules)
       #expect(
         try await !ledger.isAnothers(
-          [named], contested: [key("1")], than: UserID(annasAccount), ownership: .keep, context))
+          [named], contested: [key("1")], than: UserID(annasAccount), ownership: .keep, reevaluated(at: 5)))
       #expect(
         try await ledger.record(entry(UserID(annasAccount), [named], evaluate: rules)).recorded?.losers == ["ben"])
       #expect(try await ledger.keys(of: "ben") == [])
@@ -159,15 +155,10 @@ struct OwnershipCase: Sendable, CustomTestStringConvertible {
 
   @Test func `a named user's purchase stays with the user to whom support moved it, whose ID is a UUID`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      var named = evidence("1")
-      named.purchases[0].appAccountToken = annasAccount
+      let named = evidence("1", account: annasAccount)
       let ben = UserID("00000000-0000-4000-8000-000000000002")
       _ = try await ledger.record(entry(UserID(annasAccount), [named], evaluate: rules))
-      let note = Note(author: "desk", text: "hers no more", requestID: "move", recordedAt: clock(1))
-      _ = try await ledger.run(
-        TransferPurchase(
-          key: key("1"), to: ben, note: note,
-          evaluationContext: EvaluationContext(evaluatedAt: clock(1), recordedAt: clock(1), evaluate: rules)))
+      _ = try await ledger.run(moving("1", to: ben, at: 1))
       #expect(try await ledger.record(entry(UserID(annasAccount), [named], evaluate: rules)).isRefused)
       #expect(try await ledger.keys(of: ben) == [key("1")])
     }

@@ -10,8 +10,7 @@ import Testing
 @Suite(.serialized, .timeLimit(.minutes(5))) struct PostgreSQLTroubleTests {
   /// A server that is frozen, or a COMMIT that waits for a standby.
   @Test func `a caller that waits for a connection is answered, though none becomes free`() async throws {
-    let server = try await TestEngine.running()
-    let url = try await server.url(of: server.makeDatabase())
+    let url = try await TestEngine.newURL()
     let ledger = try await Ledger.open(
       url: url, connections: 1, settings: .init(patience: .seconds(1), overtime: .seconds(600)))
     let (isBusy, end) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
@@ -61,8 +60,7 @@ import Testing
   }
 
   @Test func `a key that is taken may be free later, unless it is taken with the ledger to itself`() async throws {
-    let server = try await TestEngine.running()
-    let url = try await server.url(of: server.makeDatabase())
+    let url = try await TestEngine.newURL()
     let sentence = "The ledger's transaction could not go on (PostgreSQL 23505)"
     // Five pauses take 55 ms at least.
     for (patience, expected) in [(.milliseconds(40), .unavailable(sentence)), (.seconds(60), .unusable(sentence))]
@@ -80,8 +78,7 @@ import Testing
   }
 
   @Test func `an operation whose server does not answer ends`() async throws {
-    let server = try await TestEngine.running()
-    let url = try await server.url(of: server.makeDatabase())
+    let url = try await TestEngine.newURL()
     let ledger = try await Ledger.open(
       url: url, connections: 1, settings: .init(patience: .seconds(3), overtime: .seconds(1)))
     let start = ContinuousClock.now
@@ -137,8 +134,7 @@ import Testing
   }
 
   @Test func `statements that have an end answer as others do`() async throws {
-    let server = try await TestEngine.running()
-    let connection = try PostgreSQLAddress(await server.url(of: server.makeDatabase())).connect()
+    let connection = try PostgreSQLAddress(await TestEngine.newURL()).connect()
     #expect(try connection.run("SET jit = off; SELECT 1; SELECT 'last'", within: .seconds(60)) == "last")
     let error = #expect(throws: PostgreSQLError.self) {
       try connection.run("SELECT 1; SELECT nothing; SELECT 2", within: .seconds(60))
@@ -170,8 +166,7 @@ import Testing
   }
 
   @Test func `receipts that a replica gives back untried are another's at once, without an attempt`() async throws {
-    let server = try await TestEngine.running()
-    let url = try await server.url(of: server.makeDatabase())
+    let url = try await TestEngine.newURL()
     let ledger = try await Ledger.open(url: url, connections: 1)
     for number in 0..<3 {
       let receipt = PendingReceipt(

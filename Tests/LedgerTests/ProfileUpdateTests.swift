@@ -41,10 +41,9 @@ import Testing
       #expect(try await claim(ledger, at: 99.999).map(\.user) == ["anna"])
       #expect(try await claim(ledger, at: 100).map(\.user) == ["ben"])
 
-      let note = Note(author: "desk", text: "asked", requestID: "r", recordedAt: clock(1))
-      _ = try await ledger.run(
-        TransferPurchase(
-          key: key("1"), to: "carl", note: note, evaluationContext: reevaluated(at: 1), rowsClaimedUntil: at(1_000)))
+      var move = moving("1", to: "carl", at: 1)
+      move.rowsClaimedUntil = at(1_000)
+      _ = try await ledger.run(move)
       #expect(try await claim(ledger, at: 999.999).map(\.user) == ["ben"])
       #expect(Set(try await claim(ledger, at: 1_000).map(\.user)) == ["anna", "carl"])
     }

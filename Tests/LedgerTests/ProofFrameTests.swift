@@ -163,8 +163,7 @@ import Testing
   }
 
   @Test func `replicas store receipts whole`() async throws {
-    let server = try await TestEngine.running()
-    let url = try await server.url(of: server.makeDatabase())
+    let url = try await TestEngine.newURL()
     let ledger = try await Ledger.open(url: url, connections: 1)
     let receipt = Self.receipt(1, around: Self.certificates())
     try await Self.record(receipt, of: "anna", "1", in: ledger)
@@ -181,8 +180,7 @@ import Testing
     let receipt = Self.receipt(1, around: Self.certificates())
     try await Self.record(receipt, of: "anna", "1", in: ledger)
     await ledger.close()
-    let server = try await TestEngine.running()
-    let url = try await server.url(of: server.makeDatabase())
+    let url = try await TestEngine.newURL()
     _ = try await LedgerCopy.copy(from: .file(scratch.path), to: .database(url: url, connections: 1)) { _ in }
     #expect(try await LedgerVerification.verify(url: url).findings == [])
     let shared = try await Ledger.open(url: url, connections: 1)

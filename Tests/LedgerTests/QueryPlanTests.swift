@@ -50,16 +50,16 @@ import Testing
       ),
       ("raiseUpdate", { try $0.outbox.raise(updateOf: "u8", version: 1, above: 9) }),
       ("waitingUpdate", { _ = try $0.outbox.waitingUpdate(of: "u9") }),
-      ("hasConsumptionRequests", { _ = try $0.consumptionRequests.hasAny(in: nil, dueAt: now) }),
+      ("hasConsumptionRequests", { _ = try $0.schedule.hasClaimable(in: "consumption_request", of: nil, at: now) }),
       (
         "claimConsumptionRequests",
         { _ = try $0.consumptionRequests.claim(in: nil, dueAt: now, until: at(40), limit: 8) }
       ),
       ("forgetConsumption", { try $0.consumptionRequests.forget(requestsOf: key("7"), []) }),
-      ("hasAccountTokens", { _ = try $0.accountTokens.hasAny(in: nil, dueAt: now) }),
+      ("hasAccountTokens", { _ = try $0.schedule.hasClaimable(in: "account_token_due", of: nil, at: now) }),
       ("claimAccountTokens", { _ = try $0.accountTokens.claim(in: nil, dueAt: now, until: at(40), limit: 8) }),
       ("refundQuestions", { _ = try $0.consumptionRequests.refundQuestions(after: 99_990, limit: 5) }),
-      ("hasExtensions", { _ = try $0.extensions.hasAny(in: nil, dueAt: now) }),
+      ("hasExtensions", { _ = try $0.schedule.hasClaimable(in: "renewal_extension", of: nil, at: now) }),
       ("claimExtensions", { _ = try $0.extensions.claim(in: nil, dueAt: now, until: at(40), limit: 8) }),
       ("openExtensions", { _ = try $0.extensions.openExtensions(of: .purchase("7"), .production) }),
       ("extensions, of a purchase", { _ = try $0.extensions.records(of: key("7"), limit: 8) }),
@@ -148,19 +148,11 @@ import Testing
           _ = try Postpone(receipt, provisional: [signed("9", time: 9)], evaluationContext).run(tables)
         }
       ),
-      (
-        "transfer",
-        { tables in
-          let note = Note(author: "desk", text: "why", requestID: "r", recordedAt: now)
-          let transfer = TransferPurchase(key: key("7"), to: "u8", note: note, evaluationContext: evaluationContext)
-          _ = try transfer.run(tables)
-        }
-      ),
+      ("transfer", { _ = try moving("7", to: "u8", at: 10).run($0) }),
       ("take, of RevenueCat's", { tables in for report in RevenueCatReport.samples { _ = try report.run(tables) } }),
       ("store turns", { _ = try $0.storeTransfers.turns(dueAt: now, limit: 100) }),
       ("reports due", { _ = try $0.otherStores.reports(dueAt: now, limit: 100) }),
       ("set turn", { try $0.storeTransfers.setTurn(of: RevenueCatReport.playKey, at: nil) }),
-      ("due reports", { _ = try $0.otherStores.reports(dueAt: now, limit: 100) }),
       (
         "settle report",
         { tables in
@@ -208,7 +200,7 @@ import Testing
       (
         "cover",
         { tables in
-          try tables.changeEvents.cover(tables.accounts.profile(of: "u7")?.entitlement, of: "u7")
+          try tables.changeEvents.cover(tables.accounts.verdict(of: "u7"), of: "u7")
           _ = try tables.changeEvents.coveredVerdict(of: "u7")
         }
       ),
@@ -309,9 +301,7 @@ import Testing
 
   @Test func `claims of the last process are due again within a moment of the start`() async throws {
     let scratch = try await Self.large()
-    let file = try SQLiteFile(scratch.path)
-    try file.transaction { try file.run("UPDATE outbox SET due_at = 9; UPDATE purchase SET due_at = 9, attempts = 1") }
-    file.close()
+    try await scratch.change("UPDATE outbox SET due_at = 9; UPDATE purchase SET due_at = 9, attempts = 1")
     let clock = ContinuousClock()
     let begin = clock.now
     let ledger = try await scratch.open()

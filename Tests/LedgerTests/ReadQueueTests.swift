@@ -42,7 +42,7 @@ import Testing
   }
 
   fileprivate static func version(_ user: UserID) -> @Sendable (LedgerTables) throws -> Int64 {
-    { tables in try tables.accounts.profile(of: user)?.version ?? 0 }
+    { tables in try tables.accounts.account(of: user)?.version ?? 0 }
   }
 
   @Test func `a read sees what was recorded before it was asked for`() async throws {

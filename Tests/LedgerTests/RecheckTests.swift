@@ -61,9 +61,8 @@ import Testing
   @Test func `a refund that the next answer does not show is asked about soon`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(answer("anna", [evidence("1", expires: 9_000)]))
-      var refunded = evidence("1", time: 11, expires: 9_000)
+      var refunded = evidence("1", time: 11, expires: 9_000, cancelled: 10)
       (refunded.coverage, refunded.renewals) = (.partial(since: nil), [])
-      refunded.purchases[0].cancellationDate = at(10)
       _ = try await ledger.record(answer("anna", [refunded]))
       #expect(try await ledger.claimRechecks(dueAt: clock(1e6), limit: 10).isEmpty)
       for (time, next) in [(20.0, 70.0), (75, 130), (620, 1_220)] {
@@ -71,9 +70,7 @@ import Testing
         #expect(try await ledger.claimRechecks(dueAt: clock(next - 1), limit: 10).isEmpty)
         #expect(try await ledger.claimRechecks(dueAt: clock(next + 60), limit: 10).map(\.scheduledAt) == [at(next)])
       }
-      var late = evidence("1", time: 1_300, expires: 9_000)
-      late.purchases[0].cancellationDate = at(10)
-      _ = try await ledger.record(answer("anna", [late]))
+      _ = try await ledger.record(answer("anna", [evidence("1", time: 1_300, expires: 9_000, cancelled: 10)]))
       #expect(try await ledger.claimRechecks(dueAt: clock(1e6), limit: 10).isEmpty)
     }
   }

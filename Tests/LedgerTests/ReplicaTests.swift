@@ -155,11 +155,7 @@ import Testing
         for number in 0..<1_000 {
           let ledger = ledgers[number % ledgers.count]
           group.addTask {
-            let outcome = try await ledger.run(
-              Consume(
-                user: "anna", feature: feature, tier: "free", amount: 1, now: clock(0),
-                zone: ZoneChoice(usual: .utc, named: nil, isTrusted: false), idempotencyKey: nil, request: "1"))
-            if case .consumed = outcome { return true }
+            if case .consumed = try await ledger.run(consuming(feature)) { return true }
             return false
           }
         }
@@ -262,8 +258,7 @@ import Testing
   // MARK: Faults
 
   @Test func `replicas that are killed lose nothing that was acknowledged`() async throws {
-    let server = try await TestEngine.running()
-    let url = try await server.url(of: server.makeDatabase())
+    let url = try await TestEngine.newURL()
     await (try await Ledger.open(url: url, connections: 1)).close()
     var acknowledged: [String] = []
     for round in 1...(Self.isFull ? 100 : 6) {

@@ -69,11 +69,6 @@ func storeTime(_ seconds: Double) -> Date { at(seconds) }
     }
   }
 
-  private func isSound(_ scratch: Scratch) async throws {
-    let verification = try await scratch.verify()
-    #expect(verification.isSound, "\(verification.findings)")
-  }
-
   @Test func `the newest of Apple's notifications and of RevenueCat's events are told apart`() async throws {
     try await Scratch.withLedger { ledger, _ in
       for (number, seconds) in [10.0, 30].enumerated() {

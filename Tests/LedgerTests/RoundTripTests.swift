@@ -9,8 +9,7 @@ import Testing
 /// The round trips of a record, the largest cost of a ledger on another machine; queries that are sent ahead; and plans.
 @Suite struct RoundTripTests {
   private static func connected(_ body: (PostgreSQLConnection) throws -> Void) async throws {
-    let server = try await TestEngine.running()
-    let url = try await server.url(of: server.makeDatabase())
+    let url = try await TestEngine.newURL()
     await (try await Ledger.open(url: url, connections: 1)).close()
     try body(try PostgreSQLAddress(url).connect())
   }

@@ -91,12 +91,9 @@ import TestSupport
   @Test func `with nothing ahead only what is overdue is taken`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await subscribe(ledger, [1, -1])
-      guard
-        case .started(let run) = try await ledger.startRun(
-          RunOrder(expiringWithin: .zero, limit: 10), key: nil, at: clock(0))
-      else {
-        Issue.record("not started")
-        return
+      let order = RunOrder(expiringWithin: .zero, limit: 10)
+      guard case .started(let run) = try await ledger.startRun(order, key: nil, at: clock(0)) else {
+        throw Unexpected()
       }
       #expect(try await claim(ledger, run).items.map(\.owner) == ["u1"])
     }
@@ -138,16 +135,14 @@ import TestSupport
       try await subscribe(ledger, [1])
       let order = RunOrder(expiringWithin: Self.day, limit: 10)
       guard case .started(let first) = try await ledger.startRun(order, key: "tonight", at: clock(0)) else {
-        Issue.record("not started")
-        return
+        throw Unexpected()
       }
       for item in try await claim(ledger, first).items { try await ledger.settle(item, .failed) }
       let ended = try await ledger.finishRun(first.id, at: clock(5))
       #expect(ended?.state == .finished(at: at(5)))
       #expect(try await ledger.startRun(order, key: "tonight", at: clock(9)) == .known(try #require(ended)))
       guard case .started(let second) = try await ledger.startRun(order, key: "tomorrow", at: clock(10)) else {
-        Issue.record("not started")
-        return
+        throw Unexpected()
       }
       #expect(second.id != first.id)
       #expect(second.counts.due == 1)

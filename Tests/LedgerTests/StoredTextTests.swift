@@ -65,7 +65,7 @@ import Testing
       (Explanation.PassedOver(transactionID: "1", productID: pro, cause: .upgraded), 3),
       (Explanation.PolicyValue(key: "k", value: "v"), 2),
       (StoredForm.Rows(parts: nil, purchases: [], renewals: []), 6),
-      (StoredForm.Rows.Grace(), 4), (StoredForm.Rows.Parts(), 3), (StoredForm.Rows.Refund(), 2),
+      (KnownGrace(), 4), (StoredForm.Rows.Parts(), 3), (KnownRefund(transactionID: "1", date: .distantPast), 2),
       // The entitlements at RevenueCat are in a column of their own.
       (evidence("1"), 15),
     ]

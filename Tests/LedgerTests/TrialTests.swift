@@ -30,10 +30,7 @@ import Testing
 
   @Test func `a trial begins with its verdict and ends with it`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      guard case .started(let trial) = try await ledger.run(start()) else {
-        Issue.record("it does not begin")
-        return
-      }
+      guard case .started(let trial) = try await ledger.run(start()) else { throw Unexpected() }
       #expect(trial.startedAt == at(0) && trial.endsAt == at(100) && !trial.isEndedEarly)
       let profile = try #require(try await ledger.profile(of: "anna"))
       #expect(profile.entitlement.tier == "pro" && profile.entitlement.reason == .trial)
@@ -60,10 +57,7 @@ import Testing
 
   @Test func `each key of once_per allows one trial and no second`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      guard case .started(let trial) = try await ledger.run(start()) else {
-        Issue.record("it does not begin")
-        return
-      }
+      guard case .started(let trial) = try await ledger.run(start()) else { throw Unexpected() }
       let tablet: DeviceID = "22222222-2222-4222-8222-222222222222"
       #expect(try await ledger.run(start(at: 200)) == .known(trial))
       #expect(try await ledger.run(start(on: tablet)) == .known(trial))
@@ -195,6 +189,4 @@ import Testing
       guard case .started = try await ledger.run(start(at: 2)) else { throw Unexpected() }
     }
   }
-
-  private struct Unexpected: Error {}
 }

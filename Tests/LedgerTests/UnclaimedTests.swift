@@ -190,10 +190,7 @@ import Testing
   @Test func `a purchase that support gave to a user is theirs like one they presented`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.run(notification("n1", [part("1")], for: "anna"))
-      _ = try await ledger.run(
-        TransferPurchase(
-          key: key("1"), to: "ben", note: Note(author: "desk", text: "asked", requestID: "r", recordedAt: clock(1)),
-          evaluationContext: reevaluated(at: 1)))
+      _ = try await ledger.run(moving("1", to: "ben", at: 1))
       #expect(try await ledger.record(posted("cleo", [part("1", reported: 2)])).isRefused)
     }
   }

@@ -55,15 +55,7 @@ import Testing
         "n1", [part("2", account: Self.small)], proof: proof("jws"), for: UserID(Self.small), makesClaimant: false)
       #expect(try await ledger.run(reported).recorded?.user == UserID(Self.capitals))
       _ = try await ledger.record(posted("ben", [part("3")], jws: "third"))
-      let note = Note(author: "desk", text: "why", requestID: "r", recordedAt: clock(10))
-      let moved = try await ledger.run(
-        TransferPurchase(
-          key: key("3"), to: UserID(Self.small), note: note,
-          evaluationContext: EvaluationContext(evaluatedAt: clock(10), recordedAt: clock(10), evaluate: rules)))
-      guard case .moved = moved else {
-        Issue.record("\(moved)")
-        return
-      }
+      #expect(try await ledger.run(moving("3", to: UserID(Self.small), at: 10)) == .moved(from: "ben"))
       #expect(try await ledger.profile(of: UserID(Self.small))?.evidence.count == 3)
       #expect(
         try await scratch.fetch("SELECT coalesce(spelling, key) FROM account ORDER BY 1", as: String.self)

@@ -3,6 +3,7 @@ import Foundation
 import HTTPTransport
 import ProfileStoreContract
 import Profiles
+import Synchronization
 import Testing
 
 /// The adapter over a real PostgreSQL with the migrations of `samples/supabase`, with the stand-in between them. The keys
@@ -37,36 +38,23 @@ import Testing
     over database: TestDatabase,
     rows: (PostgRESTProfileStore.Configuration, any Transport) -> any ProfileRows
   ) async throws {
-    let standIn = PostgRESTStandIn(database: database, tokens: Self.tokens)
-    let unknown = AnswerLog()
-    let server = try await HTTPServer.start { request in
-      let answer = await standIn.answer(request)
-      if answer.status == 501 { await unknown.add("\(request.method) \(request.target)") }
-      return answer
+    let unknown = try await adapter(over: database) { configuration, transport in
+      let rows = rows(configuration, transport)
+      let contract = ProfileStoreContract(
+        baseURL: configuration.url, key: configuration.key, transport: transport, rows: rows)
+      for scenario in ProfileStoreContract.Scenario.allCases {
+        try await contract.run(scenario)
+      }
+      try await rows.cleanUp()
     }
-    var settings = CurlTransport.Configuration()
-    settings.allowedSchemes = [.http]
-    let transport = try CurlTransport(configuration: settings)
-
-    let url = "http://127.0.0.1:\(server.port)"
-    let key = Secret(Self.tokens.token(claims: Caller.service.claims))
-    var configuration = PostgRESTProfileStore.Configuration(url: url, key: key)
-    configuration.columns.version = PostgRESTName("subscription_version")
-    let rows = rows(configuration, transport)
-    let contract = ProfileStoreContract(baseURL: url, key: key, transport: transport, rows: rows)
-    for scenario in ProfileStoreContract.Scenario.allCases {
-      try await contract.run(scenario)
-    }
-    try await rows.cleanUp()
-    #expect(await unknown.entries == [], "the adapter sends what was not compared with PostgREST")
-    transport.shutdown()
-    try await server.stop()
+    #expect(unknown == [], "the adapter sends what was not compared with PostgREST")
   }
 
   @Test func `a version column that is too small is a misconfiguration before anybody is written`() async throws {
     let database = try await TestDatabase(.wide)
     try await database.owner().run("alter table public.profiles alter column subscription_version type integer")
-    try await adapter(over: database) { store in
+    try await adapter(over: database) { configuration, transport in
+      let store = PostgRESTProfileStore(configuration, transport: transport)
       guard case .misconfigured(let trouble) = await store.check(deadline: .now + .seconds(60)) else {
         Issue.record("the check finds nothing")
         return
@@ -93,7 +81,8 @@ import Testing
       grant usage on schema public to billing_writer;
       grant select, update on public.profiles to billing_writer;
       """)
-    try await adapter(over: database, claims: #"{"role":"billing_writer"}"#) { store in
+    try await adapter(over: database, claims: #"{"role":"billing_writer"}"#) { configuration, transport in
+      let store = PostgRESTProfileStore(configuration, transport: transport)
       let update = ProfileUpdate(
         user: UserID(UserIDs.a), version: 7, tier: "pro", status: .active, expiresAt: nil, originalTransactionID: nil)
       guard case .misconfigured(let trouble) = await store.apply(update, deadline: .now + .seconds(60)) else {
@@ -106,28 +95,30 @@ import Testing
     }
   }
 
+  /// - Returns: the requests in which the stand-in was not compared with PostgREST.
+  @discardableResult
   private func adapter(
     over database: TestDatabase, claims: String = Caller.service.claims,
-    body: (PostgRESTProfileStore) async throws -> Void
-  ) async throws {
+    body: (PostgRESTProfileStore.Configuration, any Transport) async throws -> Void
+  ) async throws -> [String] {
     let standIn = PostgRESTStandIn(database: database, tokens: Self.tokens)
-    let server = try await HTTPServer.start { await standIn.answer($0) }
+    let unknown = Mutex<[String]>([])
+    let server = try await HTTPServer.start { request in
+      let answer = await standIn.answer(request)
+      if answer.status == 501 { unknown.withLock { $0.append("\(request.method) \(request.target)") } }
+      return answer
+    }
     var settings = CurlTransport.Configuration()
     settings.allowedSchemes = [.http]
     let transport = try CurlTransport(configuration: settings)
     var configuration = PostgRESTProfileStore.Configuration(
       url: "http://127.0.0.1:\(server.port)", key: Secret(Self.tokens.token(claims: claims)))
     configuration.columns.version = PostgRESTName("subscription_version")
-    try await body(PostgRESTProfileStore(configuration, transport: transport))
+    try await body(configuration, transport)
     transport.shutdown()
     try await server.stop()
+    return unknown.withLock { $0 }
   }
-}
-
-private actor AnswerLog {
-  private(set) var entries: [String] = []
-
-  func add(_ entry: String) { entries.append(entry) }
 }
 
 /// The rows by SQL, past everything.

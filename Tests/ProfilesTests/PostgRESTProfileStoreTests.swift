@@ -23,7 +23,7 @@ struct PostgRESTProfileStoreTests {
   }
 
   @Test func `no row, and none to be read, is no such profile`() async throws {
-    let transport = planned(noRows, .success(try RecordedAnswer.titled("read none, array").response))
+    let transport = planned(noRows, try RecordedAnswer.titled("read none, array"))
     #expect(await store(transport).apply(sampleUpdate()) == .noSuchProfile)
     #expect(transport.requests.map(\.method) == [.patch, .get])
     #expect(transport.answersLeft == 0)
@@ -44,8 +44,7 @@ struct PostgRESTProfileStoreTests {
   }
 
   @Test func `a newer row keeps its state`() async throws {
-    let stale = try RecordedAnswer.titled("CAS stale").response
-    let transport = planned(.success(stale), rows(version: "101", tier: "free"))
+    let transport = planned(try RecordedAnswer.titled("CAS stale"), rows(version: "101", tier: "free"))
     #expect(await store(transport).apply(sampleUpdate()) == .superseded(by: 101))
   }
 
@@ -177,8 +176,7 @@ struct PostgRESTProfileStoreTests {
   // MARK: - A migration under way
 
   @Test func `an unknown column is waited for, for a minute`() async throws {
-    let unknown = Result<TransportResponse, TransportError>.success(
-      try RecordedAnswer.titled("PATCH unknown column").response)
+    let unknown = try RecordedAnswer.titled("PATCH unknown column")
     let start = ContinuousClock.now
     let clock = Mutex(start)
     let transport = planned(unknown, unknown, unknown, rows(version: "100"), unknown)
@@ -246,10 +244,6 @@ struct PostgRESTCheckTests {
     return result
   }
 
-  private func recorded(_ title: String) throws -> Result<TransportResponse, TransportError> {
-    .success(try RecordedAnswer.titled(title).response)
-  }
-
   @Test func `a store that lets us write nothing and shows a row is ok`() async throws {
     #expect(await check(noRows, rows(version: "0")) == .ok)
   }
@@ -267,7 +261,7 @@ struct PostgRESTCheckTests {
   /// With the wide grants of old projects, a write as anonymous is 200 and changes nothing.
   @Test(arguments: [#"{"role":"billing_writer"}"#, #"{"iss":"x"}"#])
   func `a key of unknown role that sees no row is not believed`(payload: String) async throws {
-    let result = await check(key: token(payload: payload), noRows, try recorded("read none, array"))
+    let result = await check(key: token(payload: payload), noRows, try RecordedAnswer.titled("read none, array"))
     #expect(result.code == "misconfigured no_rows_visible")
     #expect(await check(key: token(payload: payload), noRows, rows(version: "0")) == .ok)
   }
@@ -283,15 +277,15 @@ struct PostgRESTCheckTests {
       ("raise 08006", "unavailable 08006"), ("raise 57014", "unavailable 57014"),
     ])
   func `each way to fail is told apart`(title: String, code: String) async throws {
-    #expect(await check(try recorded(title)).code == code)
+    #expect(await check(try RecordedAnswer.titled(title)).code == code)
     // The same of the second request.
-    #expect(await check(noRows, try recorded(title)).code == code)
+    #expect(await check(noRows, try RecordedAnswer.titled(title)).code == code)
   }
 
   @Test func `wrong key, missing grant and missing table have three sentences`() async throws {
     var sentences: Set<String> = []
     for title in ["JWT bad sig", "user writes tier", "no such table", "anon writes"] {
-      sentences.insert(await check(try recorded(title)).trouble?.sentence ?? "")
+      sentences.insert(await check(try RecordedAnswer.titled(title)).trouble?.sentence ?? "")
     }
     #expect(sentences.count == 4)
   }

@@ -1,4 +1,3 @@
-import Synchronization
 import TestSupport
 import Testing
 
@@ -6,18 +5,15 @@ import Testing
 
 @Suite struct MapConcurrentlyTests {
   @Test(arguments: [1, 3, 100]) func `each item is worked on once, so many at the same time`(width: Int) async {
-    let inside = Mutex((now: 0, peak: 0))
+    let inside = ConcurrencyCounter()
     let results = await mapConcurrently(0..<50, width: width) { item in
-      inside.withLock { inside in
-        inside.now += 1
-        inside.peak = max(inside.peak, inside.now)
-      }
+      inside.begin()
       await Task.yield()
-      inside.withLock { $0.now -= 1 }
+      inside.end()
       return item * 2
     }
     #expect(results == (0..<50).map { $0 * 2 })
-    #expect(inside.withLock { $0.peak } <= width && inside.withLock { $0.now } == 0)
+    #expect(inside.peak <= width && inside.running == 0)
   }
 
   @Test(.timeLimit(.minutes(10)))

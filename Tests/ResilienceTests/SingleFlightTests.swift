@@ -1,30 +1,20 @@
-import Synchronization
 import TestSupport
 import Testing
 
 @testable import Resilience
 
 @Suite struct SingleFlightTests {
-  private final class Counter: Sendable {
-    private let count = Mutex(0)
-    func next() -> Int {
-      count.withLock { count in
-        count += 1
-        return count
-      }
-    }
-  }
-
   @Test func `callers who ask while a flight is on share its answer, and the next one begins anew`() async {
     let flights = SingleFlight<String, Int>()
-    let runs = Counter()
+    let runs = ConcurrencyCounter()
     let gate = Event()
     await withTaskGroup(of: Int.self) { group in
       for _ in 0..<50 {
         group.addTask {
           await flights.run("a") {
             await gate.wait()
-            return runs.next()
+            runs.begin()
+            return runs.total
           }
         }
       }

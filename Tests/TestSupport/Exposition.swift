@@ -19,13 +19,11 @@ package struct Exposition {
   package private(set) var types: [String: String] = [:]
   package private(set) var helps: [String: String] = [:]
   package private(set) var samples: [Sample] = []
-  /// Names in their order.
-  package private(set) var families: [String] = []
 
   package init(_ text: String) throws {
     guard text.isEmpty || text.last == "\n" else { throw Malformed(line: 0, problem: "the last line has no end") }
     var current: String?
-    var seen: Set<String> = []
+    var seen: Set<Sample> = []
     for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false).dropLast().enumerated() {
       func fail(_ problem: String) -> Malformed { Malformed(line: index + 1, problem: "\(problem): \(line)") }
       if line.hasPrefix("# HELP ") {
@@ -40,7 +38,6 @@ package struct Exposition {
         guard parts.count == 2, ["counter", "gauge", "histogram"].contains(parts[1]) else { throw fail("no type") }
         guard current == String(parts[0]) else { throw fail("type without its help") }
         guard types.updateValue(String(parts[1]), forKey: String(parts[0])) == nil else { throw fail("type twice") }
-        families.append(String(parts[0]))
       } else {
         let sample: Sample
         do { sample = try Self.sample(line) } catch { throw fail("\(error)") }
@@ -51,7 +48,9 @@ package struct Exposition {
         if type != "gauge", sample.name.hasSuffix("_sum") == false, sample.value < 0 || sample.value.isNaN {
           throw fail("a count below zero")
         }
-        guard seen.insert(Self.key(sample.name, sample.labels)).inserted else { throw fail("the same twice") }
+        guard seen.insert(Sample(name: sample.name, labels: sample.labels, value: 0)).inserted else {
+          throw fail("the same twice")
+        }
         samples.append(sample)
       }
     }
@@ -173,9 +172,5 @@ package struct Exposition {
       }
     }
     return result
-  }
-
-  private static func key(_ name: String, _ labels: [String: String]) -> String {
-    name + labels.sorted { $0.key < $1.key }.map { "{\($0.key)=\($0.value)}" }.joined()
   }
 }

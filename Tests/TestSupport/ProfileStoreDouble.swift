@@ -1,5 +1,3 @@
-import NIOCore
-import NIOPosix
 import Synchronization
 
 /// The app's profile rows behind a PostgREST that does what a test says: answers, lies, dawdles, breaks off.
@@ -69,10 +67,7 @@ package final class ProfileStoreDouble: Sendable {
     var underWay = 0
     var held: [TestRequest] = []
     var notUnderstood: [String] = []
-    var listener: (any Channel)?
-    var connections: [ObjectIdentifier: any Channel] = [:]
-    /// Whether nobody is to be served.
-    var isClosed = false
+    var server: RawTLSServer?
   }
 
   let layout: Layout
@@ -113,36 +108,17 @@ package final class ProfileStoreDouble: Sendable {
 
   /// Takes connections; they are taken from the start.
   package func accept() async throws {
-    state.withLock { $0.isClosed = false }
-    let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-      .serverChannelOption(.backlog, value: 1024)
-      .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-      .childChannelOption(.socketOption(.tcp_nodelay), value: 1)
-      .childChannelInitializer { [self] channel in
-        channel.eventLoop.makeCompletedFuture {
-          let (stream, feed) = AsyncStream<[UInt8]>.makeStream()
-          try channel.pipeline.syncOperations.addHandler(SocketEnder())
-          try channel.pipeline.syncOperations.addHandler(StreamFeeder(feed))
-          serve(channel, reading: stream)
-        }
-      }
-      .bind(host: "127.0.0.1", port: port.number).get()
-    state.withLock { $0.listener = listener }
+    let server = try await RawTLSServer.start(identity: nil, port: port.number) { [self] in try await answer(on: $0) }
+    state.withLock { $0.server = server }
   }
 
   /// Closes the port and every connection: the store is down.
   package func refuse() async {
-    let (listener, connections) = state.withLock { state in
-      defer {
-        state.listener = nil
-        state.connections = [:]
-        // A connection that was accepted just before has not been served yet.
-        state.isClosed = true
-      }
-      return (state.listener, Array(state.connections.values))
+    let server = state.withLock { state in
+      defer { state.server = nil }
+      return state.server
     }
-    try? await listener?.close()
-    for connection in connections { try? await connection.close() }
+    await server?.stop()
   }
 
   package func stop() async { await refuse() }
@@ -183,22 +159,6 @@ package final class ProfileStoreDouble: Sendable {
   package var underWay: Int { state.withLock { $0.underWay } }
   /// The requests that were answered 501.
   package var notUnderstood: [String] { state.withLock { $0.notUnderstood } }
-
-  private func serve(_ channel: any Channel, reading stream: AsyncStream<[UInt8]>) {
-    let isWelcome = state.withLock { state in
-      guard !state.isClosed else { return false }
-      state.connections[ObjectIdentifier(channel)] = channel
-      return true
-    }
-    guard isWelcome else { return channel.close(promise: nil) }
-    Task {
-      let connection = RawConnection(number: 0, channel: channel, incoming: stream)
-      // A connection that breaks off is what some of the modes are for.
-      try? await answer(on: connection)
-      try? await channel.close()
-      state.withLock { _ = $0.connections.removeValue(forKey: ObjectIdentifier(channel)) }
-    }
-  }
 
   private func answer(on connection: RawConnection) async throws {
     while let request = await connection.readRequest() {

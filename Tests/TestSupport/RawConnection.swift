@@ -115,4 +115,7 @@ final class StreamFeeder: ChannelInboundHandler {
     stream.finish()
     context.close(promise: nil)
   }
+
+  // A channel that is closed before it was active is told nothing else.
+  func handlerRemoved(context: ChannelHandlerContext) { stream.finish() }
 }

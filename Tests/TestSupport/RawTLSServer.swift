@@ -11,24 +11,11 @@ package final class RawTLSServer: Sendable {
   /// The server's part on a connection; when it returns or throws, the connection is closed.
   package typealias Script = @Sendable (RawConnection) async throws -> Void
 
-  package enum TLSVersion: Sendable {
-    case tls10, tls11, tls12, tls13
-
-    var nio: NIOSSL.TLSVersion {
-      switch self {
-      case .tls10: .tlsv1
-      case .tls11: .tlsv11
-      case .tls12: .tlsv12
-      case .tls13: .tlsv13
-      }
-    }
-  }
-
   package let port: Int
   /// `https://127.0.0.1:PORT`, or `http://…` without TLS.
   package let origin: String
 
-  private struct State {
+  struct State {
     var accepted = 0
     var open: [Int: any Channel] = [:]
     var scripts: [Int: Task<Void, Never>] = [:]
@@ -40,7 +27,7 @@ package final class RawTLSServer: Sendable {
   private let state: SharedState
 
   /// The state, apart from the server so that the acceptor can hold it before the server exists.
-  private final class SharedState: Sendable {
+  final class SharedState: Sendable {
     let guarded = Mutex(State())
   }
 
@@ -49,29 +36,20 @@ package final class RawTLSServer: Sendable {
   /// The requests that an `answering` server has read, oldest first.
   package var requests: [TestRequest] { state.guarded.withLock { $0.requests } }
 
-  /// Starts on a free port of 127.0.0.1.
+  /// Starts a server on a free port of 127.0.0.1, runs `body`, stops the server.
   ///
   /// - Parameters:
   ///   - identity: the server's certificate; `nil` speaks plain HTTP.
+  ///   - isOld: whether it speaks TLS 1.0 and 1.1, and not 1.2 and 1.3.
   ///   - mute: the numbers of the connections whose handshake is never answered; their scripts see the client's hello.
-  package static func start(
-    identity: TestCertificateAuthority.Identity?,
-    versions: ClosedRange<TLSVersion> = .tls12 ... .tls13,
-    mute: Set<Int> = [],
-    script: @escaping Script
-  ) async throws -> RawTLSServer {
-    try await start(identity: identity, versions: versions, mute: mute, state: SharedState(), script: script)
-  }
-
-  /// Starts a server, runs `body`, stops the server.
   package static func running<Result: Sendable>(
     identity: TestCertificateAuthority.Identity?,
-    versions: ClosedRange<TLSVersion> = .tls12 ... .tls13,
+    isOld: Bool = false,
     mute: Set<Int> = [],
     script: @escaping Script,
     during body: (RawTLSServer) async throws -> Result
   ) async throws -> Result {
-    try await start(identity: identity, versions: versions, mute: mute, script: script).stopped(after: body)
+    try await start(identity: identity, isOld: isOld, mute: mute, script: script).stopped(after: body)
   }
 
   /// Starts a server that answers every HTTP/1.1 request by a closure and keeps connections alive; runs `body`; stops it.
@@ -80,16 +58,8 @@ package final class RawTLSServer: Sendable {
     answer: @escaping @Sendable (TestRequest) async throws -> TestAnswer,
     during body: (RawTLSServer) async throws -> Result
   ) async throws -> Result {
-    try await startAnswering(identity: identity, answer: answer).stopped(after: body)
-  }
-
-  /// As `answering`, for those who call `stop()` themselves.
-  package static func startAnswering(
-    identity: TestCertificateAuthority.Identity?,
-    answer: @escaping @Sendable (TestRequest) async throws -> TestAnswer
-  ) async throws -> RawTLSServer {
     let state = SharedState()
-    return try await start(identity: identity, versions: .tls12 ... .tls13, mute: [], state: state) { connection in
+    let server = try await start(identity: identity, state: state) { connection in
       while let request = await connection.readRequest() {
         state.guarded.withLock { $0.requests.append(request) }
         let answer = try await answer(request)
@@ -97,6 +67,7 @@ package final class RawTLSServer: Sendable {
         if answer.closes { return }
       }
     }
+    return try await server.stopped(after: body)
   }
 
   /// Closes the listener and every connection, and waits for the scripts to end. May be called twice.
@@ -129,11 +100,12 @@ package final class RawTLSServer: Sendable {
     }
   }
 
-  private static func start(
-    identity: TestCertificateAuthority.Identity?, versions: ClosedRange<TLSVersion>, mute: Set<Int>, state: SharedState,
-    script: @escaping Script
+  /// As `running`, for those who call `stop()` themselves. Port 0 is a free one.
+  static func start(
+    identity: TestCertificateAuthority.Identity?, port wanted: Int = 0, isOld: Bool = false, mute: Set<Int> = [],
+    state: SharedState = SharedState(), script: @escaping Script
   ) async throws -> RawTLSServer {
-    let tls = try identity.map { try context($0, versions: versions) }
+    let tls = try identity.map { try context($0, isOld: isOld) }
     let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
       .serverChannelOption(.backlog, value: 1024)
       .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
@@ -153,7 +125,7 @@ package final class RawTLSServer: Sendable {
           run(script, as: number, on: channel, reading: stream, state: state)
         }
       }
-      .bind(host: "127.0.0.1", port: 0).get()
+      .bind(host: "127.0.0.1", port: wanted).get()
     guard let port = listener.localAddress?.port else { throw ChannelError.unknownLocalAddress }
     return RawTLSServer(listener: listener, port: port, scheme: tls == nil ? "http" : "https", state: state)
   }
@@ -177,17 +149,13 @@ package final class RawTLSServer: Sendable {
     }
   }
 
-  private static func context(
-    _ identity: TestCertificateAuthority.Identity, versions: ClosedRange<TLSVersion>
-  ) throws -> NIOSSLContext {
+  private static func context(_ identity: TestCertificateAuthority.Identity, isOld: Bool) throws -> NIOSSLContext {
     let certificates = try NIOSSLCertificate.fromPEMBytes(Array(identity.certificatePEM.utf8))
     let key = try NIOSSLPrivateKey(bytes: Array(identity.privateKeyPEM.utf8), format: .pem)
     var configuration = TLSConfiguration.makeServerConfiguration(
       certificateChain: certificates.map { .certificate($0) }, privateKey: .privateKey(key))
-    configuration.minimumTLSVersion = versions.lowerBound.nio
-    configuration.maximumTLSVersion = versions.upperBound.nio
+    configuration.minimumTLSVersion = isOld ? .tlsv1 : .tlsv12
+    configuration.maximumTLSVersion = isOld ? .tlsv11 : .tlsv13
     return try NIOSSLContext(configuration: configuration)
   }
 }
-
-extension RawTLSServer.TLSVersion: Comparable {}

@@ -1,5 +1,3 @@
-import NIOCore
-import NIOPosix
 import Synchronization
 
 /// A receiver of webhooks on this machine, over plain HTTP: it notes what comes and answers as a test says.
@@ -9,18 +7,16 @@ package final class WebhookReceiver: Sendable {
 
   struct State {
     var requests: [TestRequest] = []
-    var answer: Answer
+    var answer: Answer = { _ in TestAnswer(status: 200) }
   }
 
   /// Guards what came, and the answer.
-  private let state: Mutex<State>
-  private let listener = Mutex<(any Channel)?>(nil)
-
-  private init(_ answer: @escaping Answer) { state = Mutex(State(answer: answer)) }
+  private let state = Mutex(State())
+  private let boundPort = Mutex(0)
 
   /// Where it is, without a path.
-  package var url: String { "http://127.0.0.1:\(listener.withLock { $0?.localAddress?.port ?? 0 })" }
-  package var port: Int { listener.withLock { $0?.localAddress?.port ?? 0 } }
+  package var url: String { "http://127.0.0.1:\(port)" }
+  package var port: Int { boundPort.withLock { $0 } }
 
   /// The requests that came, in their order, whatever was answered.
   package var requests: [TestRequest] { state.withLock { $0.requests } }
@@ -33,42 +29,19 @@ package final class WebhookReceiver: Sendable {
   package static func running<Result: Sendable>(
     during body: @Sendable (WebhookReceiver) async throws -> Result
   ) async throws -> Result {
-    let receiver = WebhookReceiver { _ in TestAnswer(status: 200) }
-    let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-      .childChannelInitializer { channel in
-        channel.eventLoop.makeCompletedFuture {
-          let (stream, feed) = AsyncStream<[UInt8]>.makeStream()
-          try channel.pipeline.syncOperations.addHandler(StreamFeeder(feed))
-          receiver.serve(channel, reading: stream)
-        }
-      }
-      .bind(host: "127.0.0.1", port: 0).get()
-    receiver.listener.withLock { $0 = channel }
-    do {
-      let result = try await body(receiver)
-      try await channel.close()
-      return result
-    } catch {
-      try? await channel.close()
-      throw error
-    }
-  }
-
-  private func serve(_ channel: any Channel, reading stream: AsyncStream<[UInt8]>) {
-    Task {
-      let connection = RawConnection(number: 0, channel: channel, incoming: stream)
+    let receiver = WebhookReceiver()
+    return try await RawTLSServer.running(identity: nil) { connection in
       while let request = await connection.readRequest() {
-        let answer = state.withLock { state in
+        let answer = receiver.state.withLock { state in
           state.requests.append(request)
           return state.answer
         }
-        guard let answer = answer(request) else {
-          await connection.waitForClose()
-          break
-        }
-        try? await connection.write(answer)
+        guard let answer = answer(request) else { return await connection.waitForClose() }
+        try await connection.write(answer)
       }
-      try? await channel.close()
+    } during: { server in
+      receiver.boundPort.withLock { $0 = server.port }
+      return try await body(receiver)
     }
   }
 }

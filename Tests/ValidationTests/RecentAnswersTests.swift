@@ -1,20 +1,13 @@
 import AppStore
 import Entitlements
 import Foundation
-import Synchronization
+import TestSupport
 import Testing
 
 @testable import Validation
 
 @Suite struct RecentAnswersTests {
   private static let date = Date(timeIntervalSince1970: 1_718_452_800)
-
-  /// An instant that goes on when a test says so.
-  private final class Instants: Sendable {
-    private let state = Mutex(ContinuousClock.now)
-    var now: ContinuousClock.Instant { state.withLock { $0 } }
-    func advance(by duration: Duration) { state.withLock { $0 += duration } }
-  }
 
   private static func receipt(_ number: Int) -> PurchaseReference.Identity {
     .receipt(ReceiptFingerprint(of: Array("receipt \(number)".utf8)))
@@ -30,18 +23,18 @@ import Testing
       bundleID: "com.example.app", appleStatus: appleStatus)
   }
 
-  private func answers(_ lifetime: Duration = .seconds(30)) -> (RecentAnswers, Instants) {
-    let instants = Instants()
-    return (RecentAnswers(lifetime: lifetime, clock: { instants.now }), instants)
+  private func answers(_ lifetime: Duration = .seconds(30)) -> (RecentAnswers, SleepingClock) {
+    let clock = SleepingClock()
+    return (RecentAnswers(lifetime: lifetime, clock: { clock.now }), clock)
   }
 
   @Test func `an answer is there for its lifetime, and not a moment longer`() {
-    let (answers, instants) = answers()
+    let (answers, clock) = answers()
     answers.keep(Self.answer(.expired), of: Self.receipt(1))
     #expect(answers[Self.receipt(2)] == nil)
-    instants.advance(by: .seconds(30) - .nanoseconds(1))
+    clock.pass(.seconds(30) - .nanoseconds(1))
     #expect(answers[Self.receipt(1)]?.appleStatus == .expired)
-    instants.advance(by: .nanoseconds(1))
+    clock.pass(.nanoseconds(1))
     #expect(answers[Self.receipt(1)] == nil)
   }
 
@@ -53,23 +46,23 @@ import Testing
   }
 
   @Test func `a newer answer takes the place of an older, and lives as long as any`() {
-    let (answers, instants) = answers()
+    let (answers, clock) = answers()
     answers.keep(Self.answer(.valid), of: Self.receipt(1))
-    instants.advance(by: .seconds(20))
+    clock.pass(.seconds(20))
     answers.keep(Self.answer(.expired), of: Self.receipt(1))
     #expect(answers.count == 1)
     // The first one's time is over, and its end does not take the second along.
-    instants.advance(by: .seconds(20))
+    clock.pass(.seconds(20))
     answers.keep(Self.answer(), of: Self.receipt(2))
     #expect(answers[Self.receipt(1)]?.appleStatus == .expired)
     #expect(answers.count == 2)
   }
 
   @Test func `the answers that are kept are bounded, and the oldest go first`() {
-    let (answers, instants) = answers()
+    let (answers, clock) = answers()
     for number in 0..<(3 * RecentAnswers.limit) {
       answers.keep(Self.answer(), of: Self.receipt(number))
-      instants.advance(by: .microseconds(1))
+      clock.pass(.microseconds(1))
       #expect(answers.count <= RecentAnswers.limit)
     }
     #expect(answers.count == RecentAnswers.limit)
@@ -79,20 +72,20 @@ import Testing
   }
 
   @Test func `one receipt that is answered again and again pushes no other out of its time`() {
-    let (answers, instants) = answers()
+    let (answers, clock) = answers()
     answers.keep(Self.answer(), of: Self.receipt(1))
     for _ in 0..<(RecentAnswers.limit - 1) {
       answers.keep(Self.answer(), of: Self.receipt(2))
-      instants.advance(by: .microseconds(1))
+      clock.pass(.microseconds(1))
     }
     #expect(answers.count == 2)
     #expect(answers[Self.receipt(1)] != nil)
   }
 
   @Test func `expired answers make room with the next that comes`() {
-    let (answers, instants) = answers()
+    let (answers, clock) = answers()
     for number in 0..<100 { answers.keep(Self.answer(), of: Self.receipt(number)) }
-    instants.advance(by: .seconds(31))
+    clock.pass(.seconds(31))
     answers.keep(Self.answer(), of: Self.receipt(100))
     #expect(answers.count == 1)
   }

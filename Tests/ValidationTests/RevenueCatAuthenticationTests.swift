@@ -46,6 +46,9 @@ import Testing
     #expect(Self.prove([], ["one"], nil, good + ",\(other)"))
     #expect(Self.prove([], ["one"], nil, "\(other)," + good))
     #expect(Self.prove([], ["one"], nil, good.replacing(",", with: ", ") + ", v2=abc"))
+    let time = good.prefix { $0 != "," }
+    let shorter = String(repeating: ",v1=00", count: 20)
+    #expect(Self.prove([], ["one"], nil, time + shorter + good.dropFirst(time.count)))
   }
 
   @Test func `a signature counts for five minutes before and after`() {

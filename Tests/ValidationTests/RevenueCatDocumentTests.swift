@@ -19,6 +19,12 @@ import Webhooks
     return verdict
   }
 
+  private static var forever: Entitlement {
+    var verdict = Self.verdict("premium", "forever", "3")
+    (verdict.reason, verdict.expiresAt) = (.lifetime, nil)
+    return verdict
+  }
+
   private static func document(
     _ type: EventType, _ verdict: Entitlement, after former: Entitlement, purchasedAt: Date? = nil,
     sale: Purchase.Sale? = nil, attributes: [String: CustomerAttribute] = [:]
@@ -67,13 +73,11 @@ import Webhooks
   }
 
   @Test func `a purchase for life has no end, whatever was bought before`() throws {
-    var forever = Self.verdict("premium", "forever", "3")
-    (forever.reason, forever.expiresAt) = (.lifetime, nil)
     var ended = Self.verdict("free", "monthly", "1")
     (ended.status, ended.reason) = (.expired, .voluntary)
-    let started = try Self.documents(.subscriptionStarted, forever, after: ended)
+    let started = try Self.documents(.subscriptionStarted, Self.forever, after: ended)
     #expect(started.map(Self.line) == ["NON_RENEWING_PURCHASE forever premium for ever"])
-    let changed = try Self.documents(.productChanged, forever, after: Self.verdict("pro", "monthly", "1"))
+    let changed = try Self.documents(.productChanged, Self.forever, after: Self.verdict("pro", "monthly", "1"))
     #expect(changed.map(Self.line) == ["NON_RENEWING_PURCHASE forever premium for ever"])
   }
 
@@ -115,13 +119,11 @@ import Webhooks
   }
 
   @Test func `a purchase that was taken back ends before the one that decides now, with its money`() throws {
-    var forever = Self.verdict("premium", "forever", "3")
-    (forever.reason, forever.expiresAt) = (.lifetime, nil)
     var monthly = Self.verdict("pro", "monthly", "1")
     monthly.explanation.passedOver = [Self.passedOver("3", .cancelled)]
     var detail = ChangeEvent.Detail()
     detail.takenBack = Purchase.Sale(price: 99_000, currency: "EUR")
-    let events = try Self.documents(.productChanged, monthly, after: forever, scope: .cumulative, detail)
+    let events = try Self.documents(.productChanged, monthly, after: Self.forever, scope: .cumulative, detail)
     #expect(events.map(Self.line) == ["EXPIRATION forever premium 0.0", "INITIAL_PURCHASE monthly pro 1.0"])
     #expect(events.first?["expiration_reason"] as? String == "CUSTOMER_SUPPORT")
     #expect(events.first?["price_in_purchased_currency"] as? Double == -99)
@@ -129,14 +131,12 @@ import Webhooks
   }
 
   @Test func `a purchase that decides again costs nothing a second time`() throws {
-    var forever = Self.verdict("premium", "forever", "3")
-    (forever.reason, forever.expiresAt) = (.lifetime, nil)
     var detail = ChangeEvent.Detail()
     detail.isTold = true
     let sale = Purchase.Sale(price: 99_990, currency: "USD")
     for (detail, price) in [(ChangeEvent.Detail(), 99.99), (detail, 0)] {
       let events = try Self.documents(
-        .productChanged, forever, after: Self.verdict("pro", "monthly", "1"), sale: sale, detail)
+        .productChanged, Self.forever, after: Self.verdict("pro", "monthly", "1"), sale: sale, detail)
       #expect(events.last?["price"] as? Double == price)
     }
   }
@@ -265,9 +265,11 @@ import Webhooks
 
     let other = try Self.document(.productChanged, Self.verdict("premium", "yearly", "2"), after: monthly)
     #expect(other["type"] as? String == "INITIAL_PURCHASE" && other["product_id"] as? String == "yearly")
-    var forever = Self.verdict("premium", "forever", "3")
-    forever.reason = .lifetime
-    #expect(
-      try Self.document(.productChanged, forever, after: monthly)["type"] as? String == "NON_RENEWING_PURCHASE")
+
+    // The reason decides, not the lack of an end.
+    var forever = Self.forever
+    forever.expiresAt = monthly.expiresAt
+    let forLife = try Self.document(.productChanged, forever, after: monthly)
+    #expect(forLife["type"] as? String == "NON_RENEWING_PURCHASE")
   }
 }

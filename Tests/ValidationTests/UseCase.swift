@@ -32,15 +32,8 @@ struct UseCase: Sendable {
     ownership: OwnershipPolicy = .keep, provisional: Duration = .zero, hasProfileStore: Bool = false,
     isShared: Bool = false, body: (UseCase) async throws -> Void
   ) async throws {
-    let directory = FileManager.default.temporaryDirectory.appending(path: "validation-\(UUID())")
-    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
-    defer { try? FileManager.default.removeItem(at: directory) }
-    var place = LedgerPlace.file(directory.path(percentEncoded: false) + "/ledger.sqlite")
-    if isShared {
-      let server = try await TestEngine.running()
-      let database = try await server.makeDatabase(from: TestEngine.template())
-      place = .database(url: server.url(of: database), connections: 2)
-    }
+    let scratch = try Scratch()
+    let place = try await isShared ? LedgerPlace.database(url: scratch.url(), connections: 2) : .file(scratch.path)
     let ledger = try await Ledger.open(at: place) { _ in }
     do {
       try await body(

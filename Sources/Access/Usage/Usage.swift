@@ -4,7 +4,7 @@ package import struct FoundationEssentials.Date
 package struct Attempt: Sendable {
   /// Read once, so that the checked amount is the counted one.
   package let now: Date
-  package let amount: Int
+  package private(set) var amount: Int
   let days: LocalDays
   let today: Int
 
@@ -19,15 +19,12 @@ package struct Attempt: Sendable {
     today = days.day(of: now)
   }
 
-  private init(_ other: Attempt, amount: Int) {
-    now = other.now
-    self.amount = amount
-    days = other.days
-    today = other.today
-  }
-
   /// The same moment, when the amount has been consumed.
-  var consumed: Attempt { Attempt(self, amount: 0) }
+  var consumed: Attempt {
+    var consumed = self
+    consumed.amount = 0
+    return consumed
+  }
 }
 
 /// A question of the rules about a user's consumption of a feature.

@@ -126,13 +126,7 @@ private struct TZInput {
   /// The abbreviation of a zone: three letters or more, or such with digits and signs between `<` and `>`.
   mutating func skipName() -> Bool {
     let isQuoted = skip("<")
-    let name = rest.prefix { byte in
-      switch byte {
-      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"): true
-      case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "+"), UInt8(ascii: "-"): isQuoted
-      default: false
-      }
-    }
+    let name = rest.prefix { $0.isLetter || isQuoted && ($0.isDigit || "+-".utf8.contains($0)) }
     rest = rest.dropFirst(name.count)
     return name.count >= 3 && (!isQuoted || skip(">"))
   }

@@ -1,3 +1,4 @@
+import Entitlements
 import Files
 import Synchronization
 
@@ -47,14 +48,7 @@ package struct Zone: Hashable, Sendable {
   /// Whether a name may become a path: `UTC`, or words of letters, digits, `_`, `+` and `-` with slashes between them.
   private static func isWellFormed(_ name: String) -> Bool {
     guard name != "UTC" else { return true }
-    let isPlain = name.utf8.allSatisfy { byte in
-      switch byte {
-      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-        UInt8(ascii: "0")...UInt8(ascii: "9"):
-        true
-      default: "/_+-".utf8.contains(byte)
-      }
-    }
+    let isPlain = name.utf8.allSatisfy { $0.isLetter || $0.isDigit || "/_+-".utf8.contains($0) }
     guard isPlain, name.utf8.count <= 64 else { return false }
     let words = name.split(separator: "/", omittingEmptySubsequences: false)
     // The database once more, in two folders: as it is, and with leap seconds.

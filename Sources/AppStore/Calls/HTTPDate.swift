@@ -1,3 +1,5 @@
+import Entitlements
+
 package import struct FoundationEssentials.Date
 
 /// A date in an HTTP header: `Fri, 05 Oct 2018 11:24:18 GMT` (RFC 9110, section 5.6.7).

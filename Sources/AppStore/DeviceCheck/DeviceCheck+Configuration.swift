@@ -1,4 +1,6 @@
 package import Cryptography
+import Entitlements
+
 import struct FoundationEssentials.Date
 
 extension DeviceCheck {

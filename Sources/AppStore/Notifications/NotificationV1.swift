@@ -8,8 +8,6 @@ import JSON
 /// https://developer.apple.com/documentation/appstoreservernotifications/responsebodyv1
 package struct NotificationV1: Hashable, Sendable {
   package var type: String
-  /// `environment` as sent: `PROD` or `Sandbox`.
-  var environmentName: String?
   package var bundleID: BundleID?
   /// The purchases in it, each once.
   package var originalTransactionIDs: [OriginalTransactionID]
@@ -27,7 +25,6 @@ package struct NotificationV1: Hashable, Sendable {
     bundleID = try root.text("bid").map { BundleID($0) }
     password = try root.text("password").map { Secret($0) }
     // An unreadable member is left out: a hint needs no more than one ID.
-    environmentName = try? root.text("environment")
     let unified = try? root.object("unified_receipt")
     var elements = [root]
     for (part, name) in [

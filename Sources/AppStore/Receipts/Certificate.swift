@@ -78,15 +78,8 @@ final class Certificate {
   /// basicConstraints says CA:true (RFC 5280, section 4.2.1.9). Older ways of being a CA do not count.
   var isCertificateAuthority: Bool { X509_check_ca(pointer) == 1 }
 
-  var hasRSAKey: Bool {
-    guard let key = X509_get0_pubkey(pointer) else { return false }
-    return EVP_PKEY_get_base_id(key) == EVP_PKEY_RSA
-  }
-
-  var hasEllipticKey: Bool {
-    guard let key = X509_get0_pubkey(pointer) else { return false }
-    return EVP_PKEY_get_base_id(key) == EVP_PKEY_EC
-  }
+  var hasRSAKey: Bool { X509_get0_pubkey(pointer).map { EVP_PKEY_get_base_id($0) == EVP_PKEY_RSA } ?? false }
+  var hasEllipticKey: Bool { X509_get0_pubkey(pointer).map { EVP_PKEY_get_base_id($0) == EVP_PKEY_EC } ?? false }
 
   /// Whether an extension is there, by its dotted object identifier; its value does not matter.
   func hasExtension(_ identifier: String) -> Bool {

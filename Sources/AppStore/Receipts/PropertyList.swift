@@ -1,3 +1,5 @@
+import Entitlements
+
 /// The reader of the old (NeXTSTEP) property list of iOS 6-style receipts: one dictionary from strings to strings.
 ///
 ///     { "key" = "value"; key = value; }

@@ -60,7 +60,7 @@ package enum ReceiptDate {
       guard rest.count >= digits else { return nil }
       var value = 0
       for byte in rest.prefix(digits) {
-        guard (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) else { return nil }
+        guard byte.isDigit else { return nil }
         value = value * 10 + Int(byte - UInt8(ascii: "0"))
       }
       rest = rest.dropFirst(digits)
@@ -96,18 +96,12 @@ package enum ReceiptDate {
 
     mutating func offset() -> Int? {
       if skip(UInt8(ascii: "Z")) { return 0 }
-      let sign: Int
-      if skip(UInt8(ascii: "+")) {
-        sign = 1
-      } else if skip(UInt8(ascii: "-")) {
-        sign = -1
-      } else {
-        return nil
-      }
+      let isBehind = skip(UInt8(ascii: "-"))
+      guard isBehind || skip(UInt8(ascii: "+")) else { return nil }
       guard let hours = number(digits: 2) else { return nil }
       _ = skip(UInt8(ascii: ":"))
       guard let minutes = number(digits: 2), hours <= 23, minutes <= 59 else { return nil }
-      return sign * (hours * 3_600 + minutes * 60)
+      return (isBehind ? -1 : 1) * (hours * 3_600 + minutes * 60)
     }
   }
 }

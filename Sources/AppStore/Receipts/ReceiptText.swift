@@ -1,3 +1,5 @@
+import Entitlements
+
 import struct FoundationEssentials.Data
 
 enum ReceiptText {

@@ -25,14 +25,6 @@ package struct NotificationQuery: Hashable, Sendable {
     self.onlyFailures = onlyFailures
     self.token = token
   }
-
-  var body: [UInt8] {
-    JSONWriter.object { json in
-      json.member("startDate", from.millisecondsSince1970)
-      json.member("endDate", to.millisecondsSince1970)
-      if onlyFailures { json.member("onlyFailures", true) }
-    }
-  }
 }
 
 /// A page of notifications, each signed and not yet verified.
@@ -59,17 +51,5 @@ package struct NotificationPage: Hashable, Sendable {
     let token: String = try body.required("paginationToken")
     guard token.utf8.count <= Self.longestToken else { throw body.unreadable("paginationToken") }
     nextToken = token
-  }
-}
-
-/// The outcome of a test notification.
-///
-/// https://developer.apple.com/documentation/appstoreserverapi/checktestnotificationresponse
-package struct TestNotificationOutcome: Hashable, Sendable {
-  /// `sendAttemptResult` of the last attempt, as sent: `SUCCESS`, `TIMED_OUT`, …; `nil` before the first.
-  package var result: String?
-
-  init(_ body: JSONValue) throws(JSONError) {
-    result = try body.objects("sendAttempts")?.last?.text("sendAttemptResult")
   }
 }

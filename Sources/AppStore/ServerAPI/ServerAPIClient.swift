@@ -148,9 +148,11 @@ package final class ServerAPIClient: Sendable {
   }
 
   /// The outcome of a test notification. While Apple does not know it, the error is `unexpected` with the code 4040008.
+  ///
+  /// - Returns: `sendAttemptResult` of the last attempt, as sent: `SUCCESS`, `TIMED_OUT`, …; `nil` before the first.
   package func testOutcome(
     _ token: String, of bundleID: BundleID, in store: StoreEnvironment, deadline: ContinuousClock.Instant
-  ) async throws(AppStoreError) -> TestNotificationOutcome {
+  ) async throws(AppStoreError) -> String? {
     let answer = try await unsigned(
       ServerAPIRequest(testToken: token), .testOutcome, bundleIDs: [bundleID], in: store, deadline: deadline)
     guard case .testOutcome(let outcome) = answer else { throw .invalidAnswer("there is no outcome in it") }

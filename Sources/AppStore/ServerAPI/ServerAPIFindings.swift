@@ -93,16 +93,14 @@ struct ServerAPIFindings {
       newest[id] = part
       renewals[id] = part.renewal ?? renewals[id]
     }
+    // One for each subscription, in order of first appearance.
+    let inOrder = parts.compactMap { renewals.removeValue(forKey: $0.purchase.originalTransactionID) }
     let signedDate = parts.map(\.signedDate).max()
     return AppStoreAnswer(
       history: PurchaseHistory(
         environment: environment, source: .serverAPI, evidenceTime: signedDate ?? answeredAt ?? now,
         evaluatedAt: Self.evaluatedAt(signedDate: signedDate, answeredAt: answeredAt, now: now),
-        purchases: parts.map(\.purchase),
-        renewals: sequence.compactMap { self.parts[$0]?.purchase.originalTransactionID }.uniqued().compactMap {
-          renewals[$0]
-        },
-        coverage: .snapshot),
+        purchases: parts.map(\.purchase), renewals: inOrder, coverage: .snapshot),
       bundleID: self.bundleID ?? bundleID, appAppleID: appAppleID, signedTransactions: newest.mapValues(\.text))
   }
 
@@ -124,13 +122,5 @@ struct ServerAPIFindings {
       answeredAt.timeIntervalSince(now) <= skewPermitted
     else { return signedDate }
     return answeredAt
-  }
-}
-
-extension [OriginalTransactionID] {
-  /// Each ID once, in order of first appearance.
-  fileprivate func uniqued() -> Self {
-    var seen: Set<OriginalTransactionID> = []
-    return filter { seen.insert($0).inserted }
   }
 }

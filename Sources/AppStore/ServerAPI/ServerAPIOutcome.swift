@@ -19,10 +19,7 @@ enum ServerAPIOutcome: CallOutcome, Sendable {
   case malformed(JSONError)
   case noAnswer(TransportError)
 
-  var answeredAt: Date? {
-    guard case .answer(_, let answeredAt) = self else { return nil }
-    return answeredAt
-  }
+  var answeredAt: Date? { if case .answer(_, let answeredAt) = self { answeredAt } else { nil } }
 
   var summary: ServerAPIAttempt.Outcome {
     switch self {

@@ -44,13 +44,23 @@ struct ServerAPIRequest: Sendable {
   init(_ query: NotificationQuery) {
     id = ""
     self.query = query
-    body = query.body
+    body = JSONWriter.object { json in
+      json.member("startDate", query.from.millisecondsSince1970)
+      json.member("endDate", query.to.millisecondsSince1970)
+      if query.onlyFailures { json.member("onlyFailures", true) }
+    }
   }
 
   /// - Returns: `nil` if the text cannot be an ID of Apple's.
   init?(_ information: ConsumptionInformation, about id: TransactionID) {
     self.init(id: id.rawValue)
-    body = information.body
+    body = JSONWriter.object { json in
+      json.member("customerConsented", information.customerConsented == true)
+      json.member("consumptionPercentage", ifPresent: information.consumptionPercentage.map(Int64.init))
+      json.member("deliveryStatus", ifPresent: information.deliveryStatus?.rawValue)
+      json.member("refundPreference", ifPresent: information.refundPreference?.rawValue)
+      json.member("sampleContentProvided", information.sampleContentProvided == true)
+    }
   }
 
   /// - Returns: `nil` if the text cannot be an ID of Apple's.
@@ -83,10 +93,7 @@ struct ServerAPIRequest: Sendable {
 
   /// - Returns: `nil` if the text cannot be a token of Apple's; an empty one asks for a test notification.
   init?(testToken: String) {
-    let isPlain = testToken.utf8.allSatisfy { octet in
-      octet.isDigit || octet == UInt8(ascii: "-") || octet == UInt8(ascii: "_")
-        || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(octet | 0x20)
-    }
+    let isPlain = testToken.utf8.allSatisfy { $0.isDigit || $0.isLetter || "-_".utf8.contains($0) }
     guard testToken.utf8.count <= 128, isPlain else { return nil }
     id = testToken
   }
@@ -150,17 +157,5 @@ struct ServerAPIRequest: Sendable {
     return TransportRequest(
       method: method, url: base + path(endpoint, revision: revision), headers: headers, body: body ?? [],
       responseBodyLimit: answerLimit)
-  }
-}
-
-extension ConsumptionInformation {
-  fileprivate var body: [UInt8] {
-    JSONWriter.object { json in
-      json.member("customerConsented", customerConsented == true)
-      json.member("consumptionPercentage", ifPresent: consumptionPercentage.map(Int64.init))
-      json.member("deliveryStatus", ifPresent: deliveryStatus?.rawValue)
-      json.member("refundPreference", ifPresent: refundPreference?.rawValue)
-      json.member("sampleContentProvided", sampleContentProvided == true)
-    }
   }
 }

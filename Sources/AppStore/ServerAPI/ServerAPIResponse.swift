@@ -25,7 +25,8 @@ enum ServerAPIResponse: Sendable {
     case .refunds: self = .refunds(try RefundsResponse(body))
     case .notifications: self = .unsigned(.notifications(try NotificationPage(body)))
     case .testNotification: self = .unsigned(.testToken(try body.required("testNotificationToken")))
-    case .testOutcome: self = .unsigned(.testOutcome(try TestNotificationOutcome(body)))
+    case .testOutcome:
+      self = .unsigned(.testOutcome(try body.objects("sendAttempts")?.last?.text("sendAttemptResult")))
     case .renewalExtension:
       // An extension that failed has an error code of its own.
       guard try body.flag("success") != false else { throw body.unreadable("success") }
@@ -40,7 +41,8 @@ enum ServerAPIResponse: Sendable {
 enum UnsignedAnswer: Sendable {
   case notifications(NotificationPage)
   case testToken(String)
-  case testOutcome(TestNotificationOutcome)
+  /// https://developer.apple.com/documentation/appstoreserverapi/checktestnotificationresponse
+  case testOutcome(String?)
   /// - Parameter expiresAt: the new end of the period.
   case extended(expiresAt: Date)
   case extensionStatus(ProductExtensionStatus)

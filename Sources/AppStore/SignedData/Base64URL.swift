@@ -1,3 +1,4 @@
+import Entitlements
 import FoundationEssentials
 
 /// base64url without padding, as JWS writes its parts (RFC 7515, section 2).
@@ -11,9 +12,7 @@ enum Base64URL {
       switch digit {
       case UInt8(ascii: "-"): digits.append(UInt8(ascii: "+"))
       case UInt8(ascii: "_"): digits.append(UInt8(ascii: "/"))
-      case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"),
-        UInt8(ascii: "A")...UInt8(ascii: "Z"):
-        digits.append(digit)
+      case _ where digit.isDigit || digit.isLetter: digits.append(digit)
       default: return nil
       }
     }

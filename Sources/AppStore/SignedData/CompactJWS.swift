@@ -1,3 +1,4 @@
+import Entitlements
 import JSON
 
 /// A JSON Web Signature in its compact form (RFC 7515, section 3.1), taken apart. Nothing is checked but its form.
@@ -74,15 +75,10 @@ struct JWSHeader: Hashable, Sendable {
   }
 
   private init(_ header: JSONValue) {
-    algorithm = Self.string(header["alg"]).map(Self.name) ?? "missing"
-    certificates = (header["x5c"]?.elements ?? []).map { Self.string($0) ?? "" }
-    keyID = Self.string(header["kid"])
+    algorithm = header["alg"]?.string.map(Self.name) ?? "missing"
+    certificates = (header["x5c"]?.elements ?? []).map { $0.string ?? "" }
+    keyID = header["kid"]?.string
     hasCriticalExtensions = header.has("crit")
-  }
-
-  private static func string(_ value: JSONValue?) -> String? {
-    guard case .string(let text) = value?.kind else { return nil }
-    return text
   }
 
   private static func name(_ text: String) -> String {

@@ -29,10 +29,7 @@ package enum SignedEnvironment: Hashable, Sendable {
   }
 
   /// Apple's store; `nil` for the others.
-  var store: StoreEnvironment? {
-    guard case .store(let store) = self else { return nil }
-    return store
-  }
+  var store: StoreEnvironment? { if case .store(let store) = self { store } else { nil } }
 
   /// Whether a developer's machine signed it, and not Apple.
   package var isLocal: Bool { self == .xcode || self == .localTesting }

@@ -94,9 +94,8 @@ package struct SignedNotification: Hashable, Sendable {
     case .summary:
       summary = Summary(
         requestID: try? body.text("requestIdentifier"), productID: try? body.text("productId"),
-        storefronts: (body["storefrontCountryCodes"]?.elements ?? []).compactMap { element in
-          if case .string(let text) = element.kind { text } else { nil }
-        }, succeeded: try? body.number("succeededCount"), failed: try? body.number("failedCount"))
+        storefronts: (body["storefrontCountryCodes"]?.elements ?? []).compactMap(\.string),
+        succeeded: try? body.number("succeededCount"), failed: try? body.number("failedCount"))
     case .other: break
     }
   }

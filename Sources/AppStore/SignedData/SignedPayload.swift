@@ -103,19 +103,10 @@ enum SignedPayload: Hashable, Sendable {
       case .notification: "give the signedPayload of the notification"
       case .appTransaction, .unknown: "give another"
       }
-    return UndecodableReceipt(kind.undecodable, "This is \(kind.words), not \(wanted.words); \(advice).")
-  }
-}
-
-extension SignedPayload.Kind {
-  fileprivate var undecodable: UndecodableReceipt.Kind {
-    switch self {
-    case .transaction: .signedTransaction
-    case .renewalInfo: .signedRenewalInfo
-    case .notification: .signedNotification
-    case .appTransaction: .signedAppTransaction
-    case .unknown: .signedData
-    }
+    // The kinds have the same names there.
+    return UndecodableReceipt(
+      UndecodableReceipt.Kind(rawValue: kind.rawValue) ?? .signedData,
+      "This is \(kind.words), not \(wanted.words); \(advice).")
   }
 }
 

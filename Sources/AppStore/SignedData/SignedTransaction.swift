@@ -23,13 +23,7 @@ package struct SignedTransaction: SignedContent {
   package var isAutoRenewable: Bool { productType == "Auto-Renewable Subscription" }
   var quantity: Int64?
   var originalPurchaseDate: Date?
-  /// `offerType` as sent: 1 introductory, 2 promotional, 3 offer code, 4 win-back.
-  var offerType: Int?
   var offerID: String?
-  /// `offerDiscountType` as sent: `FREE_TRIAL`, `PAY_AS_YOU_GO`, `PAY_UP_FRONT`, `ONE_TIME`.
-  var offerDiscountType: String?
-  /// The country or region of the App Store, as sent: `USA`.
-  var storefront: String?
   /// `revocationType` as sent: `REFUND_FULL`, `REFUND_PRORATED`, `FAMILY_REVOKE`.
   package var revocationType: String?
 
@@ -80,10 +74,7 @@ package struct SignedTransaction: SignedContent {
     productType = try payload.text("type")
     quantity = try? payload.number("quantity")
     originalPurchaseDate = originalDate
-    self.offerType = offerType
     offerID = try? payload.text("offerIdentifier")
-    offerDiscountType = discountType
-    storefront = try? payload.text("storefront")
     self.revocationType = revocationType
   }
 
@@ -95,11 +86,10 @@ package struct SignedTransaction: SignedContent {
     var terms = Purchase.Terms(payload)
     (terms.discountType, terms.revocationType) = (discountType, revocationType)
     return Purchase.Sale(
-      price: (try? payload.number("price")) ?? nil, currency: (try? payload.text("currency")) ?? nil,
-      storefront: (try? payload.text("storefront")) ?? nil, offerType: offerType,
-      offerPeriod: (try? payload.text("offerPeriod")) ?? nil, offerID: (try? payload.text("offerIdentifier")) ?? nil,
-      revocationPercentage: revocationType == "REFUND_FULL"
-        ? 100_000 : (try? payload.number("revocationPercentage")) ?? nil,
+      price: try? payload.number("price"), currency: try? payload.text("currency"),
+      storefront: try? payload.text("storefront"), offerType: offerType, offerPeriod: try? payload.text("offerPeriod"),
+      offerID: try? payload.text("offerIdentifier"),
+      revocationPercentage: revocationType == "REFUND_FULL" ? 100_000 : (try? payload.number("revocationPercentage")),
       terms: terms)
   }
 }

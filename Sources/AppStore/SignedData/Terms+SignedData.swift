@@ -5,14 +5,6 @@ import struct FoundationEssentials.Date
 
 // A member that cannot be read is left out: no purchase is refused for its terms.
 
-extension JSONValue {
-  fileprivate func textIfReadable(_ key: String) -> String? { (try? text(key)) ?? nil }
-  fileprivate func numberIfReadable(_ key: String) -> Int64? { (try? number(key)) ?? nil }
-  fileprivate func codeIfReadable(_ key: String) -> Int? { (try? code(key)) ?? nil }
-  fileprivate func momentIfReadable(_ key: String) -> Date? { (try? moment(key)) ?? nil }
-  fileprivate func objectIfReadable(_ key: String) -> JSONValue? { (try? object(key)) ?? nil }
-}
-
 extension Purchase.Ownership {
   /// - Parameter word: Apple's; one that is missing means that the customer bought it.
   init(ofApples word: String?) {
@@ -28,19 +20,19 @@ extension Purchase.Ownership {
 extension Purchase.Terms {
   init(_ payload: JSONValue) {
     self.init()
-    reason = payload.textIfReadable("transactionReason")
-    appTransactionID = payload.textIfReadable("appTransactionId")
-    billingPlan = payload.textIfReadable("billingPlanType")
-    previousOriginalTransactionID = payload.textIfReadable("previousOriginalTransactionId").map {
+    reason = try? payload.text("transactionReason")
+    appTransactionID = try? payload.text("appTransactionId")
+    billingPlan = try? payload.text("billingPlanType")
+    previousOriginalTransactionID = (try? payload.text("previousOriginalTransactionId")).map {
       OriginalTransactionID($0)
     }
     items = AdvancedCommerceItem.all(payload)
     // https://developer.apple.com/documentation/appstoreserverapi/transactioncommitmentinfo
-    guard let commitment = payload.objectIfReadable("commitmentInfo") else { return }
-    billingPeriod = commitment.numberIfReadable("billingPeriodNumber")
-    billingPeriods = commitment.numberIfReadable("totalBillingPeriods")
-    commitmentEndsAt = commitment.momentIfReadable("commitmentExpiresDate")
-    commitmentPrice = commitment.numberIfReadable("commitmentPrice")
+    guard let commitment = try? payload.object("commitmentInfo") else { return }
+    billingPeriod = try? commitment.number("billingPeriodNumber")
+    billingPeriods = try? commitment.number("totalBillingPeriods")
+    commitmentEndsAt = try? commitment.moment("commitmentExpiresDate")
+    commitmentPrice = try? commitment.number("commitmentPrice")
   }
 }
 
@@ -48,22 +40,22 @@ extension RenewalTerms {
   /// - Returns: `nil` without any.
   init?(_ payload: JSONValue, signedAt: Date) {
     var terms = RenewalTerms(signedAt: signedAt)
-    terms.priceIncreaseStatus = payload.codeIfReadable("priceIncreaseStatus")
-    terms.price = payload.numberIfReadable("renewalPrice")
-    terms.currency = payload.textIfReadable("currency")
-    terms.offerType = payload.codeIfReadable("offerType")
-    terms.offerID = payload.textIfReadable("offerIdentifier")
-    terms.discountType = payload.textIfReadable("offerDiscountType")
-    terms.billingPlan = payload.textIfReadable("renewalBillingPlanType")
+    terms.priceIncreaseStatus = try? payload.code("priceIncreaseStatus")
+    terms.price = try? payload.number("renewalPrice")
+    terms.currency = try? payload.text("currency")
+    terms.offerType = try? payload.code("offerType")
+    terms.offerID = try? payload.text("offerIdentifier")
+    terms.discountType = try? payload.text("offerDiscountType")
+    terms.billingPlan = try? payload.text("renewalBillingPlanType")
     terms.winBackOfferIDs = Self.winBackOfferIDs(payload)
     terms.items = AdvancedCommerceItem.all(payload)
     // https://developer.apple.com/documentation/appstoreserverapi/renewalcommitmentinfo
-    if let commitment = payload.objectIfReadable("commitmentInfo") {
-      terms.commitmentRenews = Bool(state: commitment.codeIfReadable("commitmentAutoRenewStatus"))
-      terms.commitmentEndsAt = commitment.momentIfReadable("commitmentRenewalDate")
-      terms.commitmentProductID = commitment.textIfReadable("commitmentAutoRenewProductId").map { ProductID($0) }
-      terms.commitmentBillingPlan = commitment.textIfReadable("commitmentRenewalBillingPlanType")
-      terms.commitmentPrice = commitment.numberIfReadable("commitmentRenewalPrice")
+    if let commitment = try? payload.object("commitmentInfo") {
+      terms.commitmentRenews = Bool(state: try? commitment.code("commitmentAutoRenewStatus"))
+      terms.commitmentEndsAt = try? commitment.moment("commitmentRenewalDate")
+      terms.commitmentProductID = (try? commitment.text("commitmentAutoRenewProductId")).map { ProductID($0) }
+      terms.commitmentBillingPlan = try? commitment.text("commitmentRenewalBillingPlanType")
+      terms.commitmentPrice = try? commitment.number("commitmentRenewalPrice")
     }
     guard let checked = terms.checked else { return nil }
     self = checked
@@ -74,10 +66,8 @@ extension RenewalTerms {
 
   /// Unreadable and too long IDs are left out.
   private static func winBackOfferIDs(_ payload: JSONValue) -> [String]? {
-    let ids = payload["eligibleWinBackOfferIds"]?.elements.compactMap { element -> String? in
-      guard case .string(let id) = element.kind, (1...longestOffer).contains(id.utf8.count) else { return nil }
-      return id
-    }
+    let ids = payload["eligibleWinBackOfferIds"]?.elements.compactMap(\.string)
+      .filter { (1...longestOffer).contains($0.utf8.count) }
     return ids.flatMap { $0.isEmpty ? nil : Array($0.prefix(mostOffers)) }
   }
 }
@@ -85,12 +75,12 @@ extension RenewalTerms {
 extension AdvancedCommerceItem {
   /// The items of a transaction's or a renewal's `advancedCommerceInfo`.
   fileprivate static func all(_ payload: JSONValue) -> [AdvancedCommerceItem] {
-    let info = payload.objectIfReadable("advancedCommerceInfo")
+    let info = try? payload.object("advancedCommerceInfo")
     return (info?["items"]?.elements ?? []).compactMap { item in
-      guard item.isObject, let sku = item.textIfReadable("SKU") else { return nil }
+      guard item.isObject, let sku = try? item.text("SKU") else { return nil }
       return AdvancedCommerceItem(
-        sku: sku, name: item.textIfReadable("displayName"), price: item.numberIfReadable("price"),
-        revokedAt: item.momentIfReadable("revocationDate"))
+        sku: sku, name: try? item.text("displayName"), price: try? item.number("price"),
+        revokedAt: try? item.moment("revocationDate"))
     }
   }
 }

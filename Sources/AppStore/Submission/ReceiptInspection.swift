@@ -32,14 +32,10 @@ package struct ReceiptInspection: Sendable {
       let repairs = submitted.repairs.map(\.rawValue)
       switch submitted.content {
       case .app(let receipt):
-        do {
-          _ = try ReceiptVerifier(roots: roots).verify(receipt, now: now)
-          outcome = .authentic
-          report = Report(receipt, fingerprint: submitted.fingerprint, problem: nil, repairs: repairs)
-        } catch {
-          outcome = .notAuthentic
-          report = Report(receipt, fingerprint: submitted.fingerprint, problem: error.description, repairs: repairs)
-        }
+        var problem: String?
+        do { _ = try ReceiptVerifier(roots: roots).verify(receipt, now: now) } catch { problem = error.description }
+        outcome = problem == nil ? .authentic : .notAuthentic
+        report = Report(receipt, fingerprint: submitted.fingerprint, problem: problem, repairs: repairs)
       case .transaction(let receipt):
         outcome = .notAuthentic
         report = Report(receipt, fingerprint: submitted.fingerprint, repairs: repairs)

@@ -214,11 +214,8 @@ extension SignedDataInspection {
   private func decodedPayload(_ json: JSONValue) -> Finding? {
     let kind = SignedPayload.Kind(json)
     guard kind != .unknown else { return nil }
-    var report = Report(kind: "decoded_" + kind.rawValue.dropFirst("signed_".count), authentic: false)
-    if let payload = try? SignedPayload(json) {
-      report = Report(payload)
-      report.kind = "decoded_" + kind.rawValue.dropFirst("signed_".count)
-    }
+    var report = (try? SignedPayload(json)).map { Report($0) } ?? Report(kind: kind.rawValue, authentic: false)
+    report.kind = "decoded_" + kind.rawValue.dropFirst("signed_".count)
     report.problem =
       "This is the decoded payload of \(kind.words), without its signature: it proves nothing. Give the JWS itself."
     return Finding(report)

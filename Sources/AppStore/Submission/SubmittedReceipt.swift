@@ -32,13 +32,6 @@ package struct SubmittedReceipt: Hashable, Sendable {
     fingerprint = ReceiptFingerprint(of: bytes)
   }
 
-  private init(jws: [UInt8], content: Content, repairs: [ReceiptRepair]) {
-    base64 = String(decoding: jws, as: UTF8.self)
-    self.content = content
-    self.repairs = repairs
-    fingerprint = ReceiptFingerprint(of: jws)
-  }
-
   /// Recognises a receipt in the text of a request.
   ///
   /// - Throws: `UndecodableReceipt`, which names the kind of text.
@@ -106,13 +99,14 @@ package struct SubmittedReceipt: Hashable, Sendable {
     _ jws: [UInt8], repairs: [ReceiptRepair]
   ) throws(UndecodableReceipt) -> SubmittedReceipt {
     let payload = try SignedPayload(CompactJWS(jws))
+    let content: Content
     switch payload {
-    case .transaction(let transaction):
-      return SubmittedReceipt(jws: jws, content: .signedTransaction(transaction), repairs: repairs)
-    case .appTransaction(let transaction):
-      return SubmittedReceipt(jws: jws, content: .appTransaction(transaction), repairs: repairs)
+    case .transaction(let transaction): content = .signedTransaction(transaction)
+    case .appTransaction(let transaction): content = .appTransaction(transaction)
     case .renewalInfo, .notification, .other: throw payload.mistake(wanted: .transaction)
     }
+    return SubmittedReceipt(
+      bytes: jws, base64: String(decoding: jws, as: UTF8.self), content: content, repairs: repairs)
   }
 
   /// The error for an AppTransaction where nothing is to be had for it.

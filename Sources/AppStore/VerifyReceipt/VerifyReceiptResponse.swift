@@ -32,7 +32,8 @@ package struct VerifyReceiptResponse: Hashable, Sendable {
 
   /// The store that the answer names: its `environment`, else the receipt's type.
   var environment: StoreEnvironment? {
-    Self.environment(named: environmentName) ?? StoreEnvironment(receiptType: receiptType)
+    environmentName.flatMap { StoreEnvironment(rawValue: $0.lowercased()) }
+      ?? StoreEnvironment(receiptType: receiptType)
   }
 
   private static let requestDateNames: AppleDateNames = "request_date"
@@ -122,13 +123,5 @@ package struct VerifyReceiptResponse: Hashable, Sendable {
     ]
     guard let row, facts.contains(where: { body.kind($0) != nil }) else { return nil }
     return [try VerifyReceiptRenewal.decode(body, of: row)]
-  }
-
-  private static func environment(named name: String?) -> StoreEnvironment? {
-    switch name?.lowercased() {
-    case "production": .production
-    case "sandbox": .sandbox
-    default: nil
-    }
   }
 }

@@ -21,10 +21,7 @@ enum AttemptOutcome: CallOutcome {
   case malformed(JSONError)
   case noAnswer(TransportError)
 
-  var answeredAt: Date? {
-    guard case .answer(let answer) = self else { return nil }
-    return answer.answeredAt
-  }
+  var answeredAt: Date? { if case .answer(let answer) = self { answer.answeredAt } else { nil } }
 
   var summary: VerifyReceiptAttempt.Outcome {
     switch self {

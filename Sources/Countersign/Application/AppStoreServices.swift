@@ -194,11 +194,7 @@ extension CircuitBreaker {
       onChange: { change in
         var metadata: Logger.Metadata = ["upstream": "\(upstream)", "state": "\(change.to.rawValue)"]
         if let pause = change.pause { metadata["pause_milliseconds"] = .stringConvertible(pause / .milliseconds(1)) }
-        if change.to == .open {
-          logger.warning("a circuit breaker changed", metadata: metadata)
-        } else {
-          logger.notice("a circuit breaker changed", metadata: metadata)
-        }
+        logger.log(level: change.to == .open ? .warning : .notice, "a circuit breaker changed", metadata: metadata)
       })
   }
 }

@@ -284,12 +284,18 @@ extension AdmissionQueue {
 extension EntitlementRules {
   init(_ configuration: ServiceConfiguration) {
     let policy = configuration.policy
+    let sandbox: SandboxPolicy =
+      switch policy.sandbox {
+      case .accept: .accept
+      case .testers: .testers(policy.testers)
+      case .reject: .reject
+      }
     self.init(
       catalog: configuration.catalog,
       policy: EntitlementPolicy(
         billingRetryAccess: policy.billingRetryAccess, outageHold: policy.outageHold, lateRenewal: policy.lateRenewal,
         provisional: policy.provisional),
-      sandbox: SandboxPolicy(policy))
+      sandbox: sandbox)
   }
 }
 
@@ -307,17 +313,6 @@ extension ServiceConfiguration {
     for loss in comparison.losses.prefix(20) {
       logger.warning("the catalog lacks products that subscribers have", metadata: ["finding": "\(loss.sentence)"])
     }
-  }
-}
-
-extension SandboxPolicy {
-  init(_ policy: ServiceConfiguration.Policy) {
-    self =
-      switch policy.sandbox {
-      case .accept: .accept
-      case .testers: .testers(policy.testers)
-      case .reject: .reject
-      }
   }
 }
 

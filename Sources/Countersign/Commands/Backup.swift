@@ -41,7 +41,9 @@ struct Backup: AsyncParsableCommand {
       throw CommandOutput.failure("The ledger is in PostgreSQL: back it up with pg_dump, or as the database is.")
     }
     let backup = try await CommandOutput.reporting(await LedgerBackup.make(of: configuration.ledger.path, to: file))
-    print(json ? String(buffer: JSONBody.encode(Report(backup))) : Self.text(backup), terminator: "")
+    let report = Report(
+      file: backup.file, bytes: backup.bytes, users: backup.users, newestEntryAt: backup.newestEntry)
+    print(json ? String(buffer: JSONBody.encode(report)) : Self.text(backup), terminator: "")
   }
 
   private static func text(_ backup: LedgerBackup) -> String {
@@ -60,13 +62,6 @@ struct Backup: AsyncParsableCommand {
     enum CodingKeys: String, CodingKey {
       case file, bytes, users
       case newestEntryAt = "newest_entry_at"
-    }
-
-    init(_ backup: LedgerBackup) {
-      file = backup.file
-      bytes = backup.bytes
-      users = backup.users
-      newestEntryAt = backup.newestEntry
     }
   }
 }

@@ -33,8 +33,9 @@ enum CommandOutput {
     return code
   }
 
-  /// A line of progress, which the next one overwrites.
+  /// Beside the output: questions, progress, and the welcome of a start.
   static func status(_ text: String) { LogOutput.standardError.write(text) }
+
   /// The result of a step. Its error is reported, and ends the command with exit code 1.
   static func reporting<Value>(_ step: @autoclosure () async throws -> Value) async throws -> Value {
     do { return try await step() } catch { throw failure("\(error)") }

@@ -97,7 +97,7 @@ extension FiguresResponse {
           period.viewers, period.purchasers,
         ].map { "\($0)" }
     }
-    return TextTable([head] + rows, numbers: 2..<head.count).text
+    return TextTable.text([head] + rows, numbers: 2..<head.count)
   }
 
   private var money: String {
@@ -111,7 +111,7 @@ extension FiguresResponse {
           ]
         }
     }
-    return TextTable([head] + rows, numbers: 3..<head.count).text
+    return TextTable.text([head] + rows, numbers: 3..<head.count)
   }
 
   private var sales: String {
@@ -124,14 +124,14 @@ extension FiguresResponse {
           start + [ServiceClient.printable(money.currency), money.mrr, money.revenue, money.refunds]
         }
     }
-    return TextTable([head] + rows, numbers: 2..<head.count).text
+    return TextTable.text([head] + rows, numbers: 2..<head.count)
   }
 
   private var users: String {
     let rows = subscribers.map {
       ["\($0.users)", ServiceClient.printable($0.tier), ServiceClient.printable($0.status)]
     }
-    return TextTable([["users now", "tier", "status"]] + rows, numbers: 0..<1).text
+    return TextTable.text([["users now", "tier", "status"]] + rows, numbers: 0..<1)
   }
 
   private var retention: String {
@@ -144,18 +144,18 @@ extension FiguresResponse {
             ? (Double(active) / Double(cohort.subscriptions)).percent(digits: 0) : "-"
         }
     }
-    return TextTable([head] + rows, numbers: 1..<head.count).text
+    return TextTable.text([head] + rows, numbers: 1..<head.count)
   }
 
   private var limits: String {
     let rows = nearLimits.map {
       ["\($0.users)", ServiceClient.printable($0.tier), ServiceClient.printable($0.feature)]
     }
-    return TextTable([["near a limit", "tier", "feature"]] + rows, numbers: 0..<1).text
+    return TextTable.text([["near a limit", "tier", "feature"]] + rows, numbers: 0..<1)
   }
 
   private var ratios: String {
-    TextTable(
+    TextTable.text(
       [
         ["churn", Self.percent(churn), "of \(activeBefore) that were active before"],
         ["trial conversion", Self.percent(trialConversion), "of the trials that began"],
@@ -163,8 +163,7 @@ extension FiguresResponse {
         ["conversion", Self.percent(conversion), "of the users who came"],
         ["paywall conversion", Self.percent(paywallConversion), "of the users who saw a paywall"],
         ["webhook success", Self.percent(webhookSuccess), "of the attempts"],
-      ], numbers: 1..<2
-    ).text
+      ], numbers: 1..<2)
   }
 
   private static func percent(_ ratio: Double?) -> String { ratio.map { $0.percent(digits: 2) } ?? "-" }

@@ -9,12 +9,7 @@ enum Terminal {
   }
 
   /// Whether the process has a terminal of its own, which may close.
-  static var isThere: Bool {
-    let descriptor = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC)
-    guard descriptor >= 0 else { return false }
-    close(descriptor)
-    return true
-  }
+  static var isThere: Bool { (try? OpenFile("/dev/tty", O_RDWR | O_NOCTTY)) != nil }
 
   /// The present width; 80 where the terminal does not say.
   static var columns: Int {

@@ -1,15 +1,7 @@
 /// Rows of cells as a table for a terminal: each column as wide as its widest cell.
-struct TextTable {
-  let rows: [[String]]
-  /// Columns that are aligned at the right, as numbers are.
-  let numbers: Range<Int>
-
-  init(_ rows: [[String]], numbers: Range<Int> = 0..<0) {
-    self.rows = rows
-    self.numbers = numbers
-  }
-
-  var text: String {
+enum TextTable {
+  /// - Parameter numbers: columns that are aligned at the right, as numbers are.
+  static func text(_ rows: [[String]], numbers: Range<Int> = 0..<0) -> String {
     let columns = rows.map(\.count).max() ?? 0
     let widths = (0..<columns).map { column in rows.map { column < $0.count ? $0[column].count : 0 }.max() ?? 0 }
     return rows.map { row in

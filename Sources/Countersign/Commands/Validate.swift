@@ -37,22 +37,14 @@ struct Validate: AsyncParsableCommand {
   func run() async throws {
     let configuration = try options.load(requiresCredential: false)
     configuration.log.bootstrap()
-    let verdict: Entitlement
-    do {
-      verdict = try await self.verdict(configuration)
-    } catch {
-      throw CommandOutput.failure("\(error)")
-    }
+    let verdict = try await CommandOutput.reporting(
+      await Self.verdict(on: ReceiptFile.read(file), of: UserID(user), configuration, clock: .system()))
     if json {
       let body = EntitlementResponse(user: UserID(user), entitlement: verdict, isFromLedger: false, write: .none)
       print(String(buffer: JSONBody.encode(body)), terminator: "")
     } else {
       print(verdict.summary)
     }
-  }
-
-  private func verdict(_ configuration: ServiceConfiguration) async throws -> Entitlement {
-    try await Self.verdict(on: try ReceiptFile.read(file), of: UserID(user), configuration, clock: .system())
   }
 
   /// The answer of a service that knows nothing else of the user.

@@ -44,9 +44,7 @@ extension CatalogSection {
     _ mapping: Node.Mapping, _ what: String, _ origin: String, _ reader: inout ConfigurationReader
   ) -> Feature.Kind? {
     guard let node = mapping.first(where: { $0.key.plainKey == "kind" })?.value, !node.isNull else { return .flag }
-    return reader.single(node, "\(what): kind", origin: origin).flatMap {
-      reader.field($0, .choice, "\(what): kind", origin: origin)
-    }
+    return reader.value(node, .choice, "\(what): kind", origin: origin)
   }
 
   private static func allowance(

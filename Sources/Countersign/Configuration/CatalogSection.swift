@@ -142,13 +142,8 @@ struct CatalogSection {
     _ members: [String: Node], _ what: String, _ origin: String, tiers: [String], period: BillingPeriod?,
     _ reader: inout ConfigurationReader
   ) -> Catalog.Product? {
-    let kind: ProductKind?
-    if let text = reader.single(members["kind"], "\(what): kind", origin: origin) {
-      kind = reader.field(text, .choice, "\(what): kind", origin: origin)
-    } else {
-      kind = members["kind"] == nil ? .subscription : nil
-    }
-    guard let kind else { return nil }
+    let given: ProductKind? = reader.value(members["kind"], .choice, "\(what): kind", origin: origin)
+    guard let kind = members["kind"] == nil ? ProductKind.subscription : given else { return nil }
     switch kind {
     case .subscription: break
     case .nonRenewing:
@@ -255,6 +250,12 @@ extension ConfigurationReader {
     if let text = node.scalar?.string { return text }
     findings.problem(origin, "\(what) must be a single value")
     return nil
+  }
+
+  /// The same, read in a form.
+  mutating func value<Value>(_ node: Node?, _ form: ValueForm<Value>, _ what: String, origin: String) -> Value? {
+    guard let text = single(node, what, origin: origin) else { return nil }
+    return field(text, form, what, origin: origin)
   }
 
   /// A text for people.

@@ -23,18 +23,16 @@ extension ServiceConfiguration {
       guard
         let members = reader.members(of: node, known: known, required: ["tier", "length"], what: what, origin: origin),
         let tier = reader.single(members["tier"], "\(what): tier", origin: origin),
-        let length = reader.single(members["length"], "\(what): length", origin: origin).flatMap({
-          reader.field($0, .duration(TrialTerms.lengthRange), "\(what): length", origin: origin)
-        })
+        let length = reader.value(
+          members["length"], .duration(TrialTerms.lengthRange), "\(what): length", origin: origin)
       else { return nil }
       if !tiers.contains(Tier(tier)) {
         reader.reportUnlisted(tier: tier, among: tiers.map(\.rawValue), what, origin: origin)
       } else if Tier(tier) == tiers.first {
         reader.findings.problem(origin, "\(what): tier is the lowest one, which everybody has")
       }
-      let sessions: Int? = reader.single(members["sessions"], "\(what): sessions", origin: origin).flatMap {
-        reader.field($0, .integer(1...TrialTerms.mostSessions), "\(what): sessions", origin: origin)
-      }
+      let sessions = reader.value(
+        members["sessions"], .integer(1...TrialTerms.mostSessions), "\(what): sessions", origin: origin)
       return TrialTerms(
         name: name, tier: Tier(tier), length: length, sessions: sessions,
         oncePer: oncePer(members["once_per"], what, origin, &reader))
@@ -49,12 +47,7 @@ extension ServiceConfiguration {
       reader.findings.problem(origin, "\(what): once_per must be a list of device, user and store_account")
       return []
     }
-    return Set(
-      items.compactMap { item in
-        reader.single(item, "\(what): once_per", origin: origin).flatMap {
-          reader.field($0, .choice, "\(what): once_per", origin: origin)
-        }
-      })
+    return Set(items.compactMap { reader.value($0, .choice, "\(what): once_per", origin: origin) })
   }
 
   /// Apple's two bits for each device, of which the first one is whether it had a trial.

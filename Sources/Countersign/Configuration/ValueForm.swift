@@ -178,16 +178,14 @@ extension ValueForm<String> {
   /// tokens of any user.
   static var keySetURL: Self {
     Self(name: "https URL") { text throws(BadValue) in
-      if let rest = text.dropping(prefix: "http://") {
-        guard Loopback.contains(url: text) else {
-          throw BadValue("must be an https:// URL: keys that are believed come from there")
-        }
-        try checkURL(rest)
-      } else if let rest = text.dropping(prefix: "https://") {
-        try checkURL(rest)
-      } else {
+      let plain = text.dropping(prefix: "http://")
+      guard plain == nil || Loopback.contains(url: text) else {
+        throw BadValue("must be an https:// URL: keys that are believed come from there")
+      }
+      guard let rest = plain ?? text.dropping(prefix: "https://") else {
         throw BadValue("must be an https:// URL such as https://project.supabase.co/auth/v1/.well-known/jwks.json")
       }
+      try checkURL(rest)
       return text
     }
   }
@@ -195,14 +193,12 @@ extension ValueForm<String> {
   /// The URL of a receiver of events: http only where the receiver may be at a private address.
   static func webhookURL(isPrivate: Bool) -> Self {
     Self(name: "https URL") { text throws(BadValue) in
-      if let rest = text.dropping(prefix: "https://") {
-        try checkURL(rest)
-      } else if let rest = text.dropping(prefix: "http://") {
-        guard isPrivate else { throw BadValue("must be an https:// URL; http is for a receiver with private: true") }
-        try checkURL(rest)
-      } else {
-        throw BadValue("must be an https:// URL")
+      let plain = text.dropping(prefix: "http://")
+      guard plain == nil || isPrivate else {
+        throw BadValue("must be an https:// URL; http is for a receiver with private: true")
       }
+      guard let rest = plain ?? text.dropping(prefix: "https://") else { throw BadValue("must be an https:// URL") }
+      try checkURL(rest)
       return text
     }
   }

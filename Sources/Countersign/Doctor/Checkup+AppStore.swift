@@ -54,19 +54,16 @@ extension Checkup {
     }
     defer { transport.shutdown() }
     let asked = now()
-    let stores = [(StoreEnvironment.production, text, question), (.sandbox, Self.noReceipt, .noReceipt)]
-    let replies = await mapConcurrently(stores, width: stores.count) { store, receipt, question in
-      (reply: await reply(of: store, to: receipt, secret, transport), question: question)
+    let stores = [(StoreEnvironment.production, text), (.sandbox, Self.noReceipt)]
+    let replies = await mapConcurrently(stores, width: stores.count) { store, receipt in
+      await reply(of: store, to: receipt, secret, transport)
     }
-    return replies.map { Self.finding($0.reply, to: $0.question) }
-      + replies.prefix(1).map { secretFinding($0.reply, question, secret) }
-      + [
-        appStore.clock == .store
-          ? Finding("clock", .ok, "is that of the simulated store")
-          : Self.clockFinding(
-            replies.map(\.reply), isApple: appStore.productionURL == AppleEndpoint.production,
-            now: { max(asked, now()) })
-      ]
+    let isApple = appStore.productionURL == AppleEndpoint.production
+    let clock =
+      appStore.clock == .store
+      ? Finding("clock", .ok, "is that of the simulated store")
+      : Self.clockFinding(replies, isApple: isApple, now: { max(asked, now()) })
+    return replies.map { Self.finding($0) } + replies.prefix(1).map { secretFinding($0, question, secret) } + [clock]
   }
 
   private func reply(
@@ -93,7 +90,7 @@ extension Checkup {
 
   // MARK: - Findings
 
-  static func finding(_ reply: Reply, to question: Question) -> Finding {
+  static func finding(_ reply: Reply) -> Finding {
     let subject = "app_store.\(reply.environment.rawValue)_url"
     let time = "in \(Int((reply.duration / .milliseconds(1)).rounded())) ms"
     switch reply.outcome {

@@ -172,39 +172,34 @@ struct Checkup: Sendable {
     let inspection = await LedgerInspection.inspect(path: configuration.ledger.path, within: Self.ledgerLimit)
     let place = configuration.ledger.place.name
     var findings: [Finding] = []
+    func add(_ verdict: Finding.Verdict, _ sentence: String) { findings.append(Finding("ledger", verdict, sentence)) }
     switch inspection.state {
-    case .absent:
-      findings.append(Finding("ledger", .ok, "there is none yet at \(place); the first start makes it"))
-    case .inUse:
-      findings.append(Finding("ledger", .ok, "the service has it open: \(place)"))
-    case .sound(let isComplete):
-      findings.append(
-        isComplete
-          ? Finding("ledger", .ok, "\(place) can be opened, and its structure is sound")
-          : Finding(
-            "ledger", .ok,
-            "\(place) can be opened; its structure was checked for \(Self.ledgerLimit.configurationText), which was "
-              + "not enough for all of it, and nothing was wrong"))
-    case .unusable(let error): findings.append(Finding("ledger", .fail, error.description))
+    case .absent: add(.ok, "there is none yet at \(place); the first start makes it")
+    case .inUse: add(.ok, "the service has it open: \(place)")
+    case .sound(isComplete: true): add(.ok, "\(place) can be opened, and its structure is sound")
+    case .sound(isComplete: false):
+      add(
+        .ok,
+        "\(place) can be opened; its structure was checked for \(Self.ledgerLimit.configurationText), which was "
+          + "not enough for all of it, and nothing was wrong")
+    case .unusable(let error): add(.fail, error.description)
     }
     if !inspection.exposures.isEmpty {
       let isToEverybody = inspection.exposures.contains(where: \.isToEverybody)
       let files = inspection.exposures.map { "\($0.path) (mode \($0.modeText))" }
-      findings.append(
-        Finding(
-          "ledger", isToEverybody ? .fail : .warning,
-          "\(isToEverybody ? "every user of this machine" : "the group") may read or write "
-            + "\(Wording.list(files)), where receipts are; chmod 600 keeps them to their owner"))
+      add(
+        isToEverybody ? .fail : .warning,
+        "\(isToEverybody ? "every user of this machine" : "the group") may read or write "
+          + "\(Wording.list(files)), where receipts are; chmod 600 keeps them to their owner")
     }
-    if let problem = inspection.fileSystemProblem {
-      findings.append(Finding("ledger", .warning, "its file system \(problem)"))
-    }
+    if let problem = inspection.fileSystemProblem { add(.warning, "its file system \(problem)") }
     if let free = inspection.freeBytes {
       let text = Wording.roughSize(free)
-      findings.append(
-        free < Self.leastFreeBytes
-          ? Finding("ledger", .fail, "only \(text) are free on its disk; when it is full, nothing can be recorded")
-          : Finding("ledger", .ok, "\(text) are free on its disk"))
+      if free < Self.leastFreeBytes {
+        add(.fail, "only \(text) are free on its disk; when it is full, nothing can be recorded")
+      } else {
+        add(.ok, "\(text) are free on its disk")
+      }
     }
     return findings
   }

@@ -4,19 +4,12 @@ import Logging
 
 /// Writes each event as one line.
 struct LineLogHandler: LogHandler {
-  var metadata: Logger.Metadata = [:]
-  var metadataProvider: Logger.MetadataProvider?
-  var logLevel: Logger.Level
   let label: String
+  var logLevel: Logger.Level
   let format: ServiceConfiguration.Log.Format
   let output: LogOutput
-
-  init(label: String, level: Logger.Level, format: ServiceConfiguration.Log.Format, output: LogOutput) {
-    self.logLevel = level
-    self.label = label
-    self.format = format
-    self.output = output
-  }
+  var metadata: Logger.Metadata = [:]
+  var metadataProvider: Logger.MetadataProvider?
 
   subscript(metadataKey key: String) -> Logger.Metadata.Value? {
     get { metadata[key] }
@@ -37,6 +30,6 @@ extension ServiceConfiguration.Log {
   /// Configures every logger of the process. Call it once, before anything else.
   func bootstrap() {
     atexit { LogOutput.standardError.flush() }
-    LoggingSystem.bootstrap { LineLogHandler(label: $0, level: level, format: format, output: .standardError) }
+    LoggingSystem.bootstrap { LineLogHandler(label: $0, logLevel: level, format: format, output: .standardError) }
   }
 }

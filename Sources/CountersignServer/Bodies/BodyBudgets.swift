@@ -55,17 +55,17 @@ struct BodyBudgets: Sendable {
   var validationBytes: Int { whole.inUse + strangers.inUse }
 
   /// An empty loan for the body of a validation.
-  func validation(by caller: NamedCaller) -> ByteBudget.Loan {
+  ///
+  /// - Parameters:
+  ///   - caller: `nil` for nobody who is known yet.
+  ///   - client: of a caller with a public key or without a name; `nil` for an unknown client.
+  func validation(by caller: Caller?, at client: ClientAddress?) -> ByteBudget.Loan {
     switch caller {
     case .user(let user): users.loan(to: user.rawValue)
     case .server: servers.loan()
+    case .app, nil: strangers.loan(to: client?.client)
     }
   }
-
-  /// An empty loan for the body of an app with a public key, or of nobody who is known yet.
-  ///
-  /// - Parameter client: `nil` for an unknown client.
-  func validation(fromStrangerAt client: ClientAddress?) -> ByteBudget.Loan { strangers.loan(to: client?.client) }
 
   /// An empty loan for the body of a request about usage or a trial.
   ///

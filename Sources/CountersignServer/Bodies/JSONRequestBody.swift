@@ -65,7 +65,7 @@ struct JSONRequestBody: Sendable {
   /// that is written with escapes (RFC 8259, section 4). The JSON itself was found sound before, by a decoder that is more
   /// lenient than others.
   private static func requireUnambiguous(_ json: Data) throws(Problem) {
-    switch json.withUnsafeBytes(JSONAmbiguity.init) {
+    switch json.withUnsafeBytes(JSONAmbiguity.first) {
     case nil: break
     case .mark, .trailingComma: throw Problem(.malformedRequest, "The body is not valid JSON.")
     case .escaped: throw Problem(.malformedRequest, "Write the names of members without escapes.")

@@ -29,20 +29,3 @@ extension ReceiptValidator {
     }
   }
 }
-
-extension ServiceRequestContext {
-  /// The answer of a use case, or its error as a problem, whose cause is in the log.
-  func validating<Value>(
-    _ answer: @autoclosure () async throws(ValidationError) -> Value
-  ) async throws(Problem) -> Value {
-    do { return try await answer() } catch { throw problem(error) }
-  }
-
-  /// The problem of a use case that failed. Its cause is in the log.
-  func problem(_ error: ValidationError) -> Problem {
-    if case .ledgerUnavailable(let cause) = error { logLedgerTrouble(cause) }
-    if case .clockBehind = error { logClockBehind() }
-    if case .keyOfAnotherApp = error { logKeyOfAnotherApp() }
-    return Problem(error)
-  }
-}

@@ -41,11 +41,7 @@ extension DialectParts {
 extension DialectParts {
   /// An empty loan for the body of a purchase, or of another call of an SDK.
   func loan(for context: ServiceRequestContext) -> ByteBudget.Loan {
-    switch context.caller {
-    case .user(let user): budgets.validation(by: .user(user))
-    case .server(let server): budgets.validation(by: .server(server))
-    case .app, nil: budgets.validation(fromStrangerAt: context.clientAddress)
-    }
+    budgets.validation(by: context.caller, at: context.clientAddress)
   }
 
   /// Lets in a request of the user whom an app names by its public key.

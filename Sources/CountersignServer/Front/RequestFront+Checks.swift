@@ -14,9 +14,7 @@ extension RequestFront {
     // A route is found whatever empty segments a path has. A proxy that closes `/metrics` would let `//metrics` and `/metrics/`
     // through. `/support/` redirects to the page.
     let path = request.uri.path
-    guard path == "/" || path == "/support/" || Self.isExact(path) else {
-      throw Problem(.notFound, "There is nothing at this path.")
-    }
+    guard path == "/" || path == "/support/" || Self.isExact(path) else { throw .nothingHere }
     if let limits = authentication?.limits { try count(request, path, limits, &context) }
     if let operatorsHost { try Self.requireOwn(authority, operatorsHost) }
   }
@@ -64,13 +62,5 @@ extension RequestFront {
   }
 
   /// The headers in which a proxy names its client.
-  private static let forwarding = [RequestLimits.forwardedFor, HTTPField.Name("Forwarded")].compactMap(\.self)
-}
-
-extension HTTPField.Name {
-  // Constants that are valid field names.
-  // swift-format-ignore: NeverForceUnwrap
-  static let host = HTTPField.Name("Host")!
-  // swift-format-ignore: NeverForceUnwrap
-  static let countersignClient = HTTPField.Name("Countersign-Client")!
+  private static let forwarding: [HTTPField.Name] = [.xForwardedFor, .forwarded]
 }

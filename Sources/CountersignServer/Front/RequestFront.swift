@@ -63,7 +63,7 @@ package struct RequestFront: Sendable {
   private func respond(to request: Request, _ context: inout ServiceRequestContext) throws -> Reply {
     let route = try enter(request, &context)
     if let preflight = crossOrigin?.preflight(request) { return .now(preflight) }
-    guard let route else { throw Problem(.notFound, "There is nothing at this path.") }
+    guard let route else { throw Problem.nothingHere }
     guard route.isAuthenticated, let authentication else {
       return try route.handler(for: request.method)(request, context)
     }

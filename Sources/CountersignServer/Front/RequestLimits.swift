@@ -42,12 +42,9 @@ struct RequestLimits: Sendable {
     proxies = TrustedProxies(ranges: server.trustedProxies)
   }
 
-  /// The header in which a trusted proxy names its client.
-  static let forwardedFor = HTTPField.Name("X-Forwarded-For")
-
   /// The address that a request counts for: its peer's, or the client's that a trusted proxy names. `nil` has no limit.
   func client(naming headers: HTTPFields, peer: ClientAddress?) -> ClientAddress? {
-    proxies.client(peer: peer, forwarded: Self.forwardedFor.map { headers[values: $0] } ?? [])
+    proxies.client(peer: peer, forwarded: headers[values: .xForwardedFor])
   }
 
   /// Counts a request of the user whom an app names: the public key is everybody's, and the address may be shared. It is

@@ -1,4 +1,5 @@
 import AppStore
+import Cryptography
 
 /// An API key of the configuration, known by its SHA-256: the service never has the key itself.
 package struct APIKey: Hashable, Sendable {
@@ -17,26 +18,14 @@ package struct APIKey: Hashable, Sendable {
 
     /// - Returns: `nil` for anything but 64 lower-case hexadecimal digits.
     package init?(hexadecimal text: String) {
-      let digits = Array(text.utf8)
-      guard digits.count == 2 * Self.count else { return nil }
-      var bytes: [UInt8] = []
-      for index in stride(from: 0, to: digits.count, by: 2) {
-        guard let high = Self.value(of: digits[index]), let low = Self.value(of: digits[index + 1]) else { return nil }
-        bytes.append(high << 4 | low)
+      guard text.utf8.count == 2 * Self.count, text == text.lowercased(), let bytes = octets(ofHexadecimal: text) else {
+        return nil
       }
       self.bytes = bytes
     }
 
     package var description: String { "***" }
     package var customMirror: Mirror { Mirror(self, children: []) }
-
-    private static func value(of digit: UInt8) -> UInt8? {
-      switch digit {
-      case 0x30...0x39: digit - 0x30
-      case 0x61...0x66: digit - 0x61 + 10
-      default: nil
-      }
-    }
   }
 
   package let name: String

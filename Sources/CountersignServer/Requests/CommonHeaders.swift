@@ -5,12 +5,10 @@ import Hummingbird
 /// other site of its address, and keeps it only where it says so. Over TLS: HTTPS only, for a year (RFC 6797).
 struct CommonHeaders: Sendable {
   /// For answers that say themselves whether they may be kept.
-  static let ofDocuments: HTTPFields = {
-    var headers: HTTPFields = [.contentSecurityPolicy: "default-src 'none'; base-uri 'none'; frame-ancestors 'none'"]
-    headers[.xContentTypeOptions] = "nosniff"
-    if let name = HTTPField.Name("Referrer-Policy") { headers[name] = "no-referrer" }
-    return headers
-  }()
+  static let ofDocuments: HTTPFields = [
+    .contentSecurityPolicy: "default-src 'none'; base-uri 'none'; frame-ancestors 'none'",
+    .xContentTypeOptions: "nosniff", .referrerPolicy: "no-referrer",
+  ]
   static let strictTransport = HTTPField(name: .strictTransportSecurity, value: "max-age=31536000; includeSubDomains")
 
   private let fields: HTTPFields

@@ -5,8 +5,6 @@ package final class ConnectionEnd: Sendable {
   /// Guards whether the end is near, and the wait of the request.
   private let state = Mutex<(isNear: Bool, wait: Task<Void, Never>?)>((false, nil))
 
-  package init() {}
-
   /// Whether the connection closes once the present request is answered.
   var isNear: Bool { state.withLock { $0.isNear } }
 

@@ -45,9 +45,7 @@ extension ServiceRequestContext {
 
 extension String {
   /// Whether a text may be Apple's ID of a transaction: 1 to 32 digits.
-  var isTransactionID: Bool {
-    (1...32).contains(utf8.count) && utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
-  }
+  var isTransactionID: Bool { (1...32).contains(utf8.count) && utf8.allSatisfy(\.isDigit) }
 
   /// Whether a text may be a store's ID: 1 to 64 visible ASCII characters.
   var isStoreID: Bool { (1...64).contains(utf8.count) && utf8.allSatisfy { $0 > 0x20 && $0 < 0x7f } }
@@ -88,5 +86,12 @@ extension UserID {
       )
     }
     self = user
+  }
+
+  /// - Parameter role: the user whom a request has to name: `the trial's user`.
+  /// - Throws: a 400 problem.
+  init(required text: String?, named name: String = "user_id", as role: String) throws(Problem) {
+    guard let text else { throw Problem(.malformedRequest, "'\(name)' is missing: name \(role).") }
+    try self.init(checking: text, named: name)
   }
 }

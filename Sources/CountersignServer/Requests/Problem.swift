@@ -169,6 +169,7 @@ package struct Problem: Error, Hashable {
 
 extension Problem {
   static let ledgerUnavailable = Problem(.ledgerUnavailable, "The ledger is unavailable now; try again.")
+  static let nothingHere = Problem(.notFound, "There is nothing at this path.")
 
   /// The problem for a submission without a verdict.
   package init(_ error: ValidationError) {

@@ -22,9 +22,7 @@ extension Request {
   /// A whole number in the query.
   func wholeNumber(_ name: Substring, in range: ClosedRange<Int>) throws(Problem) -> Int? {
     guard let text = try parameter(name) else { return nil }
-    guard text.utf8.count <= 10, text.utf8.allSatisfy({ (48...57).contains($0) }), let number = Int(text),
-      range.contains(number)
-    else {
+    guard text.utf8.count <= 10, text.utf8.allSatisfy(\.isDigit), let number = Int(text), range.contains(number) else {
       throw Problem(
         .malformedRequest, "'\(name)' has to be a whole number from \(range.lowerBound) to \(range.upperBound).")
     }
@@ -37,7 +35,7 @@ extension Request {
   /// The number at which a page begins, as the answer before named it; `nil` without one.
   func pagePosition(_ name: Substring, from member: String) throws(Problem) -> Int64? {
     guard let text = try parameter(name) else { return nil }
-    guard text.utf8.count <= 18, text.utf8.allSatisfy({ (48...57).contains($0) }), let position = Int64(text) else {
+    guard text.utf8.count <= 18, text.utf8.allSatisfy(\.isDigit), let position = Int64(text) else {
       throw Problem.unknownPlace(name, from: member)
     }
     return position
@@ -45,6 +43,9 @@ extension Request {
 }
 
 extension Problem {
+  static let inBothStores = Problem(
+    .malformedRequest, "Both stores know this ID: add 'environment', which is 'production' or 'sandbox'.")
+
   /// A place in a list that no answer has named.
   static func unknownPlace(_ name: some StringProtocol, from member: String) -> Problem {
     Problem(.malformedRequest, "'\(name)' is unknown: take it from '\(member)' of the previous answer.")

@@ -20,8 +20,20 @@ extension HTTPFields {
   }
 }
 
+// Constants that are valid field names.
+// swift-format-ignore: NeverForceUnwrap
 extension HTTPField.Name {
-  // A constant that is a valid field name.
-  // swift-format-ignore: NeverForceUnwrap
-  fileprivate static let idempotencyKey = HTTPField.Name("Idempotency-Key")!
+  static let countersignClient = HTTPField.Name("Countersign-Client")!
+  static let crossOriginOpenerPolicy = HTTPField.Name("Cross-Origin-Opener-Policy")!
+  static let forwarded = HTTPField.Name("Forwarded")!
+  static let host = HTTPField.Name("Host")!
+  static let idempotencyKey = HTTPField.Name("Idempotency-Key")!
+  static let permissionsPolicy = HTTPField.Name("Permissions-Policy")!
+  static let referrerPolicy = HTTPField.Name("Referrer-Policy")!
+  static let requestID = HTTPField.Name("X-Request-Id")!
+  static let revenueCatRequestTime = HTTPField.Name("X-RevenueCat-Request-Time")!
+  static let revenueCatSignature = HTTPField.Name("X-RevenueCat-Webhook-Signature")!
+  static let xForwardedFor = HTTPField.Name("X-Forwarded-For")!
+  static let xFrameOptions = HTTPField.Name("X-Frame-Options")!
+  static let xPlatform = HTTPField.Name("X-Platform")!
 }

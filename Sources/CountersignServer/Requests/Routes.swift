@@ -37,22 +37,14 @@ struct Route: Sendable {
 package struct ServiceRoute: Hashable, Sendable {
   package var path: String
   package var method: String
-
-  package init(path: String, method: String) {
-    self.path = path
-    self.method = method
-  }
 }
 
 /// Collects the routes of a listener before it listens.
 final class Routes {
-  private(set) var list: [Route]
+  private(set) var list: [Route] = []
   private let isAuthenticated: Bool
 
-  init(isAuthenticated: Bool = false) {
-    list = []
-    self.isAuthenticated = isAuthenticated
-  }
+  init(isAuthenticated: Bool = false) { self.isAuthenticated = isAuthenticated }
 
   /// Registers a path for its methods.
   func serve(

@@ -3,6 +3,7 @@ import Hummingbird
 import Ledger
 package import Logging
 import Resilience
+import Validation
 
 package struct ServiceRequestContext: Sendable {
   /// The moment at which the request had arrived.
@@ -44,30 +45,37 @@ package struct ServiceRequestContext: Sendable {
     return logger
   }
 
-  /// Logs the cause of a 503 for operators; the caller learns only that it can try again.
-  func logLedgerTrouble(_ cause: LedgerError) {
-    logger.error("the ledger is unavailable", metadata: ["cause": "\(cause)"])
-  }
-
   /// The ledger's answer, or a 503 problem: a guess in its place could let through, or lock out, anybody.
   func reading<Value>(_ answer: @autoclosure () async throws(LedgerError) -> Value) async throws(Problem) -> Value {
     do { return try await answer() } catch { throw unavailable(error) }
   }
 
-  /// The problem of a ledger that failed. Its cause is in the log.
+  /// The problem of a ledger that failed. Its cause is in the log; the caller learns only that it can try again.
   func unavailable(_ cause: LedgerError) -> Problem {
-    logLedgerTrouble(cause)
+    logger.error("the ledger is unavailable", metadata: ["cause": "\(cause)"])
     return .ledgerUnavailable
   }
 
-  /// Anybody can post such a purchase, so only some are logged.
-  func logKeyOfAnotherApp() {
-    guard Self.keysOfAnotherApp.admit() else { return }
-    logger.warning(
-      "a purchase comes with the public key of another app of ours: check auth.public_keys and the key in the app")
+  /// The answer of a use case, or its error as a problem, whose cause is in the log.
+  func validating<Value>(
+    _ answer: @autoclosure () async throws(ValidationError) -> Value
+  ) async throws(Problem) -> Value {
+    do { return try await answer() } catch { throw problem(error) }
+  }
+
+  /// The problem of a use case that failed. Its cause is in the log.
+  func problem(_ error: ValidationError) -> Problem {
+    switch error {
+    case .ledgerUnavailable(let cause): return unavailable(cause)
+    case .clockBehind: logger.error("a transaction is signed ahead of our clock: set the clock right")
+    // Anybody can post such a purchase, so only some are logged.
+    case .keyOfAnotherApp where Self.keysOfAnotherApp.admit():
+      logger.warning(
+        "a purchase comes with the public key of another app of ours: check auth.public_keys and the key in the app")
+    default: break
+    }
+    return Problem(error)
   }
 
   private static let keysOfAnotherApp = Occasional(most: 20, every: .seconds(60))
-
-  func logClockBehind() { logger.error("a transaction is signed ahead of our clock: set the clock right") }
 }

@@ -67,9 +67,8 @@ struct AccessController: Controller {
       throw Problem(.malformedRequest, "'count' is for limits, and '\(feature.name)' is a \(feature.kind.rawValue).")
     }
     let zone = try request.timeZone()
-    let now = now()
     return try await context.reading(
-      await usage.access(to: feature, of: user, amount: amount, count: count, in: zone, at: now))
+      await usage.access(to: feature, of: user, amount: amount, count: count, in: zone, at: now()))
   }
 }
 

@@ -40,7 +40,7 @@ struct AccessTokenController: Sendable {
     token.issuer = settings.issuer
     token.audience = settings.audience
     let signed: String
-    do { signed = try token.signed(by: settings.keyring.current) } catch {
+    do { signed = try settings.keyring.current.token(token) } catch {
       context.logger.error("an access token cannot be signed")
       throw Problem(.internalError, "The token could not be signed; try again.")
     }

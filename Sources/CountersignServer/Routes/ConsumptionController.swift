@@ -39,8 +39,7 @@ struct ConsumptionController: Controller {
       refundPreference: try Self.word(posted.refundPreference, named: "refund_preference"),
       sampleContentProvided: posted.sampleContentProvided)
     if let contradiction = information.contradiction { throw Problem(.malformedRequest, contradiction) }
-    let now = now()
-    let record = try await context.reading(await ledger.say(information, of: id, in: environment, at: now))
+    let record = try await context.reading(await ledger.say(information, of: id, in: environment, at: now()))
     return JSONBody.uncached(ConsumptionResponse(id, environment, record))
   }
 

@@ -196,11 +196,7 @@ struct EventsController: Controller {
         throw Problem(.forbidden, "A user's token reports events of that user alone: leave 'user_id' out.")
       }
       return own
-    case .server:
-      guard let name = posted.userID else {
-        throw Problem(.malformedRequest, "'\(place).user_id' is missing: name the event's user.")
-      }
-      return try UserID(checking: name, named: "\(place).user_id")
+    case .server: return try UserID(required: posted.userID, named: "\(place).user_id", as: "the event's user")
     }
   }
 

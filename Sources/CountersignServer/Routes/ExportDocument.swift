@@ -135,12 +135,11 @@ struct ExportDocument: Encodable {
     exportedAt = now
     _firstSeenAt = Nullable(wrappedValue: record.firstSeenAt)
     _lastSeenAt = Nullable(wrappedValue: record.lastSeenAt)
-    _progress = Nullable(
-      wrappedValue: record.progress.map { progress in
-        Progress(
-          seenOn: FiguresResponse.day(progress.seen), paywallViewedOn: progress.viewed.map(FiguresResponse.day),
-          paidOn: progress.paid.map(FiguresResponse.day))
-      })
+    progress = record.progress.map { progress in
+      Progress(
+        seenOn: FiguresResponse.day(progress.seen), paywallViewedOn: progress.viewed.map(FiguresResponse.day),
+        paidOn: progress.paid.map(FiguresResponse.day))
+    }
     entitlement = EntitlementResponse(
       user: record.user, entitlement: standing.entitlement, isFromLedger: true, write: standing.write)
     grants = record.grants.map {
@@ -181,11 +180,10 @@ struct ExportDocument: Encodable {
         originalTransactionID: key.originalTransactionID.rawValue, environment: key.environment.rawValue,
         events: events.map(ReportedEvent.init))
     }
-    _profileUpdate = Nullable(
-      wrappedValue: record.update.map { update in
-        RowUpdate(
-          state: update.state, waitingSince: update.waitingSince, attempts: update.attempts, problem: update.problem)
-      })
+    profileUpdate = record.update.map { update in
+      RowUpdate(
+        state: update.state, waitingSince: update.waitingSince, attempts: update.attempts, problem: update.problem)
+    }
   }
 }
 

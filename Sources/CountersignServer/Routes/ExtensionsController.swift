@@ -40,10 +40,7 @@ struct ExtensionsController: Controller {
       !$0.owner.isErased && !$0.evidence.key.isOfAnotherStore
         && environment.map { [store = $0.evidence.key.environment] in $0 == store } ?? true
     }
-    guard owned.count <= 1 else {
-      throw Problem(
-        .malformedRequest, "Both stores know this ID: add 'environment', which is 'production' or 'sandbox'.")
-    }
+    guard owned.count <= 1 else { throw Problem.inBothStores }
     guard let key = owned.first?.evidence.key else {
       throw Problem(.unknownTransaction, "No user here has a purchase with this original transaction ID.")
     }

@@ -30,12 +30,8 @@ struct FiguresController: Controller {
     guard last <= today else { throw Problem(.malformedRequest, "'to' lies in the future.") }
     let first = try request.day("from") ?? last - (Self.usual - 1)
     guard first <= last else { throw Problem(.malformedRequest, "'from' is later than 'to'.") }
-    var grain = FigureGrain.day
-    if let interval = try request.parameter("interval") {
-      guard let known = FigureGrain(rawValue: interval) else {
-        throw Problem(.malformedRequest, "'interval' has to be day or month.")
-      }
-      grain = known
+    guard let grain = FigureGrain(rawValue: try request.parameter("interval") ?? FigureGrain.day.rawValue) else {
+      throw Problem(.malformedRequest, "'interval' has to be day or month.")
     }
     let limit = FigureSpan.limit(grain)
     guard last - first < limit else {

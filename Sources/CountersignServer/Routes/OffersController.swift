@@ -72,11 +72,7 @@ struct OffersController: Controller {
     switch caller {
     // A user ID in the body is ignored, because the token names the user.
     case .user(let caller): user = caller
-    case .server:
-      guard let id = posted.userID else {
-        throw Problem(.malformedRequest, "'user_id' is missing: name the user that the offer is for.")
-      }
-      user = try UserID(checking: id)
+    case .server: user = try UserID(required: posted.userID, as: "the user that the offer is for")
     }
     try Self.check(posted.productID, "product_id")
     try posted.bundleID.map { text throws(Problem) in try Self.check(text, "bundle_id") }

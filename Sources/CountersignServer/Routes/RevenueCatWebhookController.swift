@@ -13,13 +13,11 @@ struct RevenueCatWebhookController: Controller {
   private let body = RequestBytes(limit: BodyBudgets.notificationLimit)
   var budgets: BodyBudgets
 
-  private static let signature = HTTPField.Name("X-RevenueCat-Webhook-Signature")
-
   func addRoutes(to routes: Routes) { routes.serve("/v1/notifications/revenuecat", [.post: receive]) }
 
   func receive(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let authorization = request.headers[.authorization]
-    let signature = Self.signature.flatMap { request.headers[$0] }
+    let signature = request.headers[.revenueCatSignature]
     // A stranger's body is not even read.
     guard await receiver.mayCome(authorization: authorization, signature: signature, logger: context.logger) else {
       throw Self.notAuthentic

@@ -59,10 +59,9 @@ struct SupportController: Controller {
         await ledger.profile(of: user)
       ))
     let evidence = try await context.reading(await ledger.includingPast(profile?.evidence ?? [], of: user))
-    let now = now()
     return JSONBody.uncached(
       HistoryResponse(
-        userID: user.rawValue, now: ExplainedEntitlement(rules.standing(of: user, profile, at: now), after: nil),
+        userID: user.rawValue, now: ExplainedEntitlement(rules.standing(of: user, profile, at: now()), after: nil),
         periods: PurchasePeriod.all(of: evidence, rules: rules),
         entries: page.events.map { HistoryEvent($0, for: user) },
         next: page.next.map {
@@ -159,10 +158,7 @@ struct SupportController: Controller {
   ) async throws(Problem) -> SubscriptionKey? {
     let keys = try await context.reading(await ledger.ownedPurchases(id))
       .map(\.evidence.key).filter { environment == nil || $0.environment == environment }
-    guard keys.count <= 1 else {
-      throw Problem(
-        .malformedRequest, "Both stores know this ID: add 'environment', which is 'production' or 'sandbox'.")
-    }
+    guard keys.count <= 1 else { throw .inBothStores }
     return keys.first
   }
 

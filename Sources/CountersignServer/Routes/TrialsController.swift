@@ -34,16 +34,12 @@ struct TrialsController: Controller {
   func start(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireUserOrAppOr(.service)
     let posted = try await body.decode(TrialRequest.self, from: request, loan(for: context)).value
-    let device = device(
-      try DeviceID(checking: posted.deviceID), by: caller, try Self.checked(posted.device),
-      try Self.checked(pushToken: posted.pushToken))
+    let id = try DeviceID(checking: posted.deviceID)
+    let device = try device(id, by: caller, posted.device, pushToken: posted.pushToken)
     var author = "the app"
     let user: UserID
     if case .server(let server) = caller {
-      guard let name = posted.userID else {
-        throw Problem(.malformedRequest, "'user_id' is missing: name the trial's user.")
-      }
-      (user, author) = (try UserID(checking: name), server.name)
+      (user, author) = (try UserID(required: posted.userID, as: "the trial's user"), server.name)
     } else {
       user = try self.user(on: device.id, by: caller, naming: posted.userID, context)
     }
@@ -73,10 +69,25 @@ struct TrialsController: Controller {
   }
 
   /// A device as a caller describes it.
-  func device(_ id: DeviceID, by caller: Caller, _ information: DeviceInformation?, _ pushToken: String?) -> Device {
-    Device(
+  ///
+  /// - Parameter member: the member that the description came as.
+  /// - Throws: a 400 problem.
+  func device(
+    _ id: DeviceID, by caller: Caller, _ information: DeviceInformation?, named member: String = "device",
+    pushToken: String?
+  ) throws(Problem) -> Device {
+    for (name, text) in [
+      ("model", information?.model), ("ios_version", information?.iosVersion), ("app_version", information?.appVersion),
+    ] {
+      guard let text else { continue }
+      guard (1...Self.longestWord).contains(text.utf8.count), text.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7f }) else {
+        throw Problem(.malformedRequest, "'\(member).\(name)' has to be 1 to \(Self.longestWord) bytes of plain text.")
+      }
+    }
+    return Device(
       id: id, app: caller.app ?? trials.settings.soleApp, model: information?.model,
-      iosVersion: information?.iosVersion, appVersion: information?.appVersion, pushToken: pushToken)
+      iosVersion: information?.iosVersion, appVersion: information?.appVersion,
+      pushToken: try Self.checked(pushToken: pushToken))
   }
 
   /// Counts a device that is not known yet for its address.
@@ -193,7 +204,7 @@ struct TrialsController: Controller {
     let id = try Self.deviceID(context)
     let user = try user(on: id, by: caller, context)
     let posted = try await sent(request, context)
-    let device = device(id, by: caller, try Self.checked(posted.device), try Self.checked(pushToken: posted.pushToken))
+    let device = try device(id, by: caller, posted.device, pushToken: posted.pushToken)
     let tokens = try Self.tokens(posted.deviceToken, posted.secondDeviceToken, posted.isDevelopment)
     try await admit(device, of: user, context)
     try await context.reading(
@@ -258,23 +269,7 @@ struct TrialsController: Controller {
   /// Apple's push tokens have 64 characters today, and may grow.
   private static let longestPushToken = 512
 
-  /// - Parameter name: the member that it came as.
-  static func checked(
-    _ device: DeviceInformation?, named member: String = "device"
-  ) throws(Problem) -> DeviceInformation? {
-    guard let device else { return nil }
-    for (name, text) in [
-      ("model", device.model), ("ios_version", device.iosVersion), ("app_version", device.appVersion),
-    ] {
-      guard let text else { continue }
-      guard (1...longestWord).contains(text.utf8.count), text.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7f }) else {
-        throw Problem(.malformedRequest, "'\(member).\(name)' has to be 1 to \(longestWord) bytes of plain text.")
-      }
-    }
-    return device
-  }
-
-  static func checked(pushToken text: String?) throws(Problem) -> String? {
+  private static func checked(pushToken text: String?) throws(Problem) -> String? {
     guard let text else { return nil }
     guard (1...longestPushToken).contains(text.utf8.count), text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
       throw Problem(.malformedRequest, "'push_token' has to be 1 to \(longestPushToken) printable ASCII characters.")

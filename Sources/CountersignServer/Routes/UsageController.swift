@@ -45,11 +45,10 @@ struct UsageController: Controller {
       usual: usage.plans.timeZone,
       named: try posted.timeZone.map { text throws(Problem) in try Zone(checking: text) },
       isTrusted: context.isServer)
-    let now = now()
     let (outcome, tier) = try await context.reading(
       await usage.consume(
         amount, of: feature, by: user, in: zone, idempotencyKey: key,
-        request: "\(amount) \(posted.timeZone ?? "")", at: now))
+        request: "\(amount) \(posted.timeZone ?? "")", at: now()))
     switch outcome {
     case .consumed(let answer):
       consumptions.increment(feature.name.rawValue, "consumed")
@@ -68,9 +67,8 @@ struct UsageController: Controller {
     let (user, feature) = (try context.requireUserInPath(), try usage.plans.feature(in: context))
     guard let key = context.parameters["key"].flatMap(UserID.percentDecoded), HTTPFields.isIdempotencyKey(key)
     else { throw Self.unknownKey }
-    let now = now()
     let (outcome, tier) = try await context.reading(
-      await usage.giveBack(key, of: feature, by: user, isByUser: !context.isServer, at: now))
+      await usage.giveBack(key, of: feature, by: user, isByUser: !context.isServer, at: now()))
     switch outcome {
     case .returned(let access):
       consumptions.increment(feature.name.rawValue, "returned")
@@ -93,8 +91,7 @@ struct UsageController: Controller {
     guard Self.counts.contains(count) else {
       throw Problem(.malformedRequest, "'count' has to be a whole number from 0 to 1000000000.")
     }
-    let now = now()
-    let one = try await context.reading(await usage.setCount(count, of: feature, by: user, at: now))
+    let one = try await context.reading(await usage.setCount(count, of: feature, by: user, at: now()))
     return JSONBody.uncached(FeatureResponse(one, of: feature))
   }
 

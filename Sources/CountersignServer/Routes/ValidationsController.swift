@@ -27,7 +27,7 @@ struct ValidationsController: Controller {
 
   func validate(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let caller = try context.requireUserOr(.service, .support)
-    let loan = budgets.validation(by: caller)
+    let loan = budgets.validation(by: context.caller, at: context.clientAddress)
     return switch caller {
     case .user(let user): try await validateForUser(user, request, loan, context)
     case .server: try await validateForServer(request, loan, context)
@@ -55,7 +55,8 @@ struct ValidationsController: Controller {
   ) async throws -> Response {
     let body = try await body.decode(ValidationRequest.self, from: request, loan)
     defer { withExtendedLifetime(body.loan) {} }
-    return try await validate(body.value, of: try Self.user(body.value), isVouchedFor: true, context)
+    let user = try UserID(required: body.value.userID, as: "the purchase's user")
+    return try await validate(body.value, of: user, isVouchedFor: true, context)
   }
 
   /// The problem of a user who sent an ID alone: anybody can write one down, and must not learn from it what others
@@ -79,13 +80,6 @@ struct ValidationsController: Controller {
     }
     let answer = try await validator.validate(submission, in: line, context)
     return JSONBody.response(EntitlementResponse(answer), status: answer.isPending ? .accepted : .ok)
-  }
-
-  private static func user(_ posted: ValidationRequest) throws(Problem) -> UserID {
-    guard let userID = posted.userID else {
-      throw Problem(.malformedRequest, "'user_id' is missing: name the purchase's user.")
-    }
-    return try UserID(checking: userID)
   }
 
   private static func proof(_ posted: ValidationRequest) throws(Problem) -> ReceiptSubmission.Proof {

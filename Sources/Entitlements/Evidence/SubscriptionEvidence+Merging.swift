@@ -207,7 +207,10 @@ private struct Reports {
     var left: [Purchase] = []
     for (one, answer) in [(self, mine), (other, others)] {
       // A snapshot's rows stand or fall with it; a partial report's fall when a snapshot is as new.
-      let stands = answer.map { $0.isAsOld(as: joined.answer) } ?? true
+      let stands =
+        answer.map {
+          $0.evidenceTime == joined.answer?.evidenceTime && $0.evaluatedAt == joined.answer?.evaluatedAt
+        } ?? true
       func isKept(_ time: Date?) -> Bool {
         guard let time, let newest = joined.answer?.evidenceTime else { return true }
         if newest.isBefore(time) { return true }
@@ -284,12 +287,6 @@ private struct Reports {
     for index in evidence.purchases.indices { evidence.purchases[index].reportedAt = nil }
     for index in evidence.renewals.indices { evidence.renewals[index].reportedAt = nil }
     return evidence
-  }
-}
-
-extension Reports.Answer {
-  fileprivate func isAsOld(as other: Reports.Answer?) -> Bool {
-    evidenceTime == other?.evidenceTime && evaluatedAt == other?.evaluatedAt
   }
 }
 

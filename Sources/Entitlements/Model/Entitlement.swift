@@ -91,10 +91,7 @@ package struct Entitlement: Hashable, Codable, Sendable {
   /// The verdict on a user without a purchase that counts.
   package static func none(tier: Tier, reason: EntitlementReason, explanation: Explanation) -> Entitlement {
     Entitlement(
-      tier: tier, status: .active, reason: reason, expiresAt: nil, accessUntil: nil, productID: nil,
-      originalTransactionID: nil, environment: nil, willRenew: nil, commitmentExpiresAt: nil,
-      commitmentRenews: nil, nextProductID: nil, isTrial: false,
-      ownership: nil, evidenceTime: nil, source: nil, isStale: false, isProvisional: false,
+      tier: tier, status: .active, reason: reason, isTrial: false, isStale: false, isProvisional: false,
       explanation: explanation)
   }
 }

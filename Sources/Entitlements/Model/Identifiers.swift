@@ -66,14 +66,7 @@ package struct UserID: Identifier {
   /// - Returns: `nil` for anything else, for `me`, which names the caller, and for words that a program writes where it has
   ///   no ID: they would make one customer of all.
   package init?(valid text: String) {
-    let isPlain = text.utf8.allSatisfy { byte in
-      switch byte {
-      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-        UInt8(ascii: "0")...UInt8(ascii: "9"):
-        true
-      default: "._:@|+=-$".utf8.contains(byte)
-      }
-    }
+    let isPlain = text.utf8.allSatisfy { $0.isLetter || $0.isDigit || "._:@|+=-$".utf8.contains($0) }
     guard isPlain, (1...128).contains(text.utf8.count), text != "me", !Self.placeholders.contains(text) else {
       return nil
     }

@@ -16,13 +16,11 @@ extension Entitlement {
   ) -> Entitlement {
     let (states, rowsOfNoProduct) = Self.states(
       of: evidence, among: surroundings, at: now, catalog: catalog, policy: policy)
-    let uncatalogued = rowsOfNoProduct.map {
-      Explanation.PassedOver(
-        transactionID: $0.purchase.transactionID, productID: $0.purchase.productID, cause: .notCatalogued)
-    }.sorted {
+    let uncatalogued = rowsOfNoProduct.map { $0.passedOver(or: .notCatalogued) }.sorted {
       ($0.transactionID.rawValue, $0.productID.rawValue) < ($1.transactionID.rawValue, $1.productID.rawValue)
     }
-    guard let best = best(of: states, catalog: catalog) else {
+    // The entitled state of the highest tier, then of the latest end; if none is entitled, the one that ended last.
+    guard let best = states.max(by: { isBelow($0, $1, catalog: catalog) }) else {
       // An unknown product is a gap in the catalog, not a customer without purchases.
       let explanation = Explanation(decidedBy: nil, passedOver: uncatalogued, evaluatedAt: now)
       var none = Entitlement.none(
@@ -36,12 +34,7 @@ extension Entitlement {
     let rowsOfBest = [best.row.purchase.transactionID] + passedOver.map(\.transactionID)
     var named = Set(rowsOfBest.map { NamedRow(environment: best.row.evidence.key.environment, transactionID: $0) })
     let others = states.sorted { isBelow($1, $0, catalog: catalog) }.flatMap { other in
-      let rows =
-        [
-          Explanation.PassedOver(
-            transactionID: other.row.purchase.transactionID, productID: other.row.purchase.productID,
-            cause: other.row.cause ?? .otherSubscription)
-        ] + other.passedOver
+      let rows = [other.row.passedOver(or: .otherSubscription)] + other.passedOver
       return rows.filter {
         named.insert(NamedRow(environment: other.row.evidence.key.environment, transactionID: $0.transactionID))
           .inserted
@@ -90,11 +83,6 @@ extension Entitlement {
     let newest = rows.map(\.purchase.begin).max()
     let environments = rows.filter { $0.purchase.begin == newest }.map(\.evidence.key.environment)
     return environments.contains(.production) ? .production : environments.first
-  }
-
-  /// The entitled state of the highest tier, then of the latest end; if none is entitled, the one that ended last.
-  private static func best(of states: [SubscriptionState], catalog: Catalog) -> SubscriptionState? {
-    states.max { isBelow($0, $1, catalog: catalog) }
   }
 
   private static func isBelow(_ a: SubscriptionState, _ b: SubscriptionState, catalog: Catalog) -> Bool {

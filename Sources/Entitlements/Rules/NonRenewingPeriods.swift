@@ -36,10 +36,7 @@ package struct NonRenewingPeriods: Sendable {
         let id = PurchaseWithoutExpiry(purchase, in: item.key.environment)
         let reportedAt = item.reportedAt(purchase)
         let isTakenBack = purchase.cancellationDate != nil
-        guard var known = bought[id] else {
-          bought[id] = Bought(start: start, period: period, reportedAt: reportedAt, isTakenBack: isTakenBack)
-          continue
-        }
+        var known = bought[id] ?? Bought(start: start, period: period, reportedAt: reportedAt, isTakenBack: isTakenBack)
         known.start = [known.start, start].compactMap(\.self).min()
         if known.reportedAt == reportedAt {
           known.isTakenBack = known.isTakenBack || isTakenBack

@@ -104,6 +104,11 @@ struct SubscriptionGroup {
       if product.kind != .lifetime, purchase.expiresDate == nil { return .noExpiry }
       return nil
     }
+
+    /// The row among those that did not decide: for its own cause, or else for another.
+    func passedOver(or other: Explanation.PassedOver.Cause) -> Explanation.PassedOver {
+      .init(transactionID: purchase.transactionID, productID: purchase.productID, cause: cause ?? other)
+    }
   }
 
   private enum Identity: Hashable {
@@ -164,25 +169,20 @@ struct SubscriptionGroup {
         Identity.group(key.environment, $0, row.purchase.ownership)
       } ?? .key(key)
     }
-    return members.values.compactMap { SubscriptionGroup($0, catalog: catalog) }.flatMap { $0.parted(policy: policy) }
+    return members.values.compactMap { group(of: $0, catalog: catalog) }.flatMap { $0.parted(policy: policy) }
   }
 
-  private init?(_ transactions: [Row], catalog: Catalog) {
+  private static func group(of transactions: [Row], catalog: Catalog) -> SubscriptionGroup? {
     guard let evaluatedAt = transactions.map(\.evidence.evaluatedAt).max() else { return nil }
-    self.evaluatedAt = evaluatedAt
-    let periods = Self.newest(of: transactions) { row in
+    let periods = newest(of: transactions) { row in
       let purchase = row.purchase
       guard let item = purchase.webOrderLineItemID, !item.isEmpty, let expires = purchase.expiresDate else {
         return nil as Period?
       }
       return Period(webOrderLineItemID: item, productID: purchase.productID, expiresDate: expires)
     }
-    self.rows = periods.sorted { Self.isOrderedBefore($0, $1, catalog: catalog) }
-  }
-
-  private init(rows: [Row], evaluatedAt: Date) {
-    self.rows = rows
-    self.evaluatedAt = evaluatedAt
+    return SubscriptionGroup(
+      rows: periods.sorted { isOrderedBefore($0, $1, catalog: catalog) }, evaluatedAt: evaluatedAt)
   }
 
   /// The group without the purchases that run beside its deciding row, and each of these as its own group.
@@ -227,16 +227,13 @@ struct SubscriptionGroup {
     kept.reserveCapacity(rows.count)
     var places = [ID: Int](minimumCapacity: rows.count)
     for row in rows {
-      guard let id = identity(row) else {
+      let id = identity(row)
+      if let id, let place = places[id] {
+        if supersedes(row, kept[place]) { kept[place] = row }
+      } else {
+        if let id { places[id] = kept.count }
         kept.append(row)
-        continue
       }
-      guard let place = places[id] else {
-        places[id] = kept.count
-        kept.append(row)
-        continue
-      }
-      if supersedes(row, kept[place]) { kept[place] = row }
     }
     return kept
   }

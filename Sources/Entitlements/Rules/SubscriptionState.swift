@@ -43,10 +43,7 @@ struct SubscriptionState {
   var passedOver: [Explanation.PassedOver] {
     group.rows.filter {
       $0.purchase.transactionID != row.purchase.transactionID || $0.isByRenewalInfo != row.isByRenewalInfo
-    }.map {
-      Explanation.PassedOver(
-        transactionID: $0.purchase.transactionID, productID: $0.purchase.productID, cause: $0.cause ?? .endsEarlier)
-    }
+    }.map { $0.passedOver(or: .endsEarlier) }
   }
 }
 

@@ -1,5 +1,5 @@
-package import Access
-package import Entitlements
+internal import Access
+internal import Entitlements
 package import Ledger
 
 internal import struct FoundationEssentials.Date
@@ -24,11 +24,7 @@ package struct CountPurchases: LedgerOperation {
   /// - Parameters:
   ///   - terms: the prices of products whose receipts name none.
   ///   - limit: the most purchases, and the most other changes.
-  package init(_ terms: [ProductID: Plans.Terms], limit: Int) {
-    self.init(terms, limit: limit, time: Self.time)
-  }
-
-  init(_ terms: [ProductID: Plans.Terms], limit: Int, time: Duration) {
+  init(_ terms: [ProductID: Plans.Terms], limit: Int, time: Duration = CountPurchases.time) {
     self.terms = terms
     prices = PriceText(terms)
     self.limit = limit
@@ -59,7 +55,8 @@ package struct CountPurchases: LedgerOperation {
         }
       }
       let present = counted?.figures ?? [:]
-      let (former, text) = (try tables.figures.countedAs(id), StoredFigures.text(present))
+      let former: String? = try tables.first("SELECT counts FROM counted_purchase WHERE purchase_id = ?", id)
+      let text = StoredFigures.text(present)
       guard former ?? "[]" != text else { continue }
       if let former { sums.subtract(try StoredFigures.counts(former)) }
       sums.add(present)
@@ -103,10 +100,6 @@ extension FigureTable {
     let progress = UserProgress(seen: seenAt.utcDay, paid: paid)
     guard let known = try tables.progress.progress(ofKey: owner.key) else { return progress }
     return known.merged(with: progress) == known ? nil : progress
-  }
-
-  fileprivate func countedAs(_ purchase: Int64) throws -> String? {
-    try first("SELECT counts FROM counted_purchase WHERE purchase_id = ?", purchase)
   }
 
   private static let upsertCounted = SQL.upsert("counted_purchase", key: "purchase_id", "counts")

@@ -4,44 +4,34 @@ internal import Ledger
 /// counts causes them. Every other version counts a user's change in the same transaction, so records leave the differences
 /// as they are.
 struct RecountSubscribers: LedgerOperation {
-  func run(_ tables: LedgerTables) throws -> SubscriberRecount {
-    var differences: [Tally: Int64] = [:]
-    for row in try tables.all(
+  func run(_ tables: LedgerTables) throws -> CorrectSubscribers {
+    let rows = try tables.all(
       """
       SELECT tier, status, count(*) FROM account WHERE tier IS NOT NULL GROUP BY tier, status
       UNION ALL SELECT label, detail, -count FROM tally WHERE name = ?
       UNION ALL SELECT label, detail, -change FROM tally_change WHERE name = ?
-      """, Tally.Name.subscribers, Tally.Name.subscribers,
-      read: {
-        (
-          tally: Tally(name: .subscribers, label: try $0.get(0), detail: try $0.get(1)),
-          count: try $0.get(2, as: Int64.self)
-        )
-      })
-    {
-      differences[row.tally, default: 0] += row.count
+      """, Tally.Name.subscribers, Tally.Name.subscribers, as: (String, String, Int64).self)
+    var differences: [Tally: Int64] = [:]
+    for (tier, status, count) in rows {
+      differences[Tally(name: .subscribers, label: tier, detail: status), default: 0] += count
     }
-    return SubscriberRecount(
+    return CorrectSubscribers(
       differences: differences.filter { $0.value != 0 }, corrections: try tables.figures.corrections())
   }
 }
 
-struct SubscriberRecount: Sendable {
-  var differences: [Tally: Int64]
-  /// The number of corrections before the scan.
-  var corrections: Int
-}
-
 /// Adds the differences to the counts, unless another replica has corrected these since the scan.
 struct CorrectSubscribers: LedgerOperation {
-  let recount: SubscriberRecount
+  let differences: [Tally: Int64]
+  /// The number of corrections before the scan.
+  let corrections: Int
 
   func run(_ tables: LedgerTables) throws {
-    guard !recount.differences.isEmpty, try tables.figures.corrections() == recount.corrections else { return }
-    for (tally, difference) in recount.differences.sorted(by: { $0.key < $1.key }) {
+    guard !differences.isEmpty, try tables.figures.corrections() == corrections else { return }
+    for (tally, difference) in differences.sorted(by: { $0.key < $1.key }) {
       try tables.marks.mark(difference, to: tally)
     }
-    try tables.keepMemo(FigureTable.correctionMemo, "\(recount.corrections &+ 1)")
+    try tables.keepMemo(FigureTable.correctionMemo, "\(corrections &+ 1)")
   }
 }
 

@@ -18,11 +18,7 @@ struct CountSums: Sendable {
   }
 
   mutating func add(_ other: CountSums) {
-    figures.merge(other.figures) { one, other in
-      var sum = one
-      sum += other
-      return sum
-    }
+    for (key, counts) in other.figures { figures[key, default: FigureCounts()] += counts }
     cohorts.merge(other.cohorts, uniquingKeysWith: +)
   }
 

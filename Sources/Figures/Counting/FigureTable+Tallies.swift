@@ -6,19 +6,14 @@ extension FigureTable {
   /// - Returns: the number of changes.
   func addTallies(limit: Int) throws -> Int {
     let noted = try all(
-      "SELECT id, name, day, label, detail, change FROM tally_change ORDER BY id LIMIT ?", max(0, limit)
-    ) { row in
-      (
-        id: try row.get(0, as: Int64.self),
-        tally: Tally(name: try row.get(1), day: try row.get(2), label: try row.get(3), detail: try row.get(4)),
-        change: try row.get(5, as: Int64.self)
-      )
-    }
-    guard let last = noted.last else { return 0 }
+      "SELECT id, name, day, label, detail, change FROM tally_change ORDER BY id LIMIT ?", max(0, limit),
+      as: (Int64, Tally.Name, Int, String, String, Int64).self)
+    guard let last = noted.last?.0 else { return 0 }
     var sums: [Tally: Int64] = [:]
-    for one in noted {
-      sums[one.tally, default: 0] += one.change
-      if let month = one.tally.month { sums[month, default: 0] += one.change }
+    for (_, name, day, label, detail, change) in noted {
+      let tally = Tally(name: name, day: day, label: label, detail: detail)
+      sums[tally, default: 0] += change
+      if let month = tally.month { sums[month, default: 0] += change }
     }
     for (tally, sum) in sums.sorted(by: { $0.key < $1.key }) where sum != 0 {
       try execute(
@@ -27,7 +22,7 @@ extension FigureTable {
         ON CONFLICT (name, day, label, detail) DO UPDATE SET count = tally.count + excluded.count
         """, tally.name, tally.day, tally.label, tally.detail, sum)
     }
-    try execute("DELETE FROM tally_change WHERE id <= ?", last.id)
+    try execute("DELETE FROM tally_change WHERE id <= ?", last)
     return noted.count
   }
 

@@ -8,8 +8,8 @@ extension Ledger {
   package func beginFigures(_ terms: [ProductID: Plans.Terms]) async throws(LedgerError) {
     try await run(BeginRecount(prices: PriceText(terms)))
     // The scan of all users must hold up no receipt, so it is a read. Its differences are still right a moment later.
-    let recount = try await readLong(RecountSubscribers())
-    try await run(CorrectSubscribers(recount: recount))
+    let correction = try await readLong(RecountSubscribers())
+    try await run(correction)
   }
 
   /// Counts the purchases that changed: first all of them, if a recount is under way, unless the task is cancelled.

@@ -113,7 +113,7 @@ struct KeepRecountPage: LedgerOperation {
     let start = ContinuousClock.now
     for (product, period) in page.periods { try tables.figures.keep(period.text, of: product) }
     for row in page.rows {
-      if row.isGone { try tables.figures.forgetCounts(of: row.id) }
+      if row.isGone { try tables.execute("DELETE FROM counted_purchase WHERE purchase_id = ?", row.id) }
       if let text = row.text { try tables.figures.keepCounts(text, of: row.id) }
       if let owner = row.owner { try tables.marks.markExposures(of: owner.key) }
       if let owner = row.owner, let progress = row.progress { try tables.progress.record(progress, of: owner) }
@@ -221,10 +221,6 @@ extension FigureTable {
 
   fileprivate func hasExposures(_ user: UserID) throws -> Bool {
     try exists("SELECT 1 FROM exposure WHERE user_id = ? LIMIT 1", user.key)
-  }
-
-  fileprivate func forgetCounts(of purchase: Int64) throws {
-    try execute("DELETE FROM counted_purchase WHERE purchase_id = ?", purchase)
   }
 
   /// Whether purchases are counted with these prices and by these rules: no replica with others began later.

@@ -10,13 +10,6 @@ package struct AppTrial: Hashable, Sendable {
   /// Whether the end is still to come.
   package var isRunning: Bool
 
-  package init(name: String, startsAt: Date, endsAt: Date, isRunning: Bool) {
-    self.name = name
-    self.startsAt = startsAt
-    self.endsAt = endsAt
-    self.isRunning = isRunning
-  }
-
   /// The name among the products, as no store has one: `$trial:week`.
   package static let prefix = "$trial:"
 

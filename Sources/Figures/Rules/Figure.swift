@@ -68,12 +68,6 @@ package struct FigureKey: Hashable, Comparable, Sendable {
   /// As ISO 4217 names it; empty where no price is known.
   package var currency: String
 
-  package init(day: Int, product: String, currency: String) {
-    self.day = day
-    self.product = product
-    self.currency = currency
-  }
-
   package static func < (one: Self, other: Self) -> Bool {
     one.day == other.day ? (one.product, one.currency) < (other.product, other.currency) : one.day < other.day
   }

@@ -94,13 +94,9 @@ package struct FigureSeries: Hashable, Sendable {
     // Whole months have rows of their own; the other periods are added up from their days.
     let whole = pieces.filter { span.grain == .month && Self.isWholeMonth($0) }
     let months = try whole.isEmpty ? [:] : sums(.month, whole[0].lowerBound..<whole[whole.count - 1].upperBound)
-    let parts = pieces.filter { !whole.contains($0) }
+    let parts = whole.isEmpty ? [span.days] : pieces.filter { !whole.contains($0) }
     var days: [Int: [String: FigureCounts]] = [:]
-    if whole.isEmpty {
-      days = try sums(.day, span.days)
-    } else {
-      for part in parts { days.merge(try sums(.day, part)) { one, _ in one } }
-    }
+    for part in parts { days.merge(try sums(.day, part)) { one, _ in one } }
     var periods: [Period] = []
     for piece in pieces {
       let rows = whole.contains(piece) ? [months[piece.lowerBound] ?? [:]] : piece.compactMap { days[$0] }

@@ -13,10 +13,6 @@ extension AccountTokenTable {
     try forget(tokenOf: former)
   }
 
-  func hasAny(in environment: StoreEnvironment?, dueAt now: Date) throws -> Bool {
-    try tables.schedule.hasClaimable(in: "account_token_due", of: environment, at: now)
-  }
-
   func claim(in environment: StoreEnvironment?, dueAt now: Date, until lease: Date, limit: Int) throws
     -> [AccountTokenTask]
   {

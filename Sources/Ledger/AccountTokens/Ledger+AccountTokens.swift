@@ -10,7 +10,7 @@ extension Ledger {
   package func claimAccountTokens(
     in environment: StoreEnvironment?, dueAt now: Date, until lease: Date, limit: Int
   ) async throws(LedgerError) -> [AccountTokenTask] {
-    guard try await read({ tables in try tables.accountTokens.hasAny(in: environment, dueAt: now) }) else {
+    guard try await read({ try $0.schedule.hasClaimable(in: "account_token_due", of: environment, at: now) }) else {
       return []
     }
     return try await engine.submit { tables in

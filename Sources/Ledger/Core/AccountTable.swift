@@ -146,29 +146,24 @@ package struct AccountTable: LedgerTable {
 
   // MARK: Verdicts
 
-  struct StoredProfile {
-    var version: Int64
-    var entitlement: Entitlement
-  }
+  func verdict(of user: UserID) throws -> Entitlement? { try account(of: user).flatMap(verdict) }
 
-  func profile(of user: UserID) throws -> StoredProfile? { try account(of: user).flatMap(profile) }
-
-  func profile(of account: Account) throws -> StoredProfile? {
-    guard let verdict = account.verdict else { return nil }
-    guard let text: String = try first("SELECT entitlement FROM event WHERE sequence = ?", verdict) else {
+  func verdict(of account: Account) throws -> Entitlement? {
+    guard let sequence = account.verdict else { return nil }
+    guard let text: String = try first("SELECT entitlement FROM event WHERE sequence = ?", sequence) else {
       throw StoredForm.Unstorable()
     }
-    return StoredProfile(version: account.version, entitlement: try StoredForm.value(Entitlement.self, text))
+    return try StoredForm.value(Entitlement.self, text)
   }
 
   /// A user's verdict with all evidence; `nil` for a user without a verdict.
   func ledgerProfile(of user: UserID) throws -> LedgerProfile? { try account(of: user).flatMap(ledgerProfile) }
 
   private func ledgerProfile(of account: Account) throws -> LedgerProfile? {
-    guard let profile = try profile(of: account) else { return nil }
+    guard let entitlement = try verdict(of: account) else { return nil }
     return LedgerProfile(
-      evidence: try tables.purchases.evidence(of: account), given: account.given, entitlement: profile.entitlement,
-      version: profile.version, write: try tables.outbox.writeState(of: account.user), rowVersion: account.rowVersion)
+      evidence: try tables.purchases.evidence(of: account), given: account.given, entitlement: entitlement,
+      version: account.version, write: try tables.outbox.writeState(of: account.user), rowVersion: account.rowVersion)
   }
 
   func profiles(after user: UserID?, limit: Int) throws -> UserPage {

@@ -65,16 +65,26 @@ struct EventTable: LedgerTable {
       other?.key)
   }
 
-  /// - Parameter account: the subject of the inquiry; `nil` for a note on a change of owner or a given period, which is
-  ///   listed with the event that names it.
-  func append(_ note: Note, to account: inout Account?) throws -> NoteID {
+  /// Appends a note on a change of owner or a given period, which is listed with the event that names it: by itself it would be
+  /// one on an inquiry with Apple.
+  func append(_ note: Note) throws -> NoteID { try add(note, of: nil, after: nil) }
+
+  /// Appends a note on an inquiry, and saves its user's account.
+  func append(_ note: Note, about user: UserID, at now: Date) throws -> NoteID {
+    var account = try tables.accounts.knownOrNewAccount(of: user)
+    let id = try add(note, of: account.user, after: account.newest)
+    account.newest = id.sequence
+    try tables.accounts.save(account, at: StoredForm.milliseconds(now))
+    return id
+  }
+
+  private func add(_ note: Note, of user: UserID?, after previous: Int64?) throws -> NoteID {
     let sequence = try first(
       """
       INSERT INTO event (user_id, previous, kind, recorded_at, request_id, author, text)
       VALUES (?, ?, 'note', ?, ?, ?, ?) RETURNING sequence
-      """, account?.user.key, account?.newest, note.recordedAt, note.requestID, note.author, note.text, as: Int64.self)
+      """, user?.key, previous, note.recordedAt, note.requestID, note.author, note.text, as: Int64.self)
     guard let sequence else { throw StoredForm.Unstorable() }
-    account?.newest = sequence
     return NoteID(sequence: sequence)
   }
 
@@ -152,12 +162,17 @@ struct EventTable: LedgerTable {
     return Note(author: author, text: text, requestID: event.requestID, recordedAt: event.recordedAt)
   }
 
-  /// The verdict of an event or the last one before it that is kept: those in between said the same.
-  private func verdict(from sequence: Int64?, ofKey key: String) throws -> Entitlement? {
+  /// The verdict of an event or the last one before it that is kept: those in between said the same. One that is not meant is
+  /// passed over.
+  private func verdict(
+    from sequence: Int64?, ofKey key: String, within reach: Int = .max,
+    where isMeant: (Entitlement) -> Bool = { _ in true }
+  ) throws -> Entitlement? {
     var next = sequence
-    while let sequence = next {
+    for _ in 0..<reach {
+      guard let sequence = next else { break }
       let link = try link(sequence, ofKey: key)
-      if case .event(let event) = link, case .verdict(let entitlement, _) = event.content { return entitlement }
+      if case .event(let event) = link, case .verdict(let found, _) = event.content, isMeant(found) { return found }
       next = link.previous
     }
     return nil
@@ -170,18 +185,7 @@ struct EventTable: LedgerTable {
   func verdict(
     decidedBy transaction: TransactionID, of account: Account, from sequence: Int64?
   ) throws -> Entitlement? {
-    var next = sequence
-    for _ in 0..<Self.reach {
-      guard let sequence = next else { return nil }
-      let link = try link(sequence, ofKey: account.user.key)
-      if case .event(let event) = link, case .verdict(let verdict, _) = event.content,
-        verdict.explanation.decidedBy == transaction
-      {
-        return verdict
-      }
-      next = link.previous
-    }
-    return nil
+    try verdict(from: sequence, ofKey: account.user.key, within: Self.reach) { $0.explanation.decidedBy == transaction }
   }
 
   /// A user's events from a position down.

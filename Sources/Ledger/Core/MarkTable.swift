@@ -49,13 +49,10 @@ package struct MarkTable: LedgerTable {
   /// Moves a user from the count of one tier and status to another's.
   func countSubscriber(_ former: Account.Access?, replacedBy access: Account.Access) throws {
     guard former?.tier != access.tier || former?.status != access.status else { return }
-    if let former { try mark(-1, to: Tally(subscriber: former)) }
-    try mark(1, to: Tally(subscriber: access))
-  }
-}
-
-extension Tally {
-  init(subscriber access: Account.Access) {
-    self.init(name: .subscribers, label: access.tier.rawValue, detail: access.status.rawValue)
+    func tally(_ access: Account.Access) -> Tally {
+      Tally(name: .subscribers, label: access.tier.rawValue, detail: access.status.rawValue)
+    }
+    if let former { try mark(-1, to: tally(former)) }
+    try mark(1, to: tally(access))
   }
 }

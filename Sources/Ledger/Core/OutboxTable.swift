@@ -11,9 +11,10 @@ struct OutboxTable: LedgerTable {
   /// - Returns: since when the row is outdated.
   func enqueue(updateOf account: inout Account, evidenceAt: Int64?, recordedAt: Int64, dueAt: Int64) throws -> Date {
     if account.rowVersion == 0, let former = try tables.pseudonyms.formerSelves(of: account.user).last {
-      // Somebody who was erased is back: the row may have the version of its reset.
+      // Somebody who was erased is back: the row may have the version of its reset, whose place the new verdict takes.
       account.rowVersion = try tables.accounts.account(withKey: former.key)?.rowVersion ?? 0
-      try forgetReset(of: account.user.key)
+      try execute(
+        "UPDATE outbox SET reset = NULL, reset_spelling = NULL WHERE key = ? AND reset IS NOT NULL", account.user.key)
     }
     // Nothing waits for a user whose row was never written.
     let waitingSince = account.rowVersion == 0 ? nil : try self.waitingSince(of: account)
@@ -36,11 +37,6 @@ struct OutboxTable: LedgerTable {
         due_at = excluded.due_at
       """, account.user.key, account.rowVersion, recordedAt, dueAt)
     return waitingSince ?? StoredForm.date(recordedAt)
-  }
-
-  /// A user who comes back has a verdict again, which takes the place of the reset.
-  private func forgetReset(of key: String) throws {
-    try execute("UPDATE outbox SET reset = NULL, reset_spelling = NULL WHERE key = ? AND reset IS NOT NULL", key)
   }
 
   /// Since when a user's row is outdated; `nil` if it is not.

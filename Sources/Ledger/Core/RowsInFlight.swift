@@ -7,7 +7,7 @@ internal import Synchronization
 /// An entry comes with the commit of an update, and stays until the next one. Of a user without an entry only the ledger
 /// knows.
 final class RowsInFlight: Sendable {
-  private struct Row {
+  private struct Row: Equatable {
     var version: Int64
     var isSettled = false
   }
@@ -30,10 +30,7 @@ final class RowsInFlight: Sendable {
 
   /// Whether an update is certainly its user's newest, and was not written yet.
   func isNewest(_ version: Int64, of user: UserID) -> Bool {
-    rows.withLock { rows in
-      guard let row = rows[user.key] else { return false }
-      return row.version == version && !row.isSettled
-    }
+    rows.withLock { $0[user.key] == Row(version: version) }
   }
 
   func settle(_ version: Int64, of user: UserID) {
@@ -48,15 +45,12 @@ final class RowsInFlight: Sendable {
   /// Forgets that a version was written, which the ledger could not note.
   func forget(_ version: Int64, of user: UserID) {
     rows.withLock { rows in
-      if rows[user.key].map({ $0.version == version && $0.isSettled }) == true { rows[user.key] = nil }
+      if rows[user.key] == Row(version: version, isSettled: true) { rows[user.key] = nil }
     }
   }
 
   /// Whether a version was written, whatever the ledger says yet.
   func isSettled(_ version: Int64, of user: UserID) -> Bool {
-    rows.withLock { rows in
-      guard let row = rows[user.key] else { return false }
-      return row.version == version && row.isSettled
-    }
+    rows.withLock { $0[user.key] == Row(version: version, isSettled: true) }
   }
 }

@@ -24,8 +24,7 @@ struct VerdictWriter {
     let evidence = try tables.purchases.evidence(of: account)
     let (user, moment) = (account.user, moment(of: evidence, for: account))
     let verdict = evaluate(user, evidence, account.given, moment)
-    _ = try save(verdict, of: &account, after: try tables.accounts.profile(of: account)?.entitlement, on: evidence) {
-      _ in
+    _ = try save(verdict, of: &account, after: try tables.accounts.verdict(of: account), on: evidence) { _ in
       evaluate(user, evidence, [], moment)
     }
   }
@@ -42,7 +41,7 @@ struct VerdictWriter {
       guard let recorded, withholds(verdict, evidence, given, recorded, moment) else { return verdict }
       return recorded
     }
-    let before = try tables.accounts.profile(of: account)?.entitlement
+    let before = try tables.accounts.verdict(of: account)
     let after = verdict(account.given, after: before)
     if let before, Self.isSame(after, before, by: \.apartFromMoment) { return .unchanged }
     guard approves(before, after) else { return .heldBack }

@@ -194,26 +194,16 @@ final class CommitQueue: Sendable {
     if isFirst { onFatal(failure.sentence) }
   }
 
-  private enum Enqueued {
-    case refused(LedgerError)
-    case waits
-    case startsWriter
-  }
-
   private func enqueue(_ write: Write) {
-    let enqueued: Enqueued = state.withLock { state in
-      if let failure = state.failure { return .refused(failure.error) }
-      if state.isClosed { return .refused(.closed) }
+    let (refusal, startsWriter) = state.withLock { state -> (LedgerError?, Bool) in
+      if let failure = state.failure { return (failure.error, false) }
+      if state.isClosed { return (.closed, false) }
       state.waiting.append(write)
-      if state.isWriting { return .waits }
-      state.isWriting = true
-      return .startsWriter
+      defer { state.isWriting = true }
+      return (nil, !state.isWriting)
     }
-    switch enqueued {
-    case .refused(let error): write.fail(error)
-    case .waits: break
-    case .startsWriter: writer.async { self.drain($0) }
-    }
+    if let refusal { write.fail(refusal) }
+    if startsWriter { writer.async { self.drain($0) } }
   }
 
   /// The writer's loop, on its thread.

@@ -138,9 +138,11 @@ package final class Ledger: Sendable {
     onCommit: @escaping @Sendable (Commit) -> Void = { _ in }, schema: LedgerSchema = .present
   ) async throws(LedgerOpenError) -> Ledger {
     let memory = Memory(isShared: true)
-    let engine = try await PostgreSQLEngine.open(
-      url: url, connections: connections, settings: settings, schema: schema, onCommit: onCommit, onChanged: memory.note
-    )
+    let engine = try await blocking { () throws(LedgerOpenError) in
+      try PostgreSQLEngine(
+        url: url, connections: connections, settings: settings, onCommit: onCommit, onChanged: memory.note,
+        schema: schema)
+    }
     return Ledger(engine, memory)
   }
 

@@ -26,9 +26,6 @@ package struct LedgerCopy: Sendable {
     }
   }
 
-  /// Tables of which the other engine has a view, or none.
-  private static let ofOneEngine: Set<String> = ["access_count", "pending_total", "ledger_migration"]
-
   /// - Returns: how many rows were copied, by table.
   package static func copy(
     from source: LedgerPlace, to target: LedgerPlace, progress: @escaping @Sendable (Progress) -> Void
@@ -57,7 +54,7 @@ package struct LedgerCopy: Sendable {
         return connection
       }
       try connection.run("SET statement_timeout = 0")
-      return try ledger.read { try run(FileSide(ledger), DatabaseSide(connection), progress) }
+      return try ledger.read { try run(FileSide(connection: ledger), DatabaseSide(connection: connection), progress) }
     case (.database(let url, _), .file(let path)):
       let file = try LedgerFile(path: path)
       defer { file.release() }
@@ -71,7 +68,7 @@ package struct LedgerCopy: Sendable {
         throw Failure(description: "There is no ledger in \(address.description).")
       }
       try connection.run("SET statement_timeout = 0; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-      return try run(DatabaseSide(connection), FileSide(ledger), progress)
+      return try run(DatabaseSide(connection: connection), FileSide(connection: ledger), progress)
     default: throw Failure(description: "A ledger is copied from a file to a database, or from a database to a file.")
     }
   }
@@ -147,12 +144,8 @@ package struct LedgerCopy: Sendable {
   private static func tables() throws -> [Table] {
     let connection = try SQLiteConnection(path: ":memory:")
     try LedgerSchema.present.migrate(connection)
-    let names = try connection.rows(
-      of:
-        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY rowid"
-    ) { try $0.get(0, as: String.self) }
     // Rows that others refer to come first; memos come last, as the target's own are among them.
-    return try names.filter { !ofOneEngine.contains($0) }.map { name in
+    return try PostgreSQLSchema.objects(of: .present).filter(\.isTable).map(\.name).map { name in
       let columns = try connection.rows(of: "SELECT name, type, pk FROM pragma_table_info('\(name)') ORDER BY cid") {
         row in
         let type = try row.get(1, as: String.self)
@@ -223,12 +216,7 @@ extension LedgerSide {
 
 private struct FileSide: LedgerSide {
   let connection: SQLiteConnection
-  let tables: LedgerTables
-
-  init(_ connection: SQLiteConnection) {
-    self.connection = connection
-    tables = LedgerTables(connection)
-  }
+  var tables: LedgerTables { LedgerTables(connection) }
 
   /// The lock of the file is held.
   func replicas() -> Int { 0 }
@@ -256,12 +244,7 @@ private struct FileSide: LedgerSide {
 
 private struct DatabaseSide: LedgerSide {
   let connection: PostgreSQLConnection
-  let tables: LedgerTables
-
-  init(_ connection: PostgreSQLConnection) {
-    self.connection = connection
-    tables = LedgerTables(connection)
-  }
+  var tables: LedgerTables { LedgerTables(connection) }
 
   func replicas() throws -> Int { try tables.replicasAlive() }
   func execute(_ sql: String) throws { try connection.run(sql) }

@@ -8,7 +8,7 @@ struct PostgreSQLAddress: Sendable {
   /// How long a server that has let a client in has for each of its first answers: a proxy may hand nothing on.
   var patience = Duration.seconds(10)
   private let options: [(name: String, value: String)]
-  /// Whether all hosts are this machine.
+  /// Whether all hosts are this machine. Without any, libpq connects to its socket.
   private let isLocal: Bool
 
   /// - Throws: `.inaccessible` for a string that libpq does not understand.
@@ -33,7 +33,9 @@ struct PostgreSQLAddress: Sendable {
     // A server elsewhere proves its name, or gets no password. libpq takes what the string leaves open from elsewhere.
     let variables = [("host", "PGHOST"), ("hostaddr", "PGHOSTADDR"), ("service", "PGSERVICE")]
     let hosts = variables.compactMap { name, variable in value(name) ?? getenv(variable).map { String(cString: $0) } }
-    isLocal = Self.areLocal(hosts)
+    isLocal = hosts.flatMap { $0.split(separator: ",") }.allSatisfy { host in
+      host.hasPrefix("/") || ["localhost", "127.0.0.1", "::1"].contains(host)
+    }
     if !isLocal {
       add("sslmode", "verify-full")
       add("sslrootcert", "/etc/ssl/certs/ca-certificates.crt")
@@ -58,13 +60,6 @@ struct PostgreSQLAddress: Sendable {
 
   /// `sslmode`; `nil` leaves it to libpq.
   var sslMode: String? { options.first { $0.name == "sslmode" }?.value }
-
-  /// Whether all hosts are this machine. Without any, libpq connects to its socket.
-  private static func areLocal(_ hosts: [String]) -> Bool {
-    hosts.flatMap { $0.split(separator: ",") }.allSatisfy { host in
-      host.hasPrefix("/") || ["localhost", "127.0.0.1", "::1"].contains(host)
-    }
-  }
 
   /// - Throws: `PostgreSQLError`.
   func connect() throws -> PostgreSQLConnection {
@@ -100,14 +95,7 @@ struct PostgreSQLAddress: Sendable {
     return connection
   }
 
-  /// Checks that the server keeps what it acknowledges, and migrates the database. Blocks.
-  ///
-  /// - Returns: whether the database had no ledger.
-  func prepare(_ schema: LedgerSchema) throws(LedgerOpenError) -> Bool {
-    try checked { connection in try PostgreSQLSchema.migrate(connection, to: schema) }
-  }
-
-  /// Connects, checks the server, and does something with the connection. Blocks.
+  /// Connects, checks that the server keeps what it acknowledges, and does something with the connection. Blocks.
   func checked<Value>(_ body: (PostgreSQLConnection) throws -> Value) throws(LedgerOpenError) -> Value {
     let path = "in \(description)"
     do {

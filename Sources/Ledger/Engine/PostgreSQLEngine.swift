@@ -68,29 +68,17 @@ final class PostgreSQLEngine: LedgerEngine {
     }
   }
 
-  /// Connects, and brings the database to the present schema.
-  static func open(
-    url: String, connections: Int, settings: Settings, schema: LedgerSchema,
-    onCommit: @escaping @Sendable (Ledger.Commit) -> Void,
-    onChanged: @escaping @Sendable (TransactionChanges.Changes) -> Void
-  ) async throws(LedgerOpenError) -> PostgreSQLEngine {
+  /// Connects, and brings the database to the present schema. Blocks.
+  init(
+    url: String, connections: Int, settings: Settings, onCommit: @escaping @Sendable (Ledger.Commit) -> Void,
+    onChanged: @escaping @Sendable (TransactionChanges.Changes) -> Void, schema: LedgerSchema
+  ) throws(LedgerOpenError) {
     let address = try PostgreSQLAddress(url)
-    let isNew = try await blocking { () throws(LedgerOpenError) in try address.prepare(schema) }
-    return PostgreSQLEngine(
-      address, isNew: isNew, connections: max(1, connections), settings: settings, onCommit: onCommit,
-      onChanged: onChanged)
-  }
-
-  private init(
-    _ address: PostgreSQLAddress, isNew: Bool, connections: Int, settings: Settings,
-    onCommit: @escaping @Sendable (Ledger.Commit) -> Void,
-    onChanged: @escaping @Sendable (TransactionChanges.Changes) -> Void
-  ) {
-    self.isNew = isNew
+    isNew = try address.checked { connection in try PostgreSQLSchema.migrate(connection, to: schema) }
     self.settings = settings
     self.onCommit = onCommit
     self.onChanged = onChanged
-    sessions = (0..<connections).map { PostgreSQLSession(address, number: $0) }
+    sessions = (0..<max(1, connections)).map { PostgreSQLSession(address, number: $0) }
     var state = State()
     state.idle = sessions
     self.state = Mutex(state)

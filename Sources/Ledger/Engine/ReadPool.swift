@@ -43,24 +43,15 @@ final class ReadPool: Sendable {
     }
   }
 
-  private enum Enqueued {
-    case refused
-    case waits
-    case starts(Reader)
-  }
-
   private func enqueue(_ read: @escaping Read) {
-    let enqueued: Enqueued = state.withLock { state in
-      guard !state.isClosed else { return .refused }
-      if let reader = state.idle.popLast() { return .starts(reader) }
-      state.waiting.append(read)
-      return .waits
+    let (isRefused, reader) = state.withLock { state -> (Bool, Reader?) in
+      guard !state.isClosed else { return (true, nil) }
+      let reader = state.idle.popLast()
+      if reader == nil { state.waiting.append(read) }
+      return (false, reader)
     }
-    switch enqueued {
-    case .refused: read(.failure(LedgerFailure.closed))
-    case .waits: break
-    case .starts(let reader): reader.thread.async { self.drain(read, on: reader) }
-    }
+    if isRefused { read(.failure(LedgerFailure.closed)) }
+    if let reader { reader.thread.async { self.drain(read, on: reader) } }
   }
 
   /// A reader's loop, on its thread.

@@ -61,24 +61,14 @@ final class ReadQueue: Sendable {
   }
 
   private func enqueue(_ read: Read) {
-    let enqueued: Enqueued = state.withLock { state in
-      guard !state.isClosed else { return .refused }
+    let (isRefused, startsReader) = state.withLock { state -> (Bool, Bool) in
+      guard !state.isClosed else { return (true, false) }
       state.waiting.append(read)
-      if state.isReading { return .waits }
-      state.isReading = true
-      return .startsReader
+      defer { state.isReading = true }
+      return (false, !state.isReading)
     }
-    switch enqueued {
-    case .refused: read.fail(.closed)
-    case .waits: break
-    case .startsReader: reader.async { self.drain($0) }
-    }
-  }
-
-  private enum Enqueued {
-    case refused
-    case waits
-    case startsReader
+    if isRefused { read.fail(.closed) }
+    if startsReader { reader.async { self.drain($0) } }
   }
 
   /// The reader's loop, on the connection's thread.

@@ -138,7 +138,7 @@ final class SQLiteEngine: LedgerEngine {
       writer.async { connection in
         continuation.resume(
           returning: Result {
-            if try Self.isSmall(connection) { try Self.rebuild(connection) }
+            try Self.rebuildIfSmall(connection)
             try connection.copyLog(emptying: true)
           }.mapError { LedgerFailure($0) })
       }
@@ -146,20 +146,17 @@ final class SQLiteEngine: LedgerEngine {
     try value(result)
   }
 
-  private static func rebuild(_ connection: SQLiteConnection) throws {
+  /// Bytes of a file that is rebuilt in some tenths of a second.
+  private static let smallFile = 64 * 1024 * 1024
+
+  private static func rebuildIfSmall(_ connection: SQLiteConnection) throws {
+    let pages: Int = try connection.value(of: "PRAGMA page_count") ?? 0
+    let size: Int = try connection.value(of: "PRAGMA page_size") ?? 0
+    guard pages * size <= smallFile else { return }
     do { try connection.run("VACUUM") } catch {
       // Without room for it, the rows are overwritten all the same.
       guard LedgerFailure(error).reach != .process else { throw error }
     }
-  }
-
-  /// Bytes of a file that is rebuilt in some tenths of a second.
-  private static let smallFile = 64 * 1024 * 1024
-
-  private static func isSmall(_ connection: SQLiteConnection) throws -> Bool {
-    let pages: Int = try connection.value(of: "PRAGMA page_count") ?? 0
-    let size: Int = try connection.value(of: "PRAGMA page_size") ?? 0
-    return pages * size <= smallFile
   }
 
   func submit<Value: Sendable>(

@@ -83,22 +83,11 @@ struct ErasedNames: Sendable {
   private static let mark = Array(text.utf8)
 
   private static func continuesWord(_ byte: UInt8) -> Bool {
-    switch byte {
-    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-      UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"), UInt8(ascii: "@"):
-      true
-    default: byte >= 0x80
-    }
+    byte.isLetter || byte.isDigit || "_-@".utf8.contains(byte) || byte >= 0x80
   }
 
   private static func isBase64(_ byte: UInt8) -> Bool {
-    switch byte {
-    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-      UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "+"), UInt8(ascii: "/"), UInt8(ascii: "-"),
-      UInt8(ascii: "_"):
-      true
-    default: false
-    }
+    byte.isLetter || byte.isDigit || "+/-_".utf8.contains(byte)
   }
 
   /// Base64 of either alphabet without its padding (RFC 4648, sections 4 and 5).

@@ -78,10 +78,6 @@ struct ExtensionTable: LedgerTable {
     try all(Self.newestExtensions, isOfProducts, max(0, limit), read: Self.extensionRecord)
   }
 
-  func hasAny(in environment: StoreEnvironment?, dueAt now: Date) throws -> Bool {
-    try tables.schedule.hasClaimable(in: "renewal_extension", of: environment, at: now)
-  }
-
   // MARK: Writing
 
   func add(_ asked: AskExtension) throws -> ExtensionRecord {
@@ -144,10 +140,7 @@ struct ExtensionTable: LedgerTable {
       let key = try tables.purchases.successor(of: asked) ?? asked
       guard let owner = try tables.purchases.purchase(key)?.owner else { return nil }
       _ = try tables.schedule.recheckSoon(key.originalTransactionID, at: StoredForm.milliseconds(now))
-      var account: Account? = try tables.accounts.knownOrNewAccount(of: owner)
-      let id = try tables.events.append(note, to: &account)
-      if let account { try tables.accounts.save(account, at: StoredForm.milliseconds(now)) }
-      return id
+      return try tables.events.append(note, about: owner, at: now)
     }
     return nil
   }

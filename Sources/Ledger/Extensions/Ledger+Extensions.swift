@@ -25,7 +25,7 @@ extension Ledger {
   package func claimExtensions(
     in environment: StoreEnvironment?, dueAt now: Date, until lease: Date, limit: Int
   ) async throws(LedgerError) -> [ExtensionRecord] {
-    guard try await read({ tables in try tables.extensions.hasAny(in: environment, dueAt: now) }) else {
+    guard try await read({ try $0.schedule.hasClaimable(in: "renewal_extension", of: environment, at: now) }) else {
       return []
     }
     return try await engine.submit {

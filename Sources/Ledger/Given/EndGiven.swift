@@ -26,7 +26,7 @@ package struct EndGiven: LedgerOperation {
       var account = try tables.accounts.account(of: user)
     else { return .unknown }
     guard record.endedAt == nil, evaluationContext.evaluatedAt < record.period.endsAt else { return .over(record) }
-    let noteID = try tables.given.append(note)
+    let noteID = try tables.events.append(note)
     try tables.given.end(id, endedAt: evaluationContext.recordedAt)
     account.given.removeAll { $0.id == id }
     try account.reevaluate(by: evaluationContext, tables, requestID: note.requestID, note: noteID)

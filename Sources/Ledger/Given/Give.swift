@@ -54,7 +54,7 @@ package struct Give: LedgerOperation {
     var account = try tables.accounts.knownOrNewAccount(of: user)
     let now = evaluationContext.recordedAt
     let noteID = try note.map { text in
-      try tables.given.append(Note(author: author, text: text, requestID: requestID, recordedAt: now))
+      try tables.events.append(Note(author: author, text: text, requestID: requestID, recordedAt: now))
     }
     let record = try tables.given.add(self, to: account.user)
     account.given.append(record.period)
@@ -90,14 +90,6 @@ extension Account {
       rowsClaimedUntil: rowsClaimedUntil)
     if note == nil { try writer.reevaluateIfChanged(&self) } else { try writer.reevaluate(&self) }
     if self.version == version { try tables.accounts.save(self, at: writer.head.recordedAt) }
-  }
-}
-
-extension GivenTable {
-  /// Appends a note that is listed with the verdict after it: by itself it would be one on an inquiry with Apple.
-  func append(_ note: Note) throws -> NoteID {
-    var nobody: Account?
-    return try tables.events.append(note, to: &nobody)
   }
 }
 

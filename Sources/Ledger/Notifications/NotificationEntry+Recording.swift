@@ -83,7 +83,7 @@ extension NotificationEntry: LedgerOperation {
   /// be a user ID.
   private func knownClaimant(_ tables: LedgerTables) throws -> UserID? {
     guard let claimant = try claimant.map(tables.accounts.name) else { return nil }
-    return try makesClaimant || tables.accounts.profile(of: claimant) != nil ? claimant : nil
+    return try makesClaimant || tables.accounts.verdict(of: claimant) != nil ? claimant : nil
   }
 
   /// The signed transaction, if it is from the store of the purchase.
@@ -109,7 +109,7 @@ extension NotificationEntry: LedgerOperation {
   /// A notification that was missed is evaluated as of its signature, but not before the user's last verdict.
   private func moment(for user: UserID, _ tables: LedgerTables) throws -> Date {
     guard evaluatedAt < receivedAt, let account = try tables.accounts.account(of: user) else { return evaluatedAt }
-    let decided = try tables.accounts.profile(of: account)?.entitlement.explanation.evaluatedAt
+    let decided = try tables.accounts.verdict(of: account)?.explanation.evaluatedAt
     return max(evaluatedAt, decided ?? evaluatedAt)
   }
 

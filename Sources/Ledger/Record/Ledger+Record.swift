@@ -6,12 +6,7 @@ extension Ledger {
   ///
   /// - Returns: the verdict as recorded, or that the purchase belongs to another user (nothing is recorded then).
   package func record(_ entry: LedgerEntry) async throws(LedgerError) -> RecordOutcome {
-    let prepared: PreparedEntry
-    do {
-      prepared = try PreparedEntry(entry)
-    } catch {
-      throw LedgerFailure(error).error
-    }
+    let prepared = try Result { try PreparedEntry(entry) }.mapError { LedgerFailure($0).error }.get()
     return try await engine.submit { tables in
       let outcome = try RecordOperation(prepared: prepared, tables: tables).run()
       // The subscription is settled in the same transaction.

@@ -156,7 +156,7 @@ final class RecordOperation {
 
   private func record(_ grant: OwnershipRuling.Grant, over known: StoredState) throws -> RecordOutcome {
     tables.readAhead {
-      _ = try? tables.accounts.profile(of: self.account)
+      _ = try? tables.accounts.verdict(of: self.account)
       let reported = Set(known.stored.values.compactMap(\.id))
       for id in self.account.purchases where id > 0 && !reported.contains(id) {
         _ = try? tables.purchases.purchase(id: id)
@@ -170,7 +170,7 @@ final class RecordOperation {
     let evidence = try evidence(with: news, of: answers, over: known.stored)
     let moment = writer.moment(of: evidence, for: account)
     let verdict = entry.evaluate(entry.user, evidence, account.given, moment)
-    let before = try tables.accounts.profile(of: account)?.entitlement
+    let before = try tables.accounts.verdict(of: account)
     guard entry.approves(before, verdict) else { return .heldBack }
     let gained =
       own.map(\.evidence.key).filter { grant.claimed.contains($0) || grant.moved[$0] != nil } + named.map(\.key)

@@ -36,8 +36,7 @@ package struct TransferPurchase: LedgerOperation {
     var winner = try tables.accounts.knownOrNewAccount(of: to)
     guard purchase.owner.key != winner.user.key else { return .unchanged }
     let former = purchase.owner
-    var nobody: Account?
-    let noteID = try tables.events.append(note, to: &nobody)
+    let noteID = try tables.events.append(note)
     let writer = try tables.writer(
       evaluationContext, requestID: note.requestID, note: noteID,
       digest: tables.proofs.digest(ofProof: purchase.proof), evidenceAt: purchase.evidenceAt,

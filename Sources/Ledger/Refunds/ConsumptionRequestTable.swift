@@ -77,10 +77,6 @@ package struct ConsumptionRequestTable: LedgerTable {
     return records
   }
 
-  func hasAny(in environment: StoreEnvironment?, dueAt now: Date) throws -> Bool {
-    try tables.schedule.hasClaimable(in: "consumption_request", of: environment, at: now)
-  }
-
   func claim(
     in environment: StoreEnvironment?, dueAt now: Date, until lease: Date, limit: Int
   ) throws -> [ClaimedConsumptionRequest] {

@@ -26,7 +26,7 @@ extension Ledger {
   package func claimConsumptionRequests(
     in environment: StoreEnvironment?, dueAt now: Date, until lease: Date, limit: Int
   ) async throws(LedgerError) -> [ClaimedConsumptionRequest] {
-    guard try await read({ try $0.consumptionRequests.hasAny(in: environment, dueAt: now) }) else {
+    guard try await read({ try $0.schedule.hasClaimable(in: "consumption_request", of: environment, at: now) }) else {
       return []
     }
     return try await engine.submit { tables in

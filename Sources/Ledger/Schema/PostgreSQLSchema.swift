@@ -74,18 +74,20 @@ enum PostgreSQLSchema {
     let former = Set(
       try objects(of: LedgerSchema(migrations: schema.migrations.filter { applied.contains($0.identifier) })).map(
         \.name))
-    let added = try objects(of: schema).filter { !former.contains($0.name) }.map(translated)
+    let added = try objects(of: schema).filter { !former.contains($0.name) }
+      .map { object in try object.isTable ? table(object.sql) : object.sql }
     let missing = schema.migrations.filter { !applied.contains($0.identifier) }
     return added + missing.map(\.postgreSQL).filter { !$0.isEmpty }
   }
 
-  private struct SchemaObject {
+  struct SchemaObject {
     var name: String
     var isTable: Bool
     var sql: String
   }
 
-  private static func objects(of schema: LedgerSchema) throws -> [SchemaObject] {
+  /// The tables and indexes that both engines have, the tables first.
+  static func objects(of schema: LedgerSchema) throws -> [SchemaObject] {
     let connection = try SQLiteConnection(path: ":memory:")
     try schema.migrate(connection)
     return try connection.rows(
@@ -100,10 +102,7 @@ enum PostgreSQLSchema {
     .filter { !views.contains($0.name) }
   }
 
-  private static func translated(_ object: SchemaObject) throws -> String {
-    try object.isTable ? table(object.sql) : object.sql
-  }
-
+  /// Tables of which PostgreSQL has a view, or one of its own.
   private static let views: Set<String> = ["access_count", "pending_total", "ledger_migration"]
 
   /// Migration 0001's views, the tables of replicas, an index of rows by `rowid` for searches, and SQLite's triggers

@@ -22,24 +22,6 @@ extension StoredForm {
   /// Flags: 1 upgraded, 2 family-shared, 4 trial, 8 introductory offer, 16 first of the subscription, 32 of unknown ownership,
   /// 64 prepaid.
   struct Rows {
-    /// Present where earlier reports told of a grace period.
-    struct Grace: Codable {
-      var after: Date?
-      var overAt: Date?
-      var runningAt: Date?
-      var until: Date?
-    }
-
-    /// Present for an hour after a refund that the newest reports do not show.
-    struct Refund: Codable {
-      var at: Date?
-      var transaction: String?
-
-      var known: KnownRefund? {
-        at.flatMap { at in transaction.map { KnownRefund(transactionID: TransactionID($0), date: at) } }
-      }
-    }
-
     /// Present for partial evidence: the times of the newest snapshot, if there is one, and the transaction that it does
     /// not have yet.
     struct Parts: Codable {
@@ -48,10 +30,12 @@ extension StoredForm {
       var answeredAt: Date?
     }
 
-    var grace: Grace?
+    /// Present where earlier reports told of a grace period.
+    var grace: KnownGrace?
     var parts: Parts?
     var purchases: [Purchase]
-    var refund: Refund?
+    /// Present for an hour after a refund that the newest reports do not show.
+    var refund: KnownRefund?
     var renewals: [RenewalInfo]
     var terms: RenewalTerms?
   }
@@ -98,10 +82,8 @@ extension StoredForm {
       key: key, source: source, evidenceTime: date(evidenceAt), evaluatedAt: date(evaluatedAt),
       purchases: rows.purchases, renewals: rows.renewals, isAccountGone: isAccountGone,
       coverage: rows.parts.map { .partial(since: $0.since) } ?? .snapshot, answeredAt: rows.parts?.answeredAt,
-      grace: rows.grace.map {
-        KnownGrace(until: $0.until, after: $0.after, runningAt: $0.runningAt, overAt: $0.overAt)
-      })
-    evidence.refund = rows.refund?.known
+      grace: rows.grace)
+    evidence.refund = rows.refund
     evidence.terms = rows.terms
     evidence.ahead = rows.parts?.ahead.map { TransactionID($0) }
     return evidence
@@ -115,8 +97,7 @@ extension StoredForm {
             let after = try reader.date("after")
             let overAt = try reader.date("overAt")
             let runningAt = try reader.date("runningAt")
-            return Rows.Grace(
-              after: after, overAt: overAt, runningAt: runningAt, until: try reader.date("until"))
+            return KnownGrace(until: try reader.date("until"), after: after, runningAt: runningAt, overAt: overAt)
           }
           let names = try reader.array("names") { reader throws(StoredTextReader.Unfamiliar) in try reader.value() }
           let parts = try reader.object("parts") { reader throws(StoredTextReader.Unfamiliar) in
@@ -132,9 +113,9 @@ extension StoredForm {
               }
             },
             refund: try reader.object("refund") { reader throws(StoredTextReader.Unfamiliar) in
-              let at = try reader.date("at")
-              return Rows.Refund(at: at, transaction: try reader.string("transaction"))
-            },
+              let (at, transaction) = (try reader.date("at"), try reader.string("transaction"))
+              return at.flatMap { at in transaction.map { KnownRefund(transactionID: TransactionID($0), date: at) } }
+            } ?? nil,
             renewals: try reader.array("renewals", RenewalInfo.init(from:)),
             terms: try reader.object("terms", RenewalTerms.init(members:)))
         }

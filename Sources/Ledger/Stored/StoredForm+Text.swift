@@ -24,26 +24,22 @@ extension RenewalInfo {
 
   init(from reader: inout StoredTextReader) throws(StoredTextReader.Unfamiliar) {
     self = try reader.object { reader throws(StoredTextReader.Unfamiliar) in
-      let autoRenewProductID = try reader.string("autoRenewProductID")
-      let autoRenews = try reader.bool("autoRenews")
-      let expirationIntent = try reader.int("expirationIntent")
-      let graceAfter = try reader.date("graceAfter")
-      let gracePeriodExpiresDate = try reader.date("gracePeriodExpiresDate")
-      let isGraceOver = try reader.bool("isGraceOver")
-      let isInBillingRetry = try reader.bool("isInBillingRetry")
-      let originalTransactionID = try reader.string("originalTransactionID")
-      let periodEnd = try reader.date("periodEnd")
-      let productID = try reader.string("productID")
-      let status = try reader.int("status").map { number throws(StoredTextReader.Unfamiliar) in
+      var info = RenewalInfo()
+      info.autoRenewProductID = try reader.string("autoRenewProductID").map { ProductID($0) }
+      info.autoRenews = try reader.bool("autoRenews")
+      info.expirationIntent = try reader.int("expirationIntent")
+      info.graceAfter = try reader.date("graceAfter")
+      info.gracePeriodExpiresDate = try reader.date("gracePeriodExpiresDate")
+      info.isGraceOver = try reader.bool("isGraceOver")
+      info.isInBillingRetry = try reader.bool("isInBillingRetry")
+      info.originalTransactionID = try reader.string("originalTransactionID").map { OriginalTransactionID($0) }
+      info.periodEnd = try reader.date("periodEnd")
+      info.productID = try reader.string("productID").map { ProductID($0) }
+      info.status = try reader.int("status").map { number throws(StoredTextReader.Unfamiliar) in
         try StoredTextReader.needed(RenewalInfo.Status(rawValue: number))
       }
-      let reportedAt = try reader.date("toldAt")
-      return RenewalInfo(
-        originalTransactionID: originalTransactionID.map { OriginalTransactionID($0) },
-        productID: productID.map { ProductID($0) }, autoRenewProductID: autoRenewProductID.map { ProductID($0) },
-        autoRenews: autoRenews, expirationIntent: expirationIntent, isInBillingRetry: isInBillingRetry,
-        gracePeriodExpiresDate: gracePeriodExpiresDate, periodEnd: periodEnd, status: status,
-        isGraceOver: isGraceOver, graceAfter: graceAfter, reportedAt: reportedAt)
+      info.reportedAt = try reader.date("toldAt")
+      return info
     }
   }
 }
@@ -151,41 +147,27 @@ extension Entitlement: StoredForm.Value {
 
   init(from reader: inout StoredTextReader) throws(StoredTextReader.Unfamiliar) {
     self = try reader.object { reader throws(StoredTextReader.Unfamiliar) in
-      let accessUntil = try reader.date("accessUntil")
-      let commitmentExpiresAt = try reader.date("commitmentExpiresAt")
-      let commitmentRenews = try reader.bool("commitmentRenews")
-      let environment = try reader.word("environment", StoreEnvironment.self)
-      let evidenceTime = try reader.date("evidenceTime")
-      let expiresAt = try reader.date("expiresAt")
-      let explanation = try StoredTextReader.needed(reader.object("explanation", Explanation.members(from:)))
-      let isProvisional = try StoredTextReader.needed(reader.bool("isProvisional"))
-      let isStale = try StoredTextReader.needed(reader.bool("isStale"))
-      let isTrial = try StoredTextReader.needed(reader.bool("isTrial"))
-      let nextProductID = try reader.string("nextProductID")
-      let originalTransactionID = try reader.string("originalTransactionID")
-      let ownership = try reader.word("ownership", Purchase.Ownership.self)
-      let productID = try reader.string("productID")
-      let reason = try StoredTextReader.needed(reader.word("reason", EntitlementReason.self))
-      let source = try reader.word("source", EvidenceSource.self)
-      let status = try StoredTextReader.needed(reader.word("status", SubscriptionStatus.self))
-      let tier = try StoredTextReader.needed(reader.string("tier"))
-      var entitlement = Entitlement.none(tier: Tier(tier), reason: reason, explanation: explanation)
-      entitlement.status = status
-      entitlement.expiresAt = expiresAt
-      entitlement.accessUntil = accessUntil
-      entitlement.commitmentExpiresAt = commitmentExpiresAt
-      entitlement.commitmentRenews = commitmentRenews
-      entitlement.productID = productID.map { ProductID($0) }
-      entitlement.originalTransactionID = originalTransactionID.map { OriginalTransactionID($0) }
-      entitlement.environment = environment
+      var entitlement = Entitlement.none(
+        tier: Tier(""), reason: .unknown, explanation: Explanation(decidedBy: nil, passedOver: [], evaluatedAt: nil))
+      entitlement.accessUntil = try reader.date("accessUntil")
+      entitlement.commitmentExpiresAt = try reader.date("commitmentExpiresAt")
+      entitlement.commitmentRenews = try reader.bool("commitmentRenews")
+      entitlement.environment = try reader.word("environment", StoreEnvironment.self)
+      entitlement.evidenceTime = try reader.date("evidenceTime")
+      entitlement.expiresAt = try reader.date("expiresAt")
+      entitlement.explanation = try StoredTextReader.needed(reader.object("explanation", Explanation.members(from:)))
+      entitlement.isProvisional = try StoredTextReader.needed(reader.bool("isProvisional"))
+      entitlement.isStale = try StoredTextReader.needed(reader.bool("isStale"))
+      entitlement.isTrial = try StoredTextReader.needed(reader.bool("isTrial"))
+      entitlement.nextProductID = try reader.string("nextProductID").map { ProductID($0) }
+      entitlement.originalTransactionID = try reader.string("originalTransactionID").map { OriginalTransactionID($0) }
+      entitlement.ownership = try reader.word("ownership", Purchase.Ownership.self)
+      entitlement.productID = try reader.string("productID").map { ProductID($0) }
+      entitlement.reason = try StoredTextReader.needed(reader.word("reason", EntitlementReason.self))
+      entitlement.source = try reader.word("source", EvidenceSource.self)
+      entitlement.status = try StoredTextReader.needed(reader.word("status", SubscriptionStatus.self))
+      entitlement.tier = Tier(try StoredTextReader.needed(reader.string("tier")))
       entitlement.willRenew = try reader.bool("willRenew")
-      entitlement.nextProductID = nextProductID.map { ProductID($0) }
-      entitlement.isTrial = isTrial
-      entitlement.ownership = ownership
-      entitlement.evidenceTime = evidenceTime
-      entitlement.source = source
-      entitlement.isStale = isStale
-      entitlement.isProvisional = isProvisional
       return entitlement
     }
   }
@@ -219,11 +201,12 @@ extension Explanation {
   fileprivate static func members(
     from reader: inout StoredTextReader
   ) throws(StoredTextReader.Unfamiliar) -> Explanation {
-    let decidedBy = try reader.string("decidedBy")
-    let givenBy = try reader.integer("givenBy")
-    let goesOnAs = try reader.string("goesOnAs")
-    let evaluatedAt = try reader.date("judgedAt")
-    let passedOver = try reader.array("passedOver") { reader throws(StoredTextReader.Unfamiliar) in
+    var explanation = Explanation(decidedBy: nil, passedOver: [], evaluatedAt: nil)
+    explanation.decidedBy = try reader.string("decidedBy").map { TransactionID($0) }
+    explanation.givenBy = try reader.integer("givenBy")
+    explanation.goesOnAs = try reader.string("goesOnAs").map { ProductID($0) }
+    explanation.evaluatedAt = try reader.date("judgedAt")
+    explanation.passedOver = try reader.array("passedOver") { reader throws(StoredTextReader.Unfamiliar) in
       try reader.object { reader throws(StoredTextReader.Unfamiliar) in
         let cause = try StoredTextReader.needed(reader.word("cause", PassedOver.Cause.self))
         let productID = try StoredTextReader.needed(reader.repeated("productID"))
@@ -232,18 +215,12 @@ extension Explanation {
           productID: ProductID(productID), cause: cause)
       }
     }
-    let passedOverCount = try StoredTextReader.needed(reader.int("passedOverCount"))
-    let periodKnownBy = try reader.word("periodKnownBy", PeriodSource.self)
-    let policy = try reader.object("policy") { reader throws(StoredTextReader.Unfamiliar) in
+    explanation.passedOverCount = try StoredTextReader.needed(reader.int("passedOverCount"))
+    explanation.periodKnownBy = try reader.word("periodKnownBy", PeriodSource.self)
+    explanation.policy = try reader.object("policy") { reader throws(StoredTextReader.Unfamiliar) in
       let key = try StoredTextReader.needed(reader.string("key"))
       return PolicyValue(key: key, value: try StoredTextReader.needed(reader.string("value")))
     }
-    var explanation = Explanation(
-      decidedBy: decidedBy.map { TransactionID($0) }, periodKnownBy: periodKnownBy,
-      goesOnAs: goesOnAs.map { ProductID($0) }, passedOver: [], policy: policy, evaluatedAt: evaluatedAt)
-    explanation.givenBy = givenBy
-    explanation.passedOver = passedOver
-    explanation.passedOverCount = passedOverCount
     return explanation
   }
 }

@@ -5,12 +5,7 @@ extension Ledger {
   /// Stores the reason for a support inquiry about a user, before Apple is asked. The user need not be known.
   /// - Returns: the note's ID, for the verdicts that it causes.
   package func keepNote(_ note: Note, about user: UserID) async throws(LedgerError) -> NoteID {
-    try await engine.submit { tables in
-      var account: Account? = try tables.accounts.knownOrNewAccount(of: user)
-      let id = try tables.events.append(note, to: &account)
-      if let account { try tables.accounts.save(account, at: StoredForm.milliseconds(note.recordedAt)) }
-      return id
-    }
+    try await engine.submit { tables in try tables.events.append(note, about: user, at: note.recordedAt) }
   }
 
   /// The receipts behind the newest evidence of a user's purchases: each once, with what it proves.
@@ -53,22 +48,16 @@ extension Ledger {
 
   /// The purchases, owned or not, whose stored transactions include this ID, their own or that of the web order line item.
   ///
-  /// - Parameter deadline: when to give up.
-  package func purchases(
-    with id: TransactionID, until deadline: ContinuousClock.Instant
-  ) async throws(LedgerError) -> TransactionSearch {
-    try await purchases(with: id, until: deadline, page: Self.searchPage)
-  }
-
-  /// Rows per page: some megabytes of evidence, read in some milliseconds.
-  private static let searchPage = 2_000
-
   /// Reads all stored evidence, the newest first, since no index contains the transactions. An index would be one more
   /// B-tree for every receipt to update, while support searches now and then. Each page is a separate read on a
   /// connection of the pool: checkpoints of the log are not blocked, and callers do not wait, as their reads have a
   /// dedicated connection.
-  func purchases(
-    with id: TransactionID, until deadline: ContinuousClock.Instant, page: Int
+  ///
+  /// - Parameters:
+  ///   - deadline: when to give up.
+  ///   - page: rows of a page: some megabytes of evidence, read in some milliseconds.
+  package func purchases(
+    with id: TransactionID, until deadline: ContinuousClock.Instant, page: Int = 2_000
   ) async throws(LedgerError) -> TransactionSearch {
     // The ID is inserted into JSON unescaped, and a quotation mark in it would end the text.
     guard !id.rawValue.isEmpty, id.rawValue.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {

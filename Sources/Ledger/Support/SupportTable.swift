@@ -9,16 +9,13 @@ struct SupportTable: LedgerTable {
     try StoreEnvironment.allCases.compactMap { environment in
       var key = SubscriptionKey(environment: environment, originalTransactionID: id)
       key = try tables.purchases.successor(of: key) ?? key
-      if key.isOfAnotherStore {
-        guard let stored = try tables.otherStores.purchase(key), let row = stored.id else { return nil }
-        return OwnedPurchase(
-          evidence: stored.evidence, owner: stored.owner,
-          changes: try tables.events.changes(of: row, limit: OwnedPurchase.changeLimit))
-      }
-      guard let stored = try tables.purchases.purchase(key), let row = stored.id else { return nil }
-      return OwnedPurchase(
-        evidence: stored.evidence, owner: stored.owner,
-        changes: try tables.events.changes(of: row, limit: OwnedPurchase.changeLimit))
+      let stored =
+        try key.isOfAnotherStore
+        ? tables.otherStores.purchase(key).map { ($0.id, $0.evidence, $0.owner) }
+        : tables.purchases.purchase(key).map { ($0.id, $0.evidence, $0.owner) }
+      guard case (let row?, let evidence, let owner)? = stored else { return nil }
+      let changes = try tables.events.changes(of: row, limit: OwnedPurchase.changeLimit)
+      return OwnedPurchase(evidence: evidence, owner: owner, changes: changes)
     }
   }
 
@@ -43,9 +40,9 @@ struct SupportTable: LedgerTable {
   // MARK: Searching
 
   /// The tables that store evidence.
-  enum EvidenceTable: CaseIterable {
+  enum EvidenceTable: String, CaseIterable {
     case purchase
-    case unclaimed
+    case unclaimed = "unclaimed_evidence"
   }
 
   /// Searches one page of a table, from the newest row on.
@@ -61,33 +58,29 @@ struct SupportTable: LedgerTable {
     // As `StoredForm` writes it, among other texts of the row.
     let member = "%\"\(id.rawValue)\"%"
     let end: Int64?
-    let found: [(key: SubscriptionKey, rows: String)]
+    let place: String
     switch table {
     case .purchase:
+      place = "id"
       end = try first(
         """
         SELECT coalesce(min(id), 0) FROM (SELECT id FROM purchase WHERE id < ? ORDER BY id DESC LIMIT ?) AS page
         """, start, limit)
-      found = try all(
-        """
-        SELECT environment, original_transaction_id, evidence FROM purchase
-        WHERE id >= ? AND id < ? AND evidence LIKE ?
-        """, end ?? 0, start, member
-      ) { (try $0.get(0), try $0.get(2)) }
     case .unclaimed:
+      place = "rowid"
       end = try first(
         """
         SELECT coalesce(min(place), 0) FROM
           (SELECT rowid AS place FROM unclaimed_evidence WHERE rowid < ? ORDER BY rowid DESC LIMIT ?) AS page
         """, start, limit)
-      found = try all(
-        """
-        SELECT environment, original_transaction_id, evidence FROM unclaimed_evidence
-        WHERE rowid >= ? AND rowid < ? AND evidence LIKE ?
-        """, end ?? 0, start, member
-      ) { (try $0.get(0), try $0.get(2)) }
     }
-    let purchases = try found.map { ($0.key, try StoredForm.rows($0.rows, of: $0.key).purchases) }
+    let found = try all(
+      SQL(
+        """
+        SELECT environment, original_transaction_id, evidence FROM \(table.rawValue)
+        WHERE \(place) >= ? AND \(place) < ? AND evidence LIKE ?
+        """), end ?? 0, start, member, as: (SubscriptionKey, String).self)
+    let purchases = try found.map { key, rows in (key, try StoredForm.rows(rows, of: key).purchases) }
     let own = purchases.filter { $0.1.contains { $0.transactionID == id } }
     let items = purchases.filter { $0.1.contains { $0.webOrderLineItemID == id.rawValue } }
     return ((own.isEmpty ? items : own).map { $0.0 }, own.isEmpty && !items.isEmpty, end ?? 0)

@@ -32,8 +32,8 @@ package struct AmendTrial: LedgerOperation {
   /// - Returns: `nil` where there is no such trial.
   package func run(_ tables: LedgerTables) throws -> TrialRecord? {
     let now = evaluationContext.evaluatedAt
-    guard var trial = try trial(tables), !trial.user.isErased, let given = try tables.given.given(trial.id),
-      var account = try tables.accounts.account(of: trial.user)
+    guard var trial = try tables.trials.trial(of: user, on: device), !trial.user.isErased,
+      let given = try tables.given.given(trial.id), var account = try tables.accounts.account(of: trial.user)
     else { return nil }
     let (wasRunning, wasUsedUp) = (trial.isRunning(at: now), trial.isUsedUp)
     let newEnd = endsAt ?? given.period.endsAt
@@ -49,7 +49,7 @@ package struct AmendTrial: LedgerOperation {
     guard let amended = try tables.given.given(trial.id) else { throw StoredForm.Unstorable() }
     account.given.removeAll { $0.id == trial.id }
     if isRunning { account.given = (account.given + [amended.period]).sorted { $0.id < $1.id } }
-    let noteID = try tables.given.append(note)
+    let noteID = try tables.events.append(note)
     try account.reevaluate(
       by: evaluationContext, tables, requestID: note.requestID, note: noteID,
       rowsClaimedUntil: rowsClaimedUntil)
@@ -59,11 +59,6 @@ package struct AmendTrial: LedgerOperation {
       try tables.trials.appendStart(of: trial, amended, at: evaluationContext.recordedAt)
     }
     return try tables.trials.trial(trial.id)
-  }
-
-  private func trial(_ tables: LedgerTables) throws -> TrialRecord? {
-    guard let user else { return try tables.trials.newest(on: device) }
-    return try tables.trials.trial(of: user, on: device)
   }
 }
 

@@ -37,7 +37,7 @@ package struct CountSession: LedgerOperation {
       if let idempotencyKey { try tables.trials.removeSession(idempotencyKey, from: trial.id) }
       return .over(trial)
     }
-    try tables.trials.countSession(of: trial.id)
+    try tables.execute("UPDATE trial SET sessions_used = sessions_used + 1 WHERE id = ?", trial.id)
     try tables.trials.noteUse(of: trial.id, by: user, on: device)
     return .counted(try tables.trials.afterSessions(of: trial.id, requestID: requestID, evaluationContext))
   }

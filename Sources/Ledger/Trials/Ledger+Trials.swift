@@ -12,10 +12,7 @@ extension Ledger {
 
   /// The trial that a user has on a device; of no user in particular, the one that was begun there.
   package func trial(on device: DeviceID, of user: UserID?) async throws(LedgerError) -> TrialRecord? {
-    try await readShort { tables in
-      guard let user else { return try tables.trials.newest(on: device) }
-      return try tables.trials.trial(of: user, on: device)
-    }
+    try await readShort { tables in try tables.trials.trial(of: user, on: device) }
   }
 
   /// The user's newest trial, on whichever device.

@@ -46,8 +46,10 @@ package struct TrialTable: LedgerTable {
     ).flatMap { $0 }.flatMap(trial)
   }
 
-  /// The trial of a user as a device of theirs sees it: begun there, or elsewhere and shared.
-  func trial(of user: UserID, on device: DeviceID) throws -> TrialRecord? {
+  /// The trial of a user as a device of theirs sees it: begun there, or elsewhere and shared. Of no user in particular, the
+  /// newest there.
+  func trial(of user: UserID?, on device: DeviceID) throws -> TrialRecord? {
+    guard let user else { return try newest(on: device) }
     let begun = try first(
       "SELECT id FROM trial WHERE user_id = ? AND device_id = ? ORDER BY id DESC LIMIT 1",
       tables.accounts.key(of: user), device,
@@ -87,10 +89,6 @@ package struct TrialTable: LedgerTable {
 
   func removeSession(_ key: String, from id: GivenPeriod.ID) throws {
     try execute("DELETE FROM trial_session WHERE trial_id = ? AND idempotency_key = ?", id, key)
-  }
-
-  func countSession(of id: GivenPeriod.ID) throws {
-    try execute("UPDATE trial SET sessions_used = sessions_used + 1 WHERE id = ?", id)
   }
 
   /// Sets how many sessions were used, unless they are as many already.

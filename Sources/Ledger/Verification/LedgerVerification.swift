@@ -115,8 +115,8 @@ package struct LedgerVerification: Hashable, Sendable {
   static let page = 1_000
 
   mutating func check(_ tables: LedgerTables) throws {
-    var access: [AccessCount] = []
-    var counts: [Account.Access: Int] = [:]
+    /// The users of each access, whose own number stays zero.
+    var counts: [AccessCount: Int] = [:]
     var chained: Int64 = 0
     var givenPeriods = 0
     var key = ""
@@ -136,23 +136,13 @@ package struct LedgerVerification: Hashable, Sendable {
         let given = try tables.given.notOver(to: account.user)
         givenPeriods += given.count
         expect(account.given == given, "The account of \(name) lists other given periods than there are.")
-        if var given = account.access, account.version > 0 {
-          given.until = nil
-          counts[given, default: 0] += 1
+        if let access = account.access, account.version > 0, access.status != .expired, let product = access.product {
+          let place = AccessCount(tier: access.tier, product: product, isForLife: access.isForLife, users: 0)
+          counts[place, default: 0] += 1
         }
       }
     }
-    for (given, count) in counts where given.status != .expired {
-      guard let product = given.product else { continue }
-      let row = access.firstIndex {
-        $0.tier == given.tier && $0.product == product && $0.isForLife == given.isForLife
-      }
-      if let row {
-        access[row].users += count
-      } else {
-        access.append(AccessCount(tier: given.tier, product: product, isForLife: given.isForLife, users: count))
-      }
-    }
+    let access = counts.map { AccessCount(tier: $0.tier, product: $0.product, isForLife: $0.isForLife, users: $1) }
     let stored = try tables.accounts.accessGiven()
     expect(Set(stored) == Set(access), "The counts of users with access are not those of the verdicts.")
     events = try tables.first("SELECT count(*) FROM event") ?? 0

@@ -152,12 +152,7 @@ package struct DowngradeBrake: Sendable {
   }
 
   private mutating func currentHour(_ count: (inout Snapshot.Hour) -> Void) {
-    var current = Snapshot.Hour(number: hour)
-    if let last = state.hours.last, last.number == hour {
-      current = last
-      state.hours.removeLast()
-    }
-    count(&current)
-    state.hours.append(current)
+    if state.hours.last?.number != hour { state.hours.append(Snapshot.Hour(number: hour)) }
+    count(&state.hours[state.hours.count - 1])
   }
 }

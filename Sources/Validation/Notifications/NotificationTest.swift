@@ -73,7 +73,7 @@ package struct NotificationTest: Sendable {
     of token: String, _ bundleID: BundleID, _ store: StoreEnvironment, until end: ContinuousClock.Instant
   ) async throws(AppStoreError) -> String? {
     do throws(AppStoreError) {
-      return try await client.testOutcome(token, of: bundleID, in: store, deadline: end).result
+      return try await client.testOutcome(token, of: bundleID, in: store, deadline: end)
     } catch {
       if case .unexpected(Self.notYet, _) = error { return nil }
       throw error

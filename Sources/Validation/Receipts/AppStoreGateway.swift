@@ -218,8 +218,9 @@ package final class AppStoreGateway: Sendable {
       return { [self] deadline throws(AppStoreError) in
         try await serverAPI.history(
           of: id, bundleIDs: bundleIDs(of: reference), stores: stores(of: reference),
-          includesOneTimePurchases: rules.catalog.sellsOneTimePurchases, retriesTrouble: retriesTrouble,
-          deadline: deadline)
+          includesOneTimePurchases: rules.catalog.products.values.contains {
+            $0.kind == .lifetime || $0.kind == .nonRenewing
+          }, retriesTrouble: retriesTrouble, deadline: deadline)
       }
     }
   }
@@ -285,13 +286,6 @@ package final class AppStoreGateway: Sendable {
   private func stores(of reference: PurchaseReference) -> [StoreEnvironment] {
     let known = reference.proof.history(evaluatedAt: now())?.environment ?? reference.environment
     return known.map { [$0] } ?? [.production, .sandbox]
-  }
-}
-
-extension Catalog {
-  /// Whether the catalog has a product that does not renew.
-  fileprivate var sellsOneTimePurchases: Bool {
-    products.values.contains { $0.kind == .lifetime || $0.kind == .nonRenewing }
   }
 }
 

@@ -65,15 +65,9 @@ package final class ReceiptValidator: Sendable {
     }
 
     /// Whether retries may use the shared budget. A pending receipt is tried again anyway, and leaves them to callers.
-    fileprivate var retriesTrouble: Bool {
-      guard case .settlement = self else { return true }
-      return false
-    }
+    fileprivate var retriesTrouble: Bool { if case .settlement = self { false } else { true } }
 
-    fileprivate var mayReuse: Bool {
-      guard case .request = self else { return false }
-      return true
-    }
+    fileprivate var mayReuse: Bool { if case .request = self { true } else { false } }
   }
 
   /// Decodes, verifies, evaluates, records, writes back, and answers.

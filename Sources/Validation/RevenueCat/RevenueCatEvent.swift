@@ -110,7 +110,7 @@ package struct RevenueCatEvent: Hashable, Sendable {
     _ id: String, at store: RevenueCatReport.Store, _ environment: StoreEnvironment
   ) -> SubscriptionKey? {
     guard store.isApples else { return store.key(environment, id) }
-    guard id.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) else { return nil }
+    guard id.utf8.allSatisfy(\.isDigit) else { return nil }
     return SubscriptionKey(environment: environment, originalTransactionID: OriginalTransactionID(id))
   }
 
@@ -231,7 +231,7 @@ private struct Members {
   /// The texts of a list, of the first 50 elements; `nil` for what is no list.
   private func texts(_ key: StaticString) -> [String]? {
     guard let list = event["\(key)"], list.isArray else { return nil }
-    return list.elements.prefix(50).compactMap { if case .string(let text) = $0.kind { text } else { nil } }
+    return list.elements.prefix(50).compactMap(\.string)
   }
 
   func words(_ key: StaticString) -> [String]? {

@@ -64,38 +64,20 @@ package struct RevenueCatSecrets: Sendable {
         guard time == nil else { return false }
         time = value
       case "v1":
-        if codes.count < Self.mostSignatures, let code = Self.bytes(ofHexadecimal: value) { codes.append(code) }
+        if codes.count < Self.mostSignatures, value.utf8.count == 2 * SHA256Digest.count,
+          let code = octets(ofHexadecimal: value)
+        {
+          codes.append(code)
+        }
       default: break
       }
     }
-    guard let time, time.utf8.count <= 12, time.utf8.allSatisfy({ (0x30...0x39).contains($0) }),
+    guard let time, time.utf8.count <= 12, time.utf8.allSatisfy(\.isDigit),
       let seconds = Int64(time),
       abs(seconds * 1_000 - now.millisecondsSince1970) <= Self.tolerance * 1_000
     else { return false }
     let message = Array("\(time).".utf8) + body
     return signingKeys.contains { key in codes.contains { key.hasMade($0, over: message) } }
-  }
-
-  private static func bytes(ofHexadecimal text: String) -> [UInt8]? {
-    guard text.utf8.count == 64 else { return nil }
-    var bytes: [UInt8] = []
-    var high: UInt8?
-    for digit in text.utf8 {
-      let value: UInt8
-      switch digit {
-      case 0x30...0x39: value = digit - 0x30
-      case 0x61...0x66: value = digit - 0x61 + 10
-      case 0x41...0x46: value = digit - 0x41 + 10
-      default: return nil
-      }
-      if let first = high {
-        bytes.append(first << 4 | value)
-        high = nil
-      } else {
-        high = value
-      }
-    }
-    return bytes
   }
 }
 

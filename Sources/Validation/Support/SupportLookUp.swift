@@ -123,15 +123,12 @@ package struct SupportLookUp: Sendable {
     /// - Returns: `nil` for any other text.
     init?(_ text: String) {
       guard (1...32).contains(text.utf8.count) else { return nil }
-      let isNumber = text.utf8.allSatisfy { (0x30...0x39).contains($0) }
-      guard !isNumber else {
+      guard !text.utf8.allSatisfy(\.isDigit) else {
         self = .transaction(TransactionID(text))
         return
       }
       // Apple's order IDs have some ten capitals and digits.
-      let isPlain = text.unicodeScalars.allSatisfy {
-        $0.isASCII && ($0.properties.isAlphabetic || ("0"..."9").contains($0))
-      }
+      let isPlain = text.utf8.allSatisfy { $0.isLetter || $0.isDigit }
       guard isPlain, (7...16).contains(text.utf8.count) else { return nil }
       self = .order(text.uppercased())
     }

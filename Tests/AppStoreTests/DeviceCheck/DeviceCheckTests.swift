@@ -16,7 +16,7 @@ import Testing
   /// One client with its Apple.
   private struct Bench {
     let time = TestTime()
-    let key: TestStoreKey
+    let key: TestECKey
     let transport: ScriptedTransport
     let breaker: CircuitBreaker
     let client: DeviceCheck
@@ -29,7 +29,7 @@ import Testing
     }
 
     init(_ steps: [Step], failuresToOpen: Int = 5) throws {
-      key = try TestStoreKey()
+      key = try TestECKey()
       transport = ScriptedTransport(steps, time: time)
       var rules = CircuitBreaker.Configuration()
       rules.failures = failuresToOpen
@@ -52,12 +52,7 @@ import Testing
 
     /// The error of a query that may not succeed.
     func failure(within limit: Duration = .seconds(5)) async -> DeviceCheckError? {
-      do throws(DeviceCheckError) {
-        _ = try await query(within: limit)
-        return nil
-      } catch {
-        return error
-      }
+      await #expect(throws: DeviceCheckError.self) { try await query(within: limit) }
     }
 
     func bearers() throws -> [String] {
@@ -320,7 +315,7 @@ import Testing
 
   @Test(arguments: ["", "8MN25XGXVQ.com.example", "ключ", "\"", String(repeating: "A", count: 65)])
   func `an ID is letters and digits`(id: String) throws {
-    let key = try ES256PrivateKey(pem: TestStoreKey().pem())
+    let key = try ES256PrivateKey(pem: TestECKey().pem())
     #expect(throws: DeviceCheck.Configuration.Fault.teamID) {
       try DeviceCheck.Configuration(teamID: id, keyID: "2X9R4HXF34", key: key)
     }
@@ -331,7 +326,7 @@ import Testing
 
   @Test func `the servers are Apple's unless others are given`() throws {
     let configuration = try DeviceCheck.Configuration(
-      teamID: "8MN25XGXVQ", keyID: "2X9R4HXF34", key: ES256PrivateKey(pem: TestStoreKey().pem()))
+      teamID: "8MN25XGXVQ", keyID: "2X9R4HXF34", key: ES256PrivateKey(pem: TestECKey().pem()))
     #expect(
       configuration.url(of: .query, at: .production) == "https://api.devicecheck.apple.com/v1/query_two_bits")
     #expect(
@@ -352,7 +347,7 @@ import Testing
       let client = DeviceCheck(
         transport: transport,
         configuration: try DeviceCheck.Configuration(
-          teamID: "8MN25XGXVQ", keyID: "2X9R4HXF34", key: ES256PrivateKey(pem: TestStoreKey().pem()),
+          teamID: "8MN25XGXVQ", keyID: "2X9R4HXF34", key: ES256PrivateKey(pem: TestECKey().pem()),
           productionURL: server.origin))
       try await client.update(Self.token, bit0: true, bit1: true, deadline: .now + .seconds(60))
       let bits = try await client.query(Self.token, deadline: .now + .seconds(60))

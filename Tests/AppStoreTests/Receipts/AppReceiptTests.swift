@@ -11,12 +11,7 @@ struct AppReceiptTests {
   }
 
   private func kind(of body: () throws -> Void) -> UndecodableReceipt.Kind? {
-    do {
-      try body()
-      return nil
-    } catch {
-      return (error as? UndecodableReceipt)?.kind
-    }
+    #expect(throws: UndecodableReceipt.self, performing: body)?.kind
   }
 
   private static let moment = Date(timeIntervalSince1970: 1_718_452_800)  // 2024-06-15T12:00:00Z

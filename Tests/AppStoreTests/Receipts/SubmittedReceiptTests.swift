@@ -24,13 +24,10 @@ struct SubmittedReceiptTests {
     return (bytes, Data(bytes).base64EncodedString())
   }
 
-  private func kind(_ text: String) -> UndecodableReceipt.Kind? {
-    do {
-      _ = try SubmittedReceipt.decode(text)
-      return nil
-    } catch {
-      return error.kind
-    }
+  /// The error of a text that may not be taken.
+  private func mistake(in text: String) -> UndecodableReceipt? {
+    let mistake = #expect(throws: UndecodableReceipt.self) { try SubmittedReceipt.decode(text) }
+    return mistake
   }
 
   @Test func `base64 is taken as it is`() throws {
@@ -154,7 +151,7 @@ struct SubmittedReceiptTests {
       (String(repeating: "A", count: SubmittedReceipt.limit + 1), .tooLarge),
     ]
     for (text, expected) in cases {
-      #expect(kind(text) == expected, "\(text.prefix(40))")
+      #expect(mistake(in: text)?.kind == expected, "\(text.prefix(40))")
     }
     #expect(
       // A signed transaction is taken; a damaged receipt has tests of its own.
@@ -171,20 +168,7 @@ struct SubmittedReceiptTests {
     (#"{"Store":"GooglePlay","TransactionID":"1","Payload":"{}"}"#, .unityEnvelope, "another store"),
     (#"{"Store" : "fake", "Payload" : "ThisIsFakeReceiptData"}"#, .unityEnvelope, "another store"),
     ("eyJhbGciOiJFUzI1NiJ9.eyJ0cmFuc2FjdGlvbklkIjoiMSJ9.c2lnbmF0dXJlc", .truncated, "lost on the way"),
-  ])
-  func `a text that lost its content, and another store's, is named as what it is`(
-    text: String, kind: UndecodableReceipt.Kind, words: String
-  ) {
-    #expect {
-      _ = try SubmittedReceipt.decode(text)
-    } throws: { error in
-      let mistake = error as? UndecodableReceipt
-      return mistake?.kind == kind && mistake?.detail.contains(words) == true
-    }
-  }
-
-  @Test(arguments: [
-    (#"{"transactionReceipt":"MIITtgYJKoZI","transactionId":"1"}"#, UndecodableReceipt.Kind.json, "transactionReceipt"),
+    (#"{"transactionReceipt":"MIITtgYJKoZI","transactionId":"1"}"#, .json, "transactionReceipt"),
     (#"{"transactionId": "1", "transactionReceipt": "MIITtgYJKoZI"}"#, .json, "transactionReceipt"),
     (#"MIITtgYJKoZI\/vcNAQcCoIIT"#, .notBase64, "escaped as a JSON string twice"),
     (#"MIITtgYJKoZI\nvcNAQcCoIIT"#, .notBase64, "escaped as a JSON string twice"),
@@ -196,30 +180,25 @@ struct SubmittedReceiptTests {
     ("null", .empty, "no receipt"), ("(null)", .empty, "no receipt"), ("nil", .empty, "no receipt"),
     ("None", .empty, "no receipt"), ("undefined", .empty, "no receipt"), ("true", .empty, "no receipt"),
   ])
-  func `a text around or in place of a receipt is named`(text: String, kind: UndecodableReceipt.Kind, words: String) {
-    #expect {
-      _ = try SubmittedReceipt.decode(text)
-    } throws: { error in
-      let mistake = error as? UndecodableReceipt
-      return mistake?.kind == kind && mistake?.detail.contains(words) == true
-    }
+  func `a text around or in place of a receipt, that lost its content, or of another store is named`(
+    text: String, kind: UndecodableReceipt.Kind, words: String
+  ) {
+    let mistake = mistake(in: text)
+    #expect(mistake?.kind == kind)
+    #expect(mistake?.detail.contains(words) == true)
   }
 
   @Test func `a decoded transaction is told from an answer of verifyReceipt`() {
-    func detail(_ text: String) -> String? {
-      do throws(UndecodableReceipt) { _ = try SubmittedReceipt.decode(text) } catch { return error.detail }
-      return nil
-    }
     for decoded in [
       #"{"transactionId":"1","productId":"p"}"#, #" { "originalTransactionId" : "2000000123456789" }"#,
       #"[{"transactionId": "1"}]"#,
     ] {
       for text in [decoded, Data(decoded.utf8).base64EncodedString()] {
-        #expect(detail(text)?.contains("jwsRepresentation (expo-iap: purchaseToken)") == true, "\(text)")
+        #expect(mistake(in: text)?.detail.contains("jwsRepresentation (expo-iap: purchaseToken)") == true, "\(text)")
       }
     }
     for text in [#"{"status":0,"latest_receipt_info":[{"transaction_id":"1"}]}"#, "{}"] {
-      #expect(detail(text)?.contains("verifyReceipt") == true, "\(text)")
+      #expect(mistake(in: text)?.detail.contains("verifyReceipt") == true, "\(text)")
     }
   }
 
@@ -228,11 +207,7 @@ struct SubmittedReceiptTests {
     for text in [
       "{\"a\":\"\(canary)\"}", "\(canary) x", "\"\(canary)\"", "<\(canary)>", "data:\(canary)", "\(canary)%2B",
     ] {
-      #expect {
-        try SubmittedReceipt.decode(text)
-      } throws: { error in
-        !String(describing: error).contains(canary)
-      }
+      #expect(mistake(in: text).map { String(describing: $0).contains(canary) } == false)
     }
   }
 

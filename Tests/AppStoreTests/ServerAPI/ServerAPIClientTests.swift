@@ -31,10 +31,6 @@ import Testing
     var answer: Answer? { try? outcome.get() }
   }
 
-  private final class Observed: Sendable {
-    let attempts = Mutex<[ServerAPIAttempt]>([])
-  }
-
   private func look<Answer: Sendable>(
     _ steps: [Step], _ change: (inout ServerAPIClient.Configuration) -> Void = { _ in },
     retryBudget: RetryBudget? = nil,
@@ -42,13 +38,13 @@ import Testing
   ) async throws -> Run<Answer> {
     let time = TestTime()
     let transport = ScriptedTransport(steps, time: time)
-    let observed = Observed()
+    let observed = Mutex<[ServerAPIAttempt]>([])
     var configuration = try Sample.configuration()
     change(&configuration)
     let client = ServerAPIClient(
-      transport: transport, configuration: configuration, verifier: try TestStore.made.get().verifier,
+      transport: transport, configuration: configuration, verifier: try SignedDataPKI.made.get().verifier(),
       timing: time.timing(), retryBudget: retryBudget,
-      observe: { attempt in observed.attempts.withLock { $0.append(attempt) } })
+      observe: { attempt in observed.withLock { $0.append(attempt) } })
     let outcome: Result<Answer, AppStoreError>
     do throws(AppStoreError) {
       outcome = .success(try await ask(client, time))
@@ -56,7 +52,7 @@ import Testing
       outcome = .failure(error)
     }
     #expect(transport.remaining == 0, "every planned answer is fetched")
-    return Run(outcome: outcome, transport: transport, time: time, observed: observed.attempts.withLock { $0 })
+    return Run(outcome: outcome, transport: transport, time: time, observed: observed.withLock { $0 })
   }
 
   private func run(
@@ -351,7 +347,7 @@ import Testing
   @Test func `the signed transaction that is kept is the one that Apple signed`() async throws {
     let answer = try #require(try await run([.body(try Sample.subscriber())]).answer)
     let text = try #require(answer.signedTransactions["480002000000001"])
-    let verified = try TestStore.made.get().verifier.transaction(text, now: TestTime.date)
+    let verified = try SignedDataPKI.made.get().verifier().transaction(text, now: TestTime.date)
     #expect(verified.payload.purchase.transactionID == "480002000000112")
   }
 
@@ -492,7 +488,7 @@ import Testing
       #expect(answer.history.purchases.count == 1)
       #expect(answer.history.purchases.first?.cancellationDate != nil)
       let kept = try #require(answer.signedTransactions["480002000000200"])
-      let verified = try TestStore.made.get().verifier.transaction(kept, now: moment(later.signedAt))
+      let verified = try SignedDataPKI.made.get().verifier().transaction(kept, now: moment(later.signedAt))
       #expect(verified.payload.signedDate == moment(later.signedAt))
     }
   }

@@ -131,7 +131,7 @@ import Testing
             ServerAPISample.statuses([[item]]),
             headers: [TransportHeader("Date", "Sat, 15 Jun 2024 12:00:01 GMT")])
         ], time: time),
-      configuration: try ServerAPISample.configuration(), verifier: try TestStore.made.get().verifier,
+      configuration: try ServerAPISample.configuration(), verifier: try SignedDataPKI.made.get().verifier(),
       timing: time.timing(), observe: { attempt in observed.withLock { $0.append(attempt) } })
     let answer = try await client.history(
       of: "1", bundleIDs: ["com.example.app"], includesOneTimePurchases: false, deadline: time.now + .seconds(10))

@@ -4,7 +4,7 @@ import Entitlements
 @testable import AppStore
 @testable import HTTPTransport
 
-/// Answers of the App Store Server API, made up and signed by `TestStore`; the shape is Apple's.
+/// Answers of the App Store Server API, made up and signed by `SignedDataPKI`; the shape is Apple's.
 enum ServerAPISample {
   static let bundleID: BundleID = "com.example.app"
   /// 2024-06-15 12:00:00 UTC, the date of `TestTime`.
@@ -36,7 +36,7 @@ enum ServerAPISample {
       return "{\(members.joined(separator: ","))}"
     }
 
-    func signed() throws -> String { try TestStore.made.get().sign(payload) }
+    func signed() throws -> String { try SignedDataPKI.made.get().sign(payload) }
 
     /// Bought once, never ends.
     static func lifetime(_ id: String = "480002000000200") -> Transaction {
@@ -59,7 +59,7 @@ enum ServerAPISample {
       """#
     }
 
-    func signed() throws -> String { try TestStore.made.get().sign(payload) }
+    func signed() throws -> String { try SignedDataPKI.made.get().sign(payload) }
   }
 
   /// An element of `lastTransactions`.
@@ -117,7 +117,7 @@ enum ServerAPISample {
   static let key = Result {
     try ServerAPIKey(
       keyID: "2X9R4HXF34", issuerID: "57246542-96fe-1a63-e053-0824d011072a",
-      key: ES256PrivateKey(pem: TestStoreKey().pem()))
+      key: ES256PrivateKey(pem: TestECKey().pem()))
   }
 
   static func configuration() throws -> ServerAPIClient.Configuration {

@@ -10,13 +10,13 @@ import Testing
 @Suite struct ServerAPITokenTests {
   private static let now = Date(timeIntervalSince1970: 1_718_452_800.75)
 
-  private static func key(_ key: TestStoreKey) throws -> ServerAPIKey {
+  private static func key(_ key: TestECKey) throws -> ServerAPIKey {
     try ServerAPIKey(
       keyID: "2X9R4HXF34", issuerID: "57246542-96fe-1a63-e053-0824d011072a", key: ES256PrivateKey(pem: key.pem()))
   }
 
   @Test func `a token says what Apple asks for, signed with our key`() throws {
-    let pair = try TestStoreKey()
+    let pair = try TestECKey()
     let token = try Self.key(pair).token(for: "com.example.app", now: Self.now)
     let parts = token.text.exposed.split(separator: ".").map(String.init)
     try #require(parts.count == 3)
@@ -38,13 +38,13 @@ import Testing
 
   @Test func `every character of a bundle ID arrives as it is`() throws {
     let name = "com.\"exämple\\\u{1}"
-    let token = try Self.key(TestStoreKey()).token(for: BundleID(name), now: Self.now)
+    let token = try Self.key(TestECKey()).token(for: BundleID(name), now: Self.now)
     let claims = try #require(token.text.exposed.split(separator: ".").dropFirst().first)
     #expect(try JSONDocument(#require(Base64URL.decode(claims.utf8))).root.text("bid") == name)
   }
 
   @Test func `a token is made once and used until a minute before its end`() throws {
-    let tokens = DeveloperTokens(sign: try Self.key(TestStoreKey()).token)
+    let tokens = DeveloperTokens(sign: try Self.key(TestECKey()).token)
     func token(_ seconds: Double, _ app: BundleID = "a") throws -> DeveloperToken {
       try tokens.token(for: app, now: Self.now.addingTimeInterval(seconds))
     }
@@ -58,13 +58,13 @@ import Testing
   }
 
   @Test func `a token made before our clock was set back is not used`() throws {
-    let tokens = DeveloperTokens(sign: try Self.key(TestStoreKey()).token)
+    let tokens = DeveloperTokens(sign: try Self.key(TestECKey()).token)
     let first = try tokens.token(for: "a", now: Self.now)
     #expect(try tokens.token(for: "a", now: Self.now.addingTimeInterval(-1)) != first)
   }
 
   @Test func `only the token that was refused is dropped`() throws {
-    let tokens = DeveloperTokens(sign: try Self.key(TestStoreKey()).token)
+    let tokens = DeveloperTokens(sign: try Self.key(TestECKey()).token)
     let first = try tokens.token(for: "a", now: Self.now)
     tokens.drop(first, for: "a")
     let second = try tokens.token(for: "a", now: Self.now)
@@ -81,7 +81,7 @@ import Testing
     timing.date = { TestTime.date.addingTimeInterval((time.now - time.start) / .seconds(1)) }
     let client = ServerAPIClient(
       transport: transport, configuration: try ServerAPISample.configuration(),
-      verifier: try TestStore.made.get().verifier, timing: timing)
+      verifier: try SignedDataPKI.made.get().verifier(), timing: timing)
     for _ in 0..<3 {
       _ = try await client.history(
         of: "1", bundleIDs: ["com.example.app"], includesOneTimePurchases: false, deadline: time.now + .seconds(10))
@@ -93,7 +93,7 @@ import Testing
   }
 
   @Test func `a token does not print itself`() throws {
-    let token = try Self.key(TestStoreKey()).token(for: "a", now: Self.now)
+    let token = try Self.key(TestECKey()).token(for: "a", now: Self.now)
     #expect(!"\(token)".contains("ey"))
     #expect(!String(reflecting: token).contains("ey"))
   }
@@ -102,7 +102,7 @@ import Testing
 
   @Test(arguments: ["2X9R4HXF34", "a", "0123456789ABCDEFabcdef"])
   func `a key ID is letters and digits`(_ id: String) throws {
-    let key = try ES256PrivateKey(pem: TestStoreKey().pem())
+    let key = try ES256PrivateKey(pem: TestECKey().pem())
     #expect(try ServerAPIKey(keyID: id, issuerID: "57246542-96FE-1a63-e053-0824d011072a", key: key).keyID == id)
   }
 
@@ -110,7 +110,7 @@ import Testing
     "", "AuthKey_2X9R4HXF34.p8", "2X9R4HXF34\n", "ключ", "\"", String(repeating: "A", count: 65),
   ])
   func `a text that is no key ID is refused in a sentence that does not quote it`(_ id: String) throws {
-    let key = try ES256PrivateKey(pem: TestStoreKey().pem())
+    let key = try ES256PrivateKey(pem: TestECKey().pem())
     let error = #expect(throws: ServerAPIKey.Fault.keyID) {
       try ServerAPIKey(keyID: id, issuerID: "57246542-96fe-1a63-e053-0824d011072a", key: key)
     }
@@ -123,7 +123,7 @@ import Testing
     "57246542-96fe-1a63-e053-0824d011072\"",
   ])
   func `a text that is no issuer ID is refused`(_ id: String) throws {
-    let key = try ES256PrivateKey(pem: TestStoreKey().pem())
+    let key = try ES256PrivateKey(pem: TestECKey().pem())
     #expect(throws: ServerAPIKey.Fault.issuerID) { try ServerAPIKey(keyID: "A", issuerID: id, key: key) }
   }
 }

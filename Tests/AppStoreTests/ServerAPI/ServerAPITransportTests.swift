@@ -27,7 +27,7 @@ import Testing
       var timing = CallTiming.live
       timing.date = { TestTime.date }
       let client = ServerAPIClient(
-        transport: transport, configuration: configuration, verifier: try TestStore.made.get().verifier,
+        transport: transport, configuration: configuration, verifier: try SignedDataPKI.made.get().verifier(),
         timing: timing)
       let answer = try await client.history(
         of: "480002000000112", bundleIDs: [ServerAPISample.bundleID], includesOneTimePurchases: true,
@@ -63,7 +63,7 @@ import Testing
       var configuration = try ServerAPISample.configuration()
       configuration.productionURL = server.origin
       let client = ServerAPIClient(
-        transport: transport, configuration: configuration, verifier: try TestStore.made.get().verifier,
+        transport: transport, configuration: configuration, verifier: try SignedDataPKI.made.get().verifier(),
         timing: TestTime().timing())
       for _ in 0..<3 {
         await #expect(throws: AppStoreError.self) {

@@ -50,7 +50,7 @@ import Testing
       configuration.callsPerSecond = [:]
       change(&configuration)
       client = ServerAPIClient(
-        transport: steps, configuration: configuration, verifier: try TestStore.made.get().verifier,
+        transport: steps, configuration: configuration, verifier: try SignedDataPKI.made.get().verifier(),
         timing: timing ?? time.timing(), breakers: [.production: production, .sandbox: sandbox], retryBudget: budget)
     }
 
@@ -263,7 +263,8 @@ import Testing
     var configuration = try Sample.configuration()
     configuration.callsPerSecond = [.production: 1]
     let client = ServerAPIClient(
-      transport: transport, configuration: configuration, verifier: try TestStore.made.get().verifier, timing: timing)
+      transport: transport, configuration: configuration, verifier: try SignedDataPKI.made.get().verifier(),
+      timing: timing)
     waiting.withLock { $0 = client }
     func look() async throws(AppStoreError) {
       _ = try await client.history(

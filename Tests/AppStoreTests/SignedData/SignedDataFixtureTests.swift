@@ -42,7 +42,7 @@ struct SignedDataFixtureTests {
     #expect((row.ownership == .familyShared) == (text("inAppOwnershipType") == "FAMILY_SHARED"))
     #expect(transaction.originalPurchaseDate == date("originalPurchaseDate"))
     #expect(transaction.quantity == (payload["quantity"] as? NSNumber)?.int64Value)
-    #expect(transaction.offerType == payload["offerType"] as? Int)
+    #expect(row.sale?.offerType == payload["offerType"] as? Int)
   }
 
   private func expect(_ info: SignedRenewalInfo, _ payload: [String: Any]) {

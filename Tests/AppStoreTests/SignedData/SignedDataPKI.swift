@@ -37,6 +37,9 @@ struct SignedDataPKI {
     static let wideLeaf = Result { try TestECKey(.p384) }
   }
 
+  /// For tests that sign much and change nothing about the certificates.
+  static let made = Result { try SignedDataPKI() }
+
   let root: [UInt8]
   let intermediate: [UInt8]
   let extra: [UInt8]?
@@ -88,6 +91,12 @@ struct SignedDataPKI {
 
   /// A JWS of this PKI.
   func sign(_ payload: [String: Any]) throws -> String { try TestJWS(payload, self).text() }
+
+  func sign(_ payload: String) throws -> String {
+    var jws = try TestJWS([:], self)
+    jws.payload = Array(payload.utf8)
+    return try jws.text()
+  }
 }
 
 /// A JWS made for a test, in which everything can be wrong.

@@ -215,11 +215,8 @@ struct SignedNotificationTests {
   }
 
   @Test func `without a type it cannot be read, and without a UUID it can`() throws {
-    #expect {
-      try verify(pki, ["notificationType": NSNull()])
-    } throws: { error in
-      String(describing: error).contains("without notificationType")
-    }
+    let error = #expect(throws: SignedDataError.self) { try verify(pki, ["notificationType": NSNull()]) }
+    #expect(error?.description.contains("without notificationType") == true)
     #expect(try verify(pki, ["notificationUUID": NSNull()]).notification.uuid == nil)
   }
 }

@@ -40,10 +40,7 @@ struct SignedTransactionTests {
     #expect(transaction.productType == "Auto-Renewable Subscription")
     #expect(transaction.quantity == 1)
     #expect(transaction.originalPurchaseDate == Sample.moment(1_715_680_800_000))
-    #expect(transaction.offerType == 2)
     #expect(transaction.offerID == "abc.123")
-    #expect(transaction.offerDiscountType == "PAY_AS_YOU_GO")
-    #expect(transaction.storefront == "USA")
   }
 
   @Test(arguments: [
@@ -128,7 +125,7 @@ struct SignedTransactionTests {
     #expect(fractions.purchase.purchaseDate == Sample.moment(1_697_679_936_049))
     #expect(fractions.purchase.expiresDate == Sample.moment(1_700_358_336_049))
     #expect(fractions.quantity == 2)
-    #expect(fractions.offerType == 1)
+    #expect(fractions.purchase.sale?.offerType == 1)
     #expect(fractions.purchase.transactionID == "2000000000000002")
   }
 

@@ -45,6 +45,14 @@ final class TestECKey: TestCertificateKey, @unchecked Sendable {
     return ES256Signature.raw(fromDER: der) ?? Array(der.prefix(64))
   }
 
+  /// Whether this key made a signature of 64 octets, as a JWS has it.
+  func hasMade(_ raw: [UInt8], over bytes: [UInt8]) throws -> Bool {
+    guard let der = ES256Signature.der(fromRaw: raw), let context = EVP_MD_CTX_new() else { return false }
+    defer { EVP_MD_CTX_free(context) }
+    guard EVP_DigestVerifyInit(context, nil, EVP_sha256(), nil, key) == 1 else { throw TestKey.Failure() }
+    return EVP_DigestVerify(context, der, der.count, bytes, bytes.count) == 1
+  }
+
   enum PEMForm: CaseIterable {
     case pkcs8, sec1, encrypted, publicKey
   }

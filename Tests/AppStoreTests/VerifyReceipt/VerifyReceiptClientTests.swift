@@ -31,10 +31,10 @@ import Testing
   ) async -> Run {
     let time = TestTime()
     let transport = ScriptedTransport(steps, time: time)
-    let observed = Observed()
+    let observed = Mutex<[VerifyReceiptAttempt]>([])
     let client = VerifyReceiptClient(
       transport: transport, configuration: .test, timing: time.timing(jitter: jitter), retryBudget: retryBudget,
-      observe: { attempt in observed.attempts.withLock { $0.append(attempt) } })
+      observe: { attempt in observed.withLock { $0.append(attempt) } })
     let outcome: Outcome
     do {
       outcome = .success(
@@ -45,12 +45,7 @@ import Testing
       outcome = .failure(error)
     }
     #expect(transport.remaining == 0, "every planned answer is fetched")
-    return Run(
-      outcome: outcome, transport: transport, time: time, observed: observed.attempts.withLock { $0 })
-  }
-
-  private final class Observed: Sendable {
-    let attempts = Mutex<[VerifyReceiptAttempt]>([])
+    return Run(outcome: outcome, transport: transport, time: time, observed: observed.withLock { $0 })
   }
 
   private static func status(_ code: Int) -> ScriptedTransport.Step { .body(#"{"status":\#(code)}"#) }
@@ -448,12 +443,9 @@ import Testing
   @Test(.timeLimit(.minutes(10))) func `cancelling the task ends a call in flight`() async {
     let (calls, called) = AsyncStream<Void>.makeStream()
     let client = VerifyReceiptClient(transport: SilentTransport(called: called), configuration: .test)
-    let task = Task { () async -> AppStoreError? in
-      do throws(AppStoreError) {
-        _ = try await client.verify("AA==", deadline: .now.advanced(by: .seconds(600)))
-        return nil
-      } catch {
-        return error
+    let task = Task {
+      await #expect(throws: AppStoreError.self) {
+        try await client.verify("AA==", deadline: .now.advanced(by: .seconds(600)))
       }
     }
     var iterator = calls.makeAsyncIterator()
@@ -475,13 +467,8 @@ import Testing
     }
     let client = VerifyReceiptClient(transport: transport, configuration: .test, timing: timing)
     let deadline = time.start.advanced(by: .seconds(10))
-    let task = Task { () async -> AppStoreError? in
-      do throws(AppStoreError) {
-        _ = try await client.verify("AA==", deadline: deadline)
-        return nil
-      } catch {
-        return error
-      }
+    let task = Task {
+      await #expect(throws: AppStoreError.self) { try await client.verify("AA==", deadline: deadline) }
     }
     var iterator = pauses.makeAsyncIterator()
     await iterator.next()

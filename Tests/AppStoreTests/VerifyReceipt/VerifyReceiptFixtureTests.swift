@@ -7,7 +7,7 @@ import Testing
 @testable import JSON
 
 @Suite(
-  .enabled(if: VerifyReceiptFixtures.isPresent, "there is no folder of recorded answers; see COUNTERSIGN_FIXTURES"))
+  .enabled(if: ReceiptFixtures.areThere, "there is no folder of recorded answers; see COUNTERSIGN_FIXTURES"))
 struct VerifyReceiptFixtureTests {
   private typealias Fixtures = VerifyReceiptFixtures
 
@@ -47,7 +47,7 @@ struct VerifyReceiptFixtureTests {
   @Test(arguments: VerifyReceiptFixtures.cases("verifyreceipt_response"))
   func `a recorded answer is read as it is meant`(_ fixture: VerifyReceiptFixtures.Case) throws {
     let expected = try #require(fixture.expect)
-    let response = try decode(Fixtures.bytes(fixture.file))
+    let response = try decode(ReceiptFixtures.contents(fixture.file))
     #expect(response.status.rawValue == expected.status?.number)
     #expect(response.environmentName == expected.environment)
     #expect(response.bundleID?.rawValue == expected.bundle_id)
@@ -67,7 +67,7 @@ struct VerifyReceiptFixtureTests {
   func `a recorded exchange is played through as it happened`(_ fixture: VerifyReceiptFixtures.Case) async throws {
     let steps = try #require(fixture.expect?.steps)
     let exchanges = try JSONDecoder().decode(
-      [VerifyReceiptFixtures.Exchange].self, from: Data(Fixtures.bytes(fixture.file)))
+      [VerifyReceiptFixtures.Exchange].self, from: ReceiptFixtures.bytes(fixture.file))
     #expect(exchanges.count == steps.count)
     for (exchange, step) in zip(exchanges, steps) {
       let response = try decode(Array(exchange.response.body_raw.utf8))
@@ -109,7 +109,7 @@ struct VerifyReceiptFixtureTests {
   @Test(arguments: VerifyReceiptFixtures.cases("synthetic_verifyreceipt"))
   func `an answer made up for a rule says what the rule needs`(_ fixture: VerifyReceiptFixtures.Case) throws {
     let expected = try #require(fixture.expect)
-    let response = try decode(Fixtures.bytes(fixture.file))
+    let response = try decode(ReceiptFixtures.contents(fixture.file))
     guard response.status == .valid else {
       #expect(fixture.id.contains(String(response.status.rawValue)) || response.status.isInternalDataAccessError)
       return

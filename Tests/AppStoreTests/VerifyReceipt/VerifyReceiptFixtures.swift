@@ -2,8 +2,7 @@ import Foundation
 
 /// Answers of Apple's that were recorded by others, with what a correct validator reads in them.
 ///
-/// They belong to their authors and are not part of this package: the folder is named by `COUNTERSIGN_FIXTURES`, or lies
-/// beside the checkout. Where it is missing, the tests that read it are skipped.
+/// They belong to their authors and lie in the folder of `ReceiptFixtures`, whose manifest lists them.
 enum VerifyReceiptFixtures {
   struct Case: Decodable, Sendable {
     var id: String
@@ -79,17 +78,6 @@ enum VerifyReceiptFixtures {
     var response: Response
   }
 
-  static let folder: URL = {
-    if let path = ProcessInfo.processInfo.environment["COUNTERSIGN_FIXTURES"] { return URL(filePath: path) }
-    var root = URL(filePath: #filePath)
-    for _ in 0..<4 { root.deleteLastPathComponent() }
-    return root.appending(path: "../shared/fixtures").standardizedFileURL
-  }()
-
-  static let isPresent = FileManager.default.fileExists(atPath: folder.appending(path: "manifest.json").path)
-
-  static func bytes(_ file: String) throws -> [UInt8] { Array(try Data(contentsOf: folder.appending(path: file))) }
-
   /// The cases of a kind; none where the folder is missing.
   static func cases(_ kind: String) -> [Case] {
     struct Kind: Decodable {
@@ -106,9 +94,9 @@ enum VerifyReceiptFixtures {
         if Self.mine.contains(try Kind(from: decoder).kind) { value = try Case(from: decoder) }
       }
     }
-    guard isPresent else { return [] }
+    guard ReceiptFixtures.areThere else { return [] }
     do {
-      let manifest = try JSONDecoder().decode(Manifest.self, from: Data(bytes("manifest.json")))
+      let manifest = try JSONDecoder().decode(Manifest.self, from: ReceiptFixtures.bytes("manifest.json"))
       return manifest.cases.compactMap(\.value).filter { $0.kind == kind }
     } catch {
       return [Case(id: "manifest.json is not readable: \(error)", kind: kind, file: "", expect: nil)]

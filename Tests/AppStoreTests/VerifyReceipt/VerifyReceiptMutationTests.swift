@@ -12,7 +12,7 @@ import Testing
   private static let count =
     ProcessInfo.processInfo.environment["COUNTERSIGN_MUTATIONS"].flatMap { Int($0) } ?? SeededRandom.cases(4_000)
 
-  private static let seeds: [String] = [
+  static let seeds: [String] = [
     Sample.body(latest: "[\(Sample.refundedRow),\(Sample.row)]"),
     Sample.body(inApp: "\(Sample.refundedRow),\(Sample.lifetimeRow)", latest: nil),
     #"{"status":0,"receipt":\#(Sample.transaction),"latest_receipt_info":\#(Sample.transaction),"auto_renew_status":0}"#,

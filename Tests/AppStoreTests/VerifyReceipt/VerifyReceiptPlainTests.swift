@@ -58,13 +58,8 @@ import Testing
   }
 
   @Test func `damaged answers decode to the same by index and by tree`() {
-    let seeds: [String] = [
-      Sample.body(latest: "[\(Sample.refundedRow),\(Sample.row)]"),
-      Sample.body(inApp: "\(Sample.refundedRow),\(Sample.lifetimeRow)", latest: nil),
-      #"{"status":0,"receipt":\#(Sample.transaction),"latest_receipt_info":\#(Sample.transaction),"auto_renew_status":0}"#,
-      #"{"status":21006,"latest_expired_receipt_info":\#(Sample.transaction),"expiration_intent":"1"}"#,
-      #"{"status":21104,"is-retryable":"1","environment":"Production"}"#,
-    ]
+    // All but the status alone, which is among the texts below.
+    let seeds = VerifyReceiptMutationTests.seeds.dropLast()
     var dice = SeededRandom(seed: 0xDA3A_6ED5)
     var tally = Tally()
     for number in 0..<Self.count {
@@ -102,10 +97,10 @@ import Testing
   }
 
   @Test(
-    .enabled(if: VerifyReceiptFixtures.isPresent),
+    .enabled(if: ReceiptFixtures.areThere),
     arguments: VerifyReceiptFixtures.cases("verifyreceipt_response"))
   func `a recorded answer decodes to the same, damaged or not`(_ recorded: VerifyReceiptFixtures.Case) throws {
-    let bytes = try VerifyReceiptFixtures.bytes(recorded.file)
+    let bytes = try ReceiptFixtures.contents(recorded.file)
     var dice = SeededRandom(seed: 0xF1C7)
     var tally = Tally()
     #expect(check(bytes, &tally))

@@ -21,12 +21,9 @@ import Testing
     var settings = Settings(server: ["user_rate_limit": "0"], jwt: ["secret": TokenMint.secret])
     settings.trials = ["week": "{ tier: pro, length: 7d, sessions: 30 }"]
     settings.products["com.example.app.pro.monthly"] = "{ tier: pro, offers: { first: never, again: expired } }"
-    let complete = settings
     let start = Date(timeIntervalSince1970: Date().timeIntervalSince1970.rounded(.down))
-    try await RunningService.besideStore(at: start, withServerAPI: true, settings: complete, now: { Date() }) {
-      service, store in
-      try await body(service, store)
-    }
+    try await RunningService.besideStore(
+      at: start, withServerAPI: true, settings: settings, now: { Date() }, body: body)
   }
 
   /// StoreKit's part, as the simulated App Store signs it.
@@ -51,9 +48,7 @@ import Testing
       struct Payload: Decodable { var transactionId: String }
       let parts = jws.split(separator: ".")
       guard parts.count == 3 else { return nil }
-      var text = parts[1].replacing("-", with: "+").replacing("_", with: "/")
-      text += String(repeating: "=", count: (4 - text.count % 4) % 4)
-      return Data(base64Encoded: String(text)).flatMap { try? JSONDecoder().decode(Payload.self, from: $0) }
+      return SignedDataSigner.decode(parts[1]).flatMap { try? JSONDecoder().decode(Payload.self, from: Data($0)) }
         .flatMap { UInt64($0.transactionId) }
     }
 
@@ -113,7 +108,7 @@ import Testing
           .subscriber, appAccountToken: UUID(uuidString: Self.user), offer: SignedOffer(jws: jws))
         return StoreTransaction(id: UInt64(sold.transactionID) ?? 0, jwsRepresentation: sold.signedTransaction) {}
       }
-      let client = try client(service, store, in: URL(filePath: directory.path))
+      let client = try client(service, store, in: directory.url)
       let offers = try await client.offers()
       #expect(offers.promotional.map(\.offerID) == ["first"])
       let product = try #require(offers.promotional.first?.productID)
@@ -126,13 +121,12 @@ import Testing
   @Test func `the Swift library buys, shows the state, and knows it after a restart without a connection`() async throws
   {
     let directory = try TemporaryDirectory()
-    let place = URL(filePath: directory.path)
     try await run { service, simulated in
       let store = ScriptedStore([
         try simulated.simulator.issueTransaction(.renewing, appAccountToken: UUID(uuidString: Self.user))
           .signedTransaction
       ])
-      let client = try client(service, store, in: place)
+      let client = try client(service, store, in: directory.url)
       #expect(client.state.access == nil)
       let state = try await client.purchase("com.example.app.pro.monthly")
       #expect(state.access?.tier == "pro" && store.finishedCount == 1)
@@ -154,7 +148,7 @@ import Testing
 
       // The app starts again, and the service is away.
       await service.ledger.close()
-      let again = try self.client(service, store, in: place)
+      let again = try self.client(service, store, in: directory.url)
       await again.start()
       #expect(again.state.access?.tier == "pro" && again.isAllowed("filters"))
       #expect(try await again.offerings().all.count == plans.offerings.count)
@@ -166,7 +160,7 @@ import Testing
     let directory = try TemporaryDirectory()
     try await run { service, simulated in
       let store = ScriptedStore([try simulated.simulator.issueTransaction(.wrongApp).signedTransaction])
-      let client = try client(service, store, in: URL(filePath: directory.path))
+      let client = try client(service, store, in: directory.url)
       await #expect(throws: CountersignError.self) { try await client.purchase("x") }
       #expect(await client.waitingCount == 0)
     }
@@ -195,7 +189,7 @@ import Testing
       func signedIn(_ directory: TemporaryDirectory) -> CountersignClient {
         CountersignClient(
           baseURL: url, user: Self.user, token: { try TokenMint.user(Self.user, at: Date()) },
-          options: options(network, in: URL(filePath: directory.path)))
+          options: options(network, in: directory.url))
       }
 
       let begun = try await app().start()
@@ -234,8 +228,7 @@ import Testing
   func `the library for JavaScript passes its tests against the service`() async throws {
     let node = try #require(Self.node)
     try await run { service, simulated in
-      let directory = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent().deletingLastPathComponent().appending(path: "clients/javascript")
+      let directory = packageFolder.appending(path: "clients/javascript")
       let ending = try await ChildProcess.run(
         node, ["--test", "--test-name-pattern", "against a running service", "countersign.test.mjs"],
         environment: [

@@ -59,14 +59,13 @@ import Testing
   }
 
   @Test func `a start says that others could read the ledger, and ends it`() async throws {
-    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
-    defer { try? FileManager.default.removeItem(at: directory) }
-    try await RunningService.run(apple: .unreachable, directory: directory) { service in
+    let directory = try TemporaryDirectory()
+    try await RunningService.run(apple: .unreachable, directory: directory.url) { service in
       #expect(!service.log.text.contains("could read the ledger"))
     }
-    let ledger = directory.appending(path: "ledger.sqlite").path(percentEncoded: false)
+    let ledger = directory.url.appending(path: "ledger.sqlite").path(percentEncoded: false)
     try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: ledger)
-    try await RunningService.run(apple: .unreachable, directory: directory) { service in
+    try await RunningService.run(apple: .unreachable, directory: directory.url) { service in
       let reported = service.log.lines.filter { $0.contains("other users of this machine could read the ledger") }
       #expect(reported.count == 1)
       #expect(reported.allSatisfy { $0.contains("ledger.sqlite (mode 644)") && $0.contains("their mode is 600 now") })

@@ -64,8 +64,7 @@ import Testing
   @Test(.ofTheFile)
   func `losses are found beside a running service: each is 1, those that are meant are not`() async throws {
     let directory = try TemporaryDirectory()
-    let folder = URL(filePath: directory.path)
-    try await RunningService.besideStore(at: Self.start, directory: folder) { service, store in
+    try await RunningService.besideStore(at: Self.start, directory: directory.url) { service, store in
       let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
       #expect(try await service.validate(receipt).status == 200)
       let forever = try store.simulator.issueReceipt(.lifetime, subscriber: 2).receiptData

@@ -238,11 +238,10 @@ import Testing
       }
 
       let service = try await ServiceProcess.start(configuration: URL(filePath: file), environment: simulator)
-      let body = try JSONSerialization.data(withJSONObject: ["receipt_data": receipt, "user_id": "user-1"])
-      let answer = try await service.send(.post, "/v1/validations", body: Array(body), key: String(key))
+      let body = #"{"receipt_data":"\#(receipt)","user_id":"user-1"}"#
+      let answer = try await service.send(.post, "/v1/validations", body: body, key: String(key))
       #expect(answer.status == 200 && answer["tier"] == "pro", "\(answer)")
-      service.terminate()
-      #expect(await service.wait().code == 0)
+      #expect(await service.stop().code == 0)
     }
   }
 }

@@ -194,12 +194,11 @@ import Testing
       let answer = Answer(status: 200, headers: [], body: Array(ended.output.utf8))
       #expect(answer["state"] == "finished")
       #expect(answer["due"] == "60" && answer["done"] == "60" && answer["failed"] == "0", "\(ended.output)")
-      second.terminate()
-      let (code, log) = await second.wait()
-      #expect(code == 0)
+      let end = await second.stop()
+      #expect(end.code == 0)
       // Users who were done before are not asked about again. Rechecks are not the run's: by the machine's clock
       // everything is due, until Apple has told the service the time.
-      let asked = Self.validatedByRun(log)
+      let asked = Self.validatedByRun(end.log)
       #expect(Set(asked).count == asked.count)
       #expect(!asked.isEmpty && asked.count <= 50, "\(asked.count)")
       #expect(store.simulator.calls.total >= 60)

@@ -231,11 +231,9 @@ import Testing
   // MARK: The key and the address
 
   @Test func `the key is taken from the file before the environment, without what is around it`() throws {
-    let file = FileManager.default.temporaryDirectory.appending(path: "key-\(UUID())")
-    defer { try? FileManager.default.removeItem(at: file) }
-    try Data("  from-the-file\n".utf8).write(to: file)
+    let directory = try TemporaryDirectory()
+    let path = try directory.write("key", "  from-the-file\n")
     let environment = ["COUNTERSIGN_API_KEY": "from-the-environment\n"]
-    let path = file.path(percentEncoded: false)
     #expect(try ServiceOptions.key(file: path, environment: environment) == "from-the-file")
     #expect(try ServiceOptions.key(file: nil, environment: environment) == "from-the-environment")
     #expect(throws: CommandUsage.self) { try ServiceOptions.key(file: nil, environment: [:]) }

@@ -12,7 +12,7 @@ import Testing
   /// Tier, status, reason, source, and whether it is stale.
   private func verdict(on text: String, _ apple: Apple, now: Date) async throws -> String {
     let directory = try TemporaryDirectory()
-    let yaml = Settings().yaml(apple: apple, directory: URL(filePath: directory.path))
+    let yaml = Settings().yaml(apple: apple, directory: directory.url)
     let configuration = try ServiceConfiguration.load(
       file: try directory.write("countersign.yaml", yaml), environment: [:])
     let entitlement = try await Validate.verdict(
@@ -56,7 +56,7 @@ import Testing
     try await SimulatedStore.run { store in
       let signed = try store.simulator.issueTransaction(.subscriber).signedTransaction
       let directory = try TemporaryDirectory()
-      let yaml = Settings().yaml(apple: store.apple, directory: URL(filePath: directory.path))
+      let yaml = Settings().yaml(apple: store.apple, directory: directory.url)
       let configuration = try ServiceConfiguration.load(
         file: try directory.write("countersign.yaml", yaml), environment: [:])
       let verdict = try await Validate.verdict(

@@ -55,8 +55,7 @@ struct ConfigurationReferenceTests {
 
   // MARK: - The sample
 
-  static let sample = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-    .deletingLastPathComponent().deletingLastPathComponent().appending(path: "samples/countersign.yaml").path
+  static let sample = packageFolder.appending(path: "samples/countersign.yaml").path
 
   static let environment = ["COUNTERSIGN_APP_STORE_SHARED_SECRET": SampleConfiguration.sharedSecret]
 

@@ -14,9 +14,10 @@ import Testing
 /// A directory of its own for one test; removed when the test lets go of it.
 final class TemporaryDirectory: Sendable {
   let path: String
+  var url: URL { URL(filePath: path) }
 
   init() throws {
-    path = FileManager.default.temporaryDirectory.path + "/countersign-configuration-\(UUID().uuidString)"
+    path = FileManager.default.temporaryDirectory.path + "/countersign-\(UUID())"
     try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
   }
 
@@ -93,10 +94,7 @@ func loadYAML(
 /// The problems of a text; empty when it has none.
 func problemsOf(_ text: String, environment: [String: String] = [:]) -> [String] {
   do throws(ConfigurationError) {
-    var findings = ConfigurationFindings()
-    let file = ConfigurationFile(bytes: Array(text.utf8), name: "countersign.yaml", findings: &findings)
-    var reader = ConfigurationReader(file: file, environment: environment, findings: findings)
-    _ = try ServiceConfiguration(&reader, requiresCredential: true)
+    _ = try loadYAML(text, environment: environment)
     return []
   } catch {
     return error.problems.map(\.description)

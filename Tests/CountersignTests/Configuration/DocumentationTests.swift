@@ -11,8 +11,7 @@ import Testing
 /// The lists in the pages of `docs/` are those of the program. `scripts/check-docs` runs their examples and checks
 /// links.
 @Suite struct DocumentationTests {
-  private static let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-    .deletingLastPathComponent().deletingLastPathComponent().appending(path: "docs")
+  private static let folder = packageFolder.appending(path: "docs")
 
   static func page(_ path: String) throws -> String {
     String(decoding: try Data(contentsOf: folder.appending(path: path)), as: UTF8.self)

@@ -41,10 +41,7 @@ enum AppAPIBench {
     _ settings: Settings = settings(),
     body: @Sendable (RunningService, SimulatedStore, MovingClock) async throws -> Void
   ) async throws {
-    let clock = MovingClock()
-    try await RunningService.besideStore(settings: settings, now: { clock.date }) { service, store in
-      try await body(service, store, clock)
-    }
+    try await World.run(settings: settings) { try await body($0.service, $0.store, $0.clock) }
   }
 
   static func token(_ user: String = anna, _ clock: MovingClock? = nil) throws -> String {
@@ -65,8 +62,7 @@ enum AppAPIBench {
   ) throws {
     #expect(answer.status == status, "\(answer.text)", sourceLocation: sourceLocation)
     #expect(answer.header("Content-Type") == "application/json", sourceLocation: sourceLocation)
-    let body = try JSONSerialization.jsonObject(with: Data(answer.body)) as? [String: Any] ?? [:]
-    #expect(Set(body.keys) == ["success", "error", "message"], sourceLocation: sourceLocation)
+    #expect(Set(answer.object.keys) == ["success", "error", "message"], sourceLocation: sourceLocation)
     #expect(answer["success"] == "false" && answer["error"] == error, sourceLocation: sourceLocation)
     #expect(answer["message"]?.isEmpty == false, sourceLocation: sourceLocation)
   }

@@ -32,12 +32,7 @@ enum DialectBench {
     _ settings: Settings = settings(), withServerAPI: Bool = true, now: @escaping @Sendable () -> Date = { noon },
     body: @Sendable (RunningService, SimulatedStore) async throws -> Void
   ) async throws {
-    try await SimulatedStore.run { store in
-      let apple = withServerAPI ? store.apple() : store.apple
-      try await RunningService.run(apple: apple, settings: settings, now: now) { service in
-        try await body(service, store)
-      }
-    }
+    try await RunningService.besideStore(withServerAPI: withServerAPI, settings: settings, now: now, body: body)
   }
 
   private static func text(_ object: [String: Any]) throws -> String {

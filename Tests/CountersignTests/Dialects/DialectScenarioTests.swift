@@ -17,13 +17,10 @@ import TestSupport
   private func run(
     _ body: @Sendable (RunningService, SimulatedStore, _ user: String, MovingClock) async throws -> Void
   ) async throws {
-    let clock = MovingClock()
     var settings = DialectBench.settings(server: ["user_rate_limit": "0"])
     settings.dialects.append("subscriptions_api")
-    try await RunningService.besideStore(
-      at: clock.date, withServerAPI: true, settings: settings, now: { clock.date }
-    ) { service, store in
-      try await body(service, store, DialectBench.user, clock)
+    try await World.run(withServerAPI: true, settings: settings) {
+      try await body($0.service, $0.store, DialectBench.user, $0.clock)
     }
   }
 

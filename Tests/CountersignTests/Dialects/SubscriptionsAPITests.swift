@@ -283,8 +283,7 @@ import Testing
       }
       let first = try await post(service, "start-trial", "{}")
       // Mostly 1; PostgreSQL leaves a number out where an operation has to be run again.
-      let told = try #require(try JSONSerialization.jsonObject(with: Data(first.body)) as? [String: Any])
-      let id = try #require((told["subscription"] as? [String: Any])?["id"] as? String)
+      let id = try #require((first.object["subscription"] as? [String: Any])?["id"] as? String)
       #expect(Int(id) ?? 0 > 0)
       try expect(first, body("The trial has begun.", days: 7, id: id))
       #expect(try await service.ledger.record(of: UserID(AppAPIBench.anna)).devices.isEmpty)

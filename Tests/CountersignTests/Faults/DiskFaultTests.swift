@@ -92,7 +92,9 @@ extension FaultTests {
         if putsBack {
           // The first page of the log is gone, and with it all that was in the log alone.
           try disk.resize("40m")
-          try Self.forgetHalf(of: ledger.path(percentEncoded: false))
+          try LedgerAudit.tamper(
+            with: ledger.path(percentEncoded: false),
+            "DELETE FROM event WHERE sequence > (SELECT max(sequence) / 2 FROM event)")
         }
         run.findings = try LedgerAudit(path: ledger.path(percentEncoded: false))
           .findings(acknowledged: load.figures.acknowledged)
@@ -101,7 +103,7 @@ extension FaultTests {
     }
 
     private static func timeUntilTaken(
-      _ service: FaultyService, _ world: FaultWorld, _ load: FaultLoad, patience: Duration
+      _ service: ServiceProcess, _ world: FaultWorld, _ load: FaultLoad, patience: Duration
     ) async throws -> Duration? {
       let began = ContinuousClock.now
       while ContinuousClock.now - began < patience {
@@ -114,14 +116,6 @@ extension FaultTests {
         try await Task.sleep(for: .milliseconds(100))
       }
       return nil
-    }
-
-    private static func forgetHalf(of ledger: String) throws {
-      try LedgerAudit.tamper(
-        with: ledger,
-        """
-        DELETE FROM event WHERE sequence > (SELECT max(sequence) / 2 FROM event);
-        """)
     }
 
     // MARK: Read-only
@@ -313,10 +307,10 @@ extension FaultTests {
       case .calls(let injections): calls = systemCalls(of: world, injections)
       }
       let refusedBefore = load.figures.refused
-      let service: FaultyService
+      let service: ServiceProcess
       do {
         service = try await world.start(environment: environment, under: calls?.prefix ?? [])
-      } catch let error as FaultyService.NotStarted {
+      } catch let error as ServiceProcess.NotStarted {
         return End(code: error.ending.code, isReached: true, hadTrouble: true)
       }
       var hadTrouble = false
@@ -330,8 +324,7 @@ extension FaultTests {
         if answers.contains(false) { break }
       }
       let began = ContinuousClock.now
-      service.signal(SIGTERM)
-      let ending = await service.ending()
+      let ending = await service.stop()
       var end = End(
         code: ending.code, isReached: hadTrouble || ending.code != 0, delay: ContinuousClock.now - began,
         hadTrouble: hadTrouble)

@@ -62,7 +62,7 @@ extension FaultTests {
       var counts: [String: Int]
     }
 
-    private static func export(_ user: String, _ service: FaultyService) async throws -> Kept {
+    private static func export(_ user: String, _ service: ServiceProcess) async throws -> Kept {
       let answer = try await service.send(.get, "/v1/profiles/\(user)/export")
       #expect(answer.status == 200, "\(answer.text)")
       let lists = ["purchases", "history", "events", "grants", "consumptions"]
@@ -87,7 +87,7 @@ private struct Person {
   /// The names as they may be on the disk: plain, in capitals, in base64 wherever they begin, and in hexadecimal.
   let forms: [String]
 
-  init(number: Int, in world: FaultWorld, _ service: FaultyService) async throws {
+  init(number: Int, in world: FaultWorld, _ service: ServiceProcess) async throws {
     let account = UUID()
     let id = account.uuidString.lowercased()
     let alias = "$RCAnonymousID:" + UUID().uuidString.lowercased().replacing("-", with: "")

@@ -33,15 +33,11 @@ struct FaultWorld: Sendable {
   /// - Parameters:
   ///   - clock: where Apple's clock stands.
   ///   - certifiedSince: for a service whose own clock is behind.
-  ///   - ledgerDirectory: another place for the ledger, such as a disk of its own.
   static func run<Result: Sendable>(
     customers count: Int, at clock: Date = Date(), certifiedSince: Date? = nil, settings: Settings = Settings(),
-    withProfiles: Bool = true, hasVersionColumn: Bool = true,
-    directory given: URL? = nil, body: @Sendable (FaultWorld) async throws -> Result
+    withProfiles: Bool = true, hasVersionColumn: Bool = true, body: @Sendable (FaultWorld) async throws -> Result
   ) async throws -> Result {
-    let directory = given ?? FileManager.default.temporaryDirectory.appending(path: "countersign-faults-\(UUID())")
-    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
-    defer { if given == nil { try? FileManager.default.removeItem(at: directory) } }
+    let directory = try TemporaryDirectory()
     // Whole seconds: answers tell no less.
     let clock = Date(timeIntervalSince1970: clock.timeIntervalSince1970.rounded(.down))
     return try await SimulatedStore.run(at: clock, certifiedSince: certifiedSince) { store in
@@ -54,7 +50,7 @@ struct FaultWorld: Sendable {
       }
       let profiles = withProfiles ? try await ProfileStoreDouble.start() : nil
       let world = FaultWorld(
-        store: store, customers: customers, directory: directory, settings: settings, profiles: profiles,
+        store: store, customers: customers, directory: directory.url, settings: settings, profiles: profiles,
         hasVersionColumn: hasVersionColumn)
       try world.configure()
       do {
@@ -86,8 +82,8 @@ struct FaultWorld: Sendable {
     try text.write(to: configuration, atomically: true, encoding: .utf8)
   }
 
-  func start(environment: [String: String] = [:], under tool: [String] = []) async throws -> FaultyService {
-    try await FaultyService.start(configuration: configuration, environment: environment, under: tool)
+  func start(environment: [String: String] = [:], under tool: [String] = []) async throws -> ServiceProcess {
+    try await ServiceProcess.start(configuration: configuration, environment: environment, under: tool)
   }
 }
 
@@ -124,7 +120,7 @@ final class FaultLoad: Sendable {
   ///   - pace: a pause after each post.
   ///   - each: called with the number of posts so far, to move Apple's clock with them.
   func run(
-    _ service: FaultyService, customers: [FaultWorld.Customer], writers: Int = 8, random: FaultRandom,
+    _ service: ServiceProcess, customers: [FaultWorld.Customer], writers: Int = 8, random: FaultRandom,
     pace: Duration? = nil, each: @escaping @Sendable (Int) -> Void = { _ in },
     while isWanted: @escaping @Sendable () -> Bool
   ) async {
@@ -145,7 +141,7 @@ final class FaultLoad: Sendable {
 
   /// - Returns: whether there was an answer.
   @discardableResult
-  func post(_ customer: FaultWorld.Customer, to service: FaultyService) async -> Bool {
+  func post(_ customer: FaultWorld.Customer, to service: ServiceProcess) async -> Bool {
     let began = ContinuousClock.now
     let answer = try? await service.validate(customer.receipt, user: customer.user)
     let took = ContinuousClock.now - began
@@ -153,30 +149,6 @@ final class FaultLoad: Sendable {
   }
 
   func note(_ answer: Answer?, of user: String, after took: Duration) -> Bool {
-    struct Body: Decodable {
-      var code: String?
-      var tier: String?
-      var status: Status?
-      var reason: String?
-      var evidence_at: String?
-      var stale: Bool?
-      var profile_write: String?
-
-      /// A verdict's status is a word; a problem's is a number.
-      enum Status: Decodable {
-        case word(String)
-        case number(Int)
-
-        init(from decoder: any Decoder) throws {
-          let container = try decoder.singleValueContainer()
-          if let number = try? container.decode(Int.self) {
-            self = .number(number)
-          } else {
-            self = .word(try container.decode(String.self))
-          }
-        }
-      }
-    }
     guard let answer else {
       state.withLock { state in
         state.posts += 1
@@ -184,20 +156,24 @@ final class FaultLoad: Sendable {
       }
       return false
     }
-    let body = try? JSONDecoder().decode(Body.self, from: Data(answer.body))
+    let body = answer.object
+    func text(_ name: String) -> String { body[name] as? String ?? "-" }
+    let code = body["code"] as? String ?? "without a code"
+    // A verdict's status is a word; a problem's is a number.
+    let verdict = (body["status"] as? String).map { status in
+      Acknowledgement(
+        user: user, status: answer.status, tier: text("tier"), verdict: "\(text("tier")) \(status) \(text("reason"))",
+        evidenceAt: (body["evidence_at"] as? String).flatMap(Self.milliseconds),
+        isStale: body["stale"] as? Bool ?? false, profileWrite: text("profile_write"))
+    }
     state.withLock { state in
       state.posts += 1
       state.latencies.append(took)
-      guard (200..<300).contains(answer.status), let body, case .word(let status) = body.status else {
-        state.refused["\(answer.status) \(body?.code ?? "without a code")", default: 0] += 1
-        return
+      if (200..<300).contains(answer.status), let verdict {
+        state.acknowledged.append(verdict)
+      } else {
+        state.refused["\(answer.status) \(code)", default: 0] += 1
       }
-      state.acknowledged.append(
-        Acknowledgement(
-          user: user, status: answer.status, tier: body.tier ?? "-",
-          verdict: "\(body.tier ?? "-") \(status) \(body.reason ?? "-")",
-          evidenceAt: body.evidence_at.flatMap(Self.milliseconds), isStale: body.stale ?? false,
-          profileWrite: body.profile_write ?? "-"))
     }
     return true
   }

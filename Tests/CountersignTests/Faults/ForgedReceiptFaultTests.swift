@@ -58,7 +58,7 @@ extension FaultTests {
     }
 
     private static func attack(
-      _ service: FaultyService, as user: String, with receipts: [String], rounds: Int
+      _ service: ServiceProcess, as user: String, with receipts: [String], rounds: Int
     ) async throws -> Tally {
       var tally = Tally()
       for round in 0..<rounds {

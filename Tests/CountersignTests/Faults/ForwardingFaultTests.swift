@@ -1,6 +1,5 @@
 import Foundation
 import HTTPTransport
-import Synchronization
 import TestSupport
 import Testing
 
@@ -68,13 +67,20 @@ extension FaultTests {
         settings.forwards = ["url: \(receiver.url), private: true"]
         return try await FaultWorld.run(customers: 0, settings: settings, withProfiles: false) { world in
           var random = random
-          let feed = try NotificationFeed(world.simulator, customers: FaultSize.choose(short: 40, full: 150))
+          let posts = try (1...FaultSize.choose(short: 40, full: 150)).map { number in
+            let issued = try world.simulator.issueTransaction(.renewalOff, subscriber: Int64(number))
+            return try world.simulator.notifications(of: issued.originalTransactionID)
+          }
+          let told = posts.flatMap(\.self)
+          let feed = FaultFeed(posts) { post, service in
+            try await service.send(.post, "/v1/notifications/app-store", body: post.body).status == 200
+          }
           for kill in 0..<kills {
             let service = try await world.start()
-            let posts = Int.random(in: 1...max(1, feed.waiting / (kills - kill)), using: &random)
+            let count = Int.random(in: 1...max(1, feed.waiting / (kills - kill)), using: &random)
             feed.beginLife()
             async let posting: Void = feed.run(service)
-            _ = try await eventually(within: .seconds(60), every: .milliseconds(1)) { feed.answeredInThisLife >= posts }
+            _ = try await eventually(within: .seconds(60), every: .milliseconds(1)) { feed.answeredInThisLife >= count }
             try await Task.sleep(for: .milliseconds(Int.random(in: 0...20, using: &random)))
             service.signal(SIGKILL)
             await posting
@@ -83,18 +89,13 @@ extension FaultTests {
           let service = try await world.start()
           await feed.run(service)
           #expect(feed.waiting == 0)
-          func came() throws -> [String] {
-            try receiver.requests.map { request in
-              try #require(JSONSerialization.jsonObject(with: Data(request.body)) as? [String: String])["signedPayload"]
-                ?? ""
-            }
-          }
-          #expect(try await eventually(within: .seconds(120)) { Set(try came()).count >= feed.told.count })
+          func came() throws -> [String] { try receiver.requests.map(ForwardingTests.payload) }
+          #expect(try await eventually(within: .seconds(120)) { Set(try came()).count >= told.count })
           #expect(await service.stop().code == 0)
           let payloads = try came()
           let changed = try changed(#require(payloads.first))
           return Run(
-            told: feed.told, came: payloads, changed: changed,
+            told: told, came: payloads, changed: changed,
             verified: try await AppleLibrary.verify(
               payloads + [changed], roots: world.simulator.rootPEMPath, in: world.directory))
         }
@@ -184,53 +185,4 @@ private enum AppleLibrary {
         except VerificationException:
             print("-")
     """
-}
-
-/// The notifications of many customers, each posted until it is answered, those of a purchase one after the other.
-private final class NotificationFeed: Sendable {
-  private struct State {
-    var posts: [ArraySlice<SimulatedNotification>]
-    var answeredInThisLife = 0
-    var isOver = false
-  }
-
-  let told: [SimulatedNotification]
-  /// Guards the posts of each customer that wait, and their count.
-  private let state: Mutex<State>
-
-  init(_ simulator: RunningSimulator, customers: Int) throws {
-    let posts = try (1...customers).map { number in
-      let issued = try simulator.issueTransaction(.renewalOff, subscriber: Int64(number))
-      return try simulator.notifications(of: issued.originalTransactionID)
-    }
-    told = posts.flatMap(\.self)
-    state = Mutex(State(posts: posts.map { $0[...] }))
-  }
-
-  var waiting: Int { state.withLock { $0.posts.reduce(0) { $0 + $1.count } } }
-  /// As many as anybody may wait for, once nothing more is posted.
-  var answeredInThisLife: Int { state.withLock { $0.isOver ? .max : $0.answeredInThisLife } }
-
-  func beginLife() { state.withLock { ($0.answeredInThisLife, $0.isOver) = (0, false) } }
-
-  /// Posts until everything is answered, or an answer stays out.
-  func run(_ service: FaultyService) async {
-    await withTaskGroup(of: Void.self) { group in
-      for lane in 0..<4 {
-        group.addTask { [self] in
-          for index in state.withLock({ Array(stride(from: lane, to: $0.posts.count, by: 4)) }) {
-            while let post = state.withLock({ $0.posts[index].first }) {
-              let answer = try? await service.send(.post, "/v1/notifications/app-store", body: post.body)
-              guard answer?.status == 200 else { return }
-              state.withLock { state in
-                state.posts[index].removeFirst()
-                state.answeredInThisLife += 1
-              }
-            }
-          }
-        }
-      }
-    }
-    state.withLock { $0.isOver = true }
-  }
 }

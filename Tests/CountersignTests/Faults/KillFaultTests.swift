@@ -108,7 +108,7 @@ extension FaultTests {
 
     /// Loads the service for a while, until enough was acknowledged, and kills it under the load.
     private static func load(
-      _ service: FaultyService, _ load: FaultLoad, in world: FaultWorld, random: FaultRandom, for life: Duration,
+      _ service: ServiceProcess, _ load: FaultLoad, in world: FaultWorld, random: FaultRandom, for life: Duration,
       atLeast least: Int
     ) async throws {
       let before = load.figures.acknowledged.count

@@ -64,34 +64,6 @@ struct LedgerAudit {
   let pending: Set<String>
   let integrity: String
 
-  init(path: String) throws {
-    do {
-      let file = try SQLiteFile(path, isReadOnly: true)
-      defer { file.close() }
-      // One state of the file for all that follows.
-      try file.run("BEGIN")
-      let sound = try file.all("PRAGMA integrity_check", as: String.self)
-      let broken = try file.rows("PRAGMA foreign_key_check").count + Self.brokenReferences(file)
-      self = LedgerAudit(
-        lines: try Self.lines(file), profiles: try Self.profiles(file), confirmedAt: try Self.confirmations(file),
-        pending: Set(try file.all("SELECT user_id FROM pending_receipt")),
-        integrity: broken == 0 ? sound.joined(separator: "; ") : "\(broken) broken references")
-    } catch let error as SQLiteFile.Failure where error.isDamage {
-      // A damaged file may be past reading.
-      self = LedgerAudit(lines: [], profiles: [:], confirmedAt: [:], pending: [], integrity: "\(error)")
-    }
-  }
-
-  private init(
-    lines: [Line], profiles: [String: Profile], confirmedAt: [String: Int64], pending: Set<String>, integrity: String
-  ) {
-    self.lines = lines
-    self.profiles = profiles
-    self.confirmedAt = confirmedAt
-    self.pending = pending
-    self.integrity = integrity
-  }
-
   /// Rows that name others which are not there, or which say otherwise.
   private static func brokenReferences(_ file: SQLiteFile) throws -> Int {
     try file.first(
@@ -221,6 +193,24 @@ struct LedgerAudit {
 }
 
 extension LedgerAudit {
+  init(path: String) throws {
+    do {
+      let file = try SQLiteFile(path, isReadOnly: true)
+      defer { file.close() }
+      // One state of the file for all that follows.
+      try file.run("BEGIN")
+      let sound = try file.all("PRAGMA integrity_check", as: String.self)
+      let broken = try file.rows("PRAGMA foreign_key_check").count + Self.brokenReferences(file)
+      self = LedgerAudit(
+        lines: try Self.lines(file), profiles: try Self.profiles(file), confirmedAt: try Self.confirmations(file),
+        pending: Set(try file.all("SELECT user_id FROM pending_receipt")),
+        integrity: broken == 0 ? sound.joined(separator: "; ") : "\(broken) broken references")
+    } catch let error as SQLiteFile.Failure where error.isDamage {
+      // A damaged file may be past reading.
+      self = LedgerAudit(lines: [], profiles: [:], confirmedAt: [:], pending: [], integrity: "\(error)")
+    }
+  }
+
   /// Does to a ledger what no service may do: runs SQL with the triggers of the history out of the way.
   ///
   /// - Parameter user: whom `:user` stands for.

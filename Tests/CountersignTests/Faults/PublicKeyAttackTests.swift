@@ -65,9 +65,8 @@ extension FaultTests {
     @Test(.ofTheFile) func `attributes of megabytes and invented customers stay small, and hold up no purchase`()
       async throws
     {
-      let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
-      defer { try? FileManager.default.removeItem(at: directory) }
-      try await RunningService.besideStore(at: Self.clock, settings: Self.settings, directory: directory) {
+      let directory = try TemporaryDirectory()
+      try await RunningService.besideStore(at: Self.clock, settings: Self.settings, directory: directory.url) {
         service, store in
         let receipts = try (1...FaultSize.choose(short: 8, full: 400)).map {
           try store.simulator.issueReceipt(.renewing, subscriber: Int64($0)).receiptData
@@ -111,7 +110,7 @@ extension FaultTests {
         let single = try await Self.during([{ try await attacks[$0 % attacks.count]($0) }], honest: buy).durations
         let (statuses, during) = try await Self.during(attacks, honest: buy)
         let ledger = try FileManager.default.contentsOfDirectory(
-          at: directory, includingPropertiesForKeys: [.fileSizeKey]
+          at: directory.url, includingPropertiesForKeys: [.fileSizeKey]
         )
         .filter { $0.lastPathComponent.hasPrefix("ledger") }
         .reduce(0) { $0 + (try $1.resourceValues(forKeys: [.fileSizeKey]).fileSize ?? 0) }

@@ -1,6 +1,5 @@
 import Foundation
 import HTTPTransport
-import Synchronization
 import TestSupport
 import Testing
 
@@ -99,11 +98,12 @@ extension FaultTests {
         }
         let receiver = try ReceiverProcess(
           port: port.number, secret: WebhookTests.secret, in: world.directory, environment: clock.environment)
-        let feed = try YearFeed(world.simulator)
+        var customers = try YearCustomers(world.simulator)
+        let feed = customers.feed
         for round in 0..<kills {
           // Nothing runs while the time is set.
           try move(to: begin + length / Double(kills) * Double(round))
-          try feed.catchUp(world.simulator)
+          try customers.catchUp(world.simulator)
           try await receiver.start()
           let service = try await world.start(environment: clock.environment)
           feed.beginLife()
@@ -133,7 +133,7 @@ extension FaultTests {
           await receiver.kill()
         }
         try move(to: begin + length)
-        try feed.catchUp(world.simulator)
+        try customers.catchUp(world.simulator)
         try await receiver.start()
         var service = try await world.start(environment: clock.environment)
         try await answerAll(feed, service)
@@ -156,7 +156,7 @@ extension FaultTests {
     }
 
     /// Posts until everything is answered.
-    private static func answerAll(_ feed: YearFeed, _ service: FaultyService) async throws {
+    private static func answerAll(_ feed: FaultFeed<YearCustomers.Post>, _ service: ServiceProcess) async throws {
       let isAnswered = try await eventually(within: .seconds(120), every: .milliseconds(50)) {
         await feed.run(service)
         return feed.waiting == 0
@@ -165,14 +165,14 @@ extension FaultTests {
     }
 
     /// Whether nothing waits, and nothing was given up.
-    private static func hasTold(_ service: FaultyService) async throws -> Bool {
+    private static func hasTold(_ service: ServiceProcess) async throws -> Bool {
       let rows = try await service.send(.get, "/v1/webhooks").array("webhooks")
       return rows.count == receivers.count
         && rows.allSatisfy { $0["oldest_at"] is NSNull && $0["waiting"] as? Int == 0 && $0["dead"] as? Int == 0 }
     }
 
     /// All events, each as its own answer has it.
-    private static func list(_ service: FaultyService) async throws -> [WebhookAudit.Listed] {
+    private static func list(_ service: ServiceProcess) async throws -> [WebhookAudit.Listed] {
       var listed: [WebhookAudit.Listed] = []
       var place = "0"
       while true {
@@ -188,90 +188,47 @@ extension FaultTests {
   }
 }
 
-/// The posts of a server and of Apple in the course of a year, each until it is answered, those of a customer one after
-/// the other.
-private final class YearFeed: Sendable {
-  private enum Post {
+/// A customer of each scenario, and what their apps, a server and Apple post in the course of a year.
+private struct YearCustomers {
+  enum Post {
     case receipt(String, user: String)
     case notification(String)
     case viewed(user: String)
   }
 
-  private struct Customer {
-    var receipt: String
-    /// A purchase, to ask the store for notifications by; nil for one who bought nothing.
-    var purchase: String?
-    var user: String
-  }
+  /// A purchase is what the store is asked for notifications by; nil for one who bought nothing.
+  private let customers: [(receipt: String, purchase: String?, user: String)]
+  let feed: FaultFeed<Post>
+  /// Up to when the store's events are among the posts.
+  private var through = Date.distantPast
 
-  private struct State {
-    var posts: [[Post]]
-    var answered = 0
-    var answeredInThisLife = 0
-    var isOver = false
-    /// Up to when the store's events are among the posts.
-    var through = Date.distantPast
-  }
-
-  private let customers: [Customer]
-  /// Guards the posts of each customer that wait, and their counts.
-  private let state: Mutex<State>
-
-  /// One customer of each scenario, at the store's present time.
+  /// At the store's present time.
   init(_ simulator: RunningSimulator) throws {
     customers = try Scenario.allCases.enumerated().map { number, scenario in
       let receipt = try simulator.issueReceipt(scenario, subscriber: Int64(number + 1))
-      return Customer(
-        receipt: receipt.receiptData, purchase: receipt.originalTransactionIDs.first, user: "user-\(number)")
+      return (
+        receipt: receipt.receiptData, purchase: receipt.originalTransactionIDs.first, user: "user-\(number)"
+      )
     }
-    state = Mutex(State(posts: customers.map { [.viewed(user: $0.user)] }))
+    feed = FaultFeed(customers.map { [Post.viewed(user: $0.user)] }) { post, service in
+      let answer = try await Self.send(post, to: service)
+      return answer.status < 500 && answer.status != 429
+    }
   }
-
-  var waiting: Int { state.withLock { $0.posts.reduce(0) { $0 + $1.count } } }
-  var answered: Int { state.withLock { $0.answered } }
-  /// As many as anybody may wait for, once nothing more is posted.
-  var answeredInThisLife: Int { state.withLock { $0.isOver ? .max : $0.answeredInThisLife } }
-
-  func beginLife() { state.withLock { ($0.answeredInThisLife, $0.isOver) = (0, false) } }
 
   /// Adds what the store has to tell since the last time; and each app posts its receipt.
-  func catchUp(_ simulator: RunningSimulator) throws {
-    let since = state.withLock { $0.through }
+  mutating func catchUp(_ simulator: RunningSimulator) throws {
     let now = simulator.now
     for (index, customer) in customers.enumerated() {
-      var posts: [Post] = [.receipt(customer.receipt, user: customer.user)]
-      if let purchase = customer.purchase {
-        posts += try simulator.notifications(of: purchase, from: since, to: now).map { .notification($0.body) }
-      }
-      state.withLock { $0.posts[index] += posts }
+      feed.add([.receipt(customer.receipt, user: customer.user)], of: index)
+      guard let purchase = customer.purchase else { continue }
+      let notifications = try simulator.notifications(of: purchase, from: through, to: now)
+      feed.add(notifications.map { .notification($0.body) }, of: index)
     }
-    state.withLock { $0.through = now }
+    through = now
   }
 
-  /// Posts until everything is answered, or an answer stays out.
-  func run(_ service: FaultyService) async {
-    await withTaskGroup(of: Void.self) { group in
-      for lane in 0..<4 {
-        group.addTask { [self] in
-          for index in stride(from: lane, to: customers.count, by: 4) {
-            while let post = state.withLock({ $0.posts[index].first }) {
-              guard let answer = try? await send(post, to: service), answer.status < 500, answer.status != 429 else {
-                return
-              }
-              state.withLock { state in
-                state.posts[index].removeFirst()
-                state.answered += 1
-                state.answeredInThisLife += 1
-              }
-            }
-          }
-        }
-      }
-    }
-    state.withLock { $0.isOver = true }
-  }
-
-  private func send(_ post: Post, to service: FaultyService) async throws -> Answer {
+  private static func send(_ post: Post, to service: ServiceProcess) async throws -> Answer {
     switch post {
     case .receipt(let receipt, let user): try await service.validate(receipt, user: user)
     case .notification(let body): try await service.send(.post, "/v1/notifications/app-store", body: body)

@@ -6,8 +6,7 @@ import Foundation
 enum FixtureFolder {
   static let root: URL = {
     if let named = ProcessInfo.processInfo.environment["COUNTERSIGN_FIXTURES"] { return URL(filePath: named) }
-    return URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-      .deletingLastPathComponent().deletingLastPathComponent().appending(path: "../shared/fixtures")
+    return packageFolder.appending(path: "../shared/fixtures")
   }()
 
   static var isThere: Bool {

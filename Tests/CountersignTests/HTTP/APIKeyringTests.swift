@@ -21,6 +21,12 @@ import Testing
     #expect(keyring.caller(presenting: "battery staple") == ServerCaller(name: "desk", roles: [.support]))
   }
 
+  @Test func `the digest of a key is written in lower case`() {
+    let digits = Settings.sha256("correct horse")
+    #expect(APIKey.Digest(hexadecimal: digits) != nil)
+    #expect(APIKey.Digest(hexadecimal: digits.uppercased()) == nil)
+  }
+
   private func key(_ name: String, _ role: APIKey.Role, _ secret: String) throws -> APIKey {
     let digest = try #require(APIKey.Digest(hexadecimal: Settings.sha256(secret)))
     return APIKey(name: name, roles: [role], digest: digest)

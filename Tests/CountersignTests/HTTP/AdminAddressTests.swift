@@ -9,19 +9,11 @@ import Testing
 
 /// The paths that each address serves, with and without an address for operators.
 @Suite struct AdminAddressTests {
-  private func status(_ service: RunningService, port: Int, _ path: String) async throws -> Int {
-    try await service.client.send(
-      TransportRequest(method: .get, url: "http://127.0.0.1:\(port)\(path)", responseBodyLimit: 1 << 20),
-      deadline: .now.advanced(by: .seconds(60))
-    ).status
-  }
-
   @Test func `without an address of their own, operators are served at the public one`() async throws {
-    try await RunningService.run(apple: .unreachable) { service in
+    try await RunningService.run(apple: .unreachable) { service async throws in
       #expect(service.adminPort == nil)
       for path in ["/livez", "/readyz", "/metrics"] {
-        let status = try await status(service, port: service.port, path)
-        #expect(status == 200, "\(path)")
+        #expect(try await service.get(path, port: service.port).status == 200, "\(path)")
       }
     }
   }
@@ -37,19 +29,14 @@ import Testing
         ("/livez", 200, 200), ("/readyz", 404, 200), ("/metrics", 404, 200), ("/v1/brake", 401, 404),
         ("/v1/profiles/user-1", 401, 404), ("/v1/validations", 401, 404), ("/nothing", 404, 404),
       ] {
-        let publicly = try await status(service, port: service.port, path)
-        let privately = try await status(service, port: admin, path)
-        #expect(publicly == open, "\(path)")
-        #expect(privately == operators, "\(path)")
+        #expect(try await service.get(path, port: service.port).status == open, "\(path)")
+        #expect(try await service.get(path, port: admin).status == operators, "\(path)")
       }
       #expect(try await service.profile().status == 200)
       // Requests at both are counted.
-      let text = try await service.client.send(
-        TransportRequest(method: .get, url: "http://127.0.0.1:\(admin)/metrics", responseBodyLimit: 1 << 20),
-        deadline: .now.advanced(by: .seconds(60))
-      ).body
+      let text = try await service.get("/metrics", port: admin).text
       let line = #"countersign_http_requests_total{route="/livez",method="GET",code="200"} 2"#
-      #expect(String(decoding: text, as: UTF8.self).contains(line))
+      #expect(text.contains(line))
 
       // A page of another name is led to the operators' address by DNS, and its browser sends that name.
       func answer(_ host: String, port: Int) async throws -> String {

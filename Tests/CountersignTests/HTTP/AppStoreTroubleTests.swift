@@ -49,7 +49,7 @@ import Testing
   func `no trouble of Apple's lowers a tier, and none is taken for a verdict`(
     trouble: Trouble, status: Int, calls: ClosedRange<Int>
   ) async throws {
-    let settings = Settings(appStore: ["deadline": "2s"])
+    let settings = Settings(appStore: ["deadline": "6s"])
     // Nothing is settled meanwhile: that would be counted among the calls.
     try await RunningService.besideStore(settings: settings, jobPause: .seconds(3600)) {
       service, store in

@@ -67,9 +67,9 @@ import Testing
     let body = 1 << 20
     var loans: [ByteBudget.Loan] = []
     /// Bodies that a caller gets in.
-    func bodies(_ caller: NamedCaller, of count: Int) -> Int {
+    func bodies(_ caller: Caller, of count: Int) -> Int {
       (0..<count).count { _ in
-        let loan = budgets.validation(by: caller)
+        let loan = budgets.validation(by: caller, at: nil)
         guard shortage(loan, body) == nil else { return false }
         loans.append(loan)
         return true
@@ -79,10 +79,10 @@ import Testing
     #expect(bodies(.user("anna"), of: 1) == 1)
     for number in 0..<100 { _ = bodies(.user(.init("m\(number)")), of: 2) }
     #expect(loans.count == 12, "three quarters")
-    let backend = NamedCaller.server(ServerCaller(name: "backend", roles: [.service]))
+    let backend = Caller.server(ServerCaller(name: "backend", roles: [.service]))
     #expect(bodies(backend, of: 16) == 4)
     // Whoever has no secret takes nothing from them.
-    let strangers = (1...8).map { budgets.validation(fromStrangerAt: ClientAddress("203.0.113.\($0 / 3)")) }
+    let strangers = (1...8).map { budgets.validation(by: nil, at: ClientAddress("203.0.113.\($0 / 3)")) }
     #expect(strangers.map { shortage($0, body) == nil } == [true, true, true, true, false, false, false, false])
     loans = []
     #expect(bodies(backend, of: 16) == 12)

@@ -52,13 +52,12 @@ import Testing
   }
 
   private func deploy(_ body: @Sendable (Deployment) async throws -> Void) async throws {
-    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
-    defer { try? FileManager.default.removeItem(at: directory) }
+    let directory = try TemporaryDirectory()
     try await SimulatedStore.run { store in
       try await ProfileStoreDouble.running { profiles in
         try await body(
           Deployment(
-            directory: directory, store: store, profiles: profiles,
+            directory: directory.url, store: store, profiles: profiles,
             settings: Settings(profileStore: .store(profiles.url))))
       }
     }

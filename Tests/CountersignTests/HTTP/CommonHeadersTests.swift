@@ -43,10 +43,7 @@ import TestSupport
       expectAll(try await service.send(.get, read, key: "nobody's").headers, read)
       let admin = try #require(service.adminPort)
       for path in ["/metrics", "/readyz", "/nothing"] {
-        let answer = try await service.client.send(
-          TransportRequest(method: .get, url: "http://127.0.0.1:\(admin)\(path)", responseBodyLimit: 1 << 20),
-          deadline: .now.advanced(by: .seconds(60)))
-        expectAll(answer.headers, path)
+        expectAll(try await service.get(path, port: admin).headers, path)
       }
     }
   }

@@ -174,9 +174,8 @@ import Testing
         #expect(answer.status == 200 && answer.header("Content-Type") == "application/json")
         #expect(answer.header("Cache-Control") == "no-store")
         #expect(answer.header("Content-Disposition")?.contains("attachment") == true)
-        let document = try #require(try JSONSerialization.jsonObject(with: Data(answer.body)) as? [String: Any])
-        func list(_ name: String) -> [[String: Any]] { document[name] as? [[String: Any]] ?? [] }
-        #expect(document["user_id"] as? String == Self.anna && document["time_zone"] as? String == "Europe/Berlin")
+        let list = answer.array(_:)
+        #expect(answer["user_id"] == Self.anna && answer["time_zone"] == "Europe/Berlin")
         #expect(list("grants").count == 2 && list("trials").count == 1 && list("consumptions").count == 1)
         #expect(list("devices").first?["push_token"] as? String == "abc")
         let receipts = list("purchases").compactMap { ($0["receipt"] as? [String: Any])?["receipt_data"] as? String }

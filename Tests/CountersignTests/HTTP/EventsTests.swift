@@ -49,10 +49,7 @@ import TestSupport
     _ settings: Settings = Settings(server: ["user_rate_limit": "0"], jwt: ["secret": TokenMint.secret]),
     body: @Sendable (RunningService, SimulatedStore, MovingClock) async throws -> Void
   ) async throws {
-    let clock = MovingClock()
-    try await RunningService.besideStore(settings: settings, now: { clock.date }) { service, store in
-      try await body(service, store, clock)
-    }
+    try await World.run(settings: settings) { try await body($0.service, $0.store, $0.clock) }
   }
 
   @Test func `a purchase is told once, however often it is posted, and read in pages`() async throws {

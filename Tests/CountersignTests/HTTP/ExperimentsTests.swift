@@ -45,11 +45,10 @@ import TestSupport
   }
 
   @Test func `without the experiment the figures stay`() async throws {
-    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
-    defer { try? FileManager.default.removeItem(at: directory) }
+    let directory = try TemporaryDirectory()
     func run(_ experiments: String, body: @Sendable (RunningService) async throws -> Void) async throws {
       try await RunningService.run(
-        apple: .unreachable, settings: Self.settings(experiments), directory: directory, body: body
+        apple: .unreachable, settings: Self.settings(experiments), directory: directory.url, body: body
       )
     }
     try await run(Self.halves) { service async throws in

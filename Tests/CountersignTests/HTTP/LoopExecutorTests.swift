@@ -44,13 +44,11 @@ import Testing
   }
 
   @Test func `the service accepts connections on a loop's thread, and not on the shared ones`() async throws {
-    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
-    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
-    defer { try? FileManager.default.removeItem(at: directory) }
+    let directory = try TemporaryDirectory()
     let listening = AsyncStream.makeStream(of: Bool.self)
     let service = try await buildApplication(
       try SampleConfiguration().setting("server.port", "0")
-        .setting("ledger.path", directory.appending(path: "ledger.sqlite").path(percentEncoded: false)).load(),
+        .setting("ledger.path", directory.url.appending(path: "ledger.sqlite").path(percentEncoded: false)).load(),
       environment: ServiceEnvironment(
         logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }), ledgerFailed: { _ in },
         onListening: { _ in listening.continuation.yield(MultiThreadedEventLoopGroup.currentEventLoop != nil) }))

@@ -28,9 +28,7 @@ import Testing
   private func run(
     _ settings: Settings = settings, body: @Sendable (RunningService, SimulatedStore) async throws -> Void
   ) async throws {
-    try await RunningService.besideStore(at: Self.clock, withServerAPI: true, settings: settings) { service, store in
-      try await body(service, store)
-    }
+    try await RunningService.besideStore(at: Self.clock, withServerAPI: true, settings: settings, body: body)
   }
 
   private static func token(_ user: String = alice) throws -> String { try TokenMint.user(user, at: clock) }
@@ -46,12 +44,8 @@ import Testing
   private static func claims(_ jws: String?) throws -> [String: Any] {
     let parts = try #require(jws).split(separator: ".")
     try #require(parts.count == 3)
-    return try #require(JSONSerialization.jsonObject(with: decoded(parts[1])) as? [String: Any])
-  }
-
-  private static func decoded(_ part: Substring) throws -> Data {
-    let standard = part.replacing("-", with: "+").replacing("_", with: "/")
-    return try #require(Data(base64Encoded: standard + String(repeating: "=", count: (4 - standard.count % 4) % 4)))
+    let claims = try #require(SignedDataSigner.decode(parts[1]))
+    return try #require(JSONSerialization.jsonObject(with: Data(claims)) as? [String: Any])
   }
 
   private static func former(_ answer: Answer) throws -> SignedOffer {
@@ -112,7 +106,7 @@ import Testing
         let parts = jws.split(separator: ".")
         #expect(
           key.isValidSignature(
-            try P256.Signing.ECDSASignature(rawRepresentation: Self.decoded(parts[2])),
+            try P256.Signing.ECDSASignature(rawRepresentation: SignedDataSigner.decode(parts[2]) ?? []),
             for: Data("\(parts[0]).\(parts[1])".utf8)))
         var claims = try Self.claims(jws)
         nonces.insert(try #require(claims.removeValue(forKey: "nonce") as? String))

@@ -18,8 +18,7 @@ import TestSupport
       let answer = try await service.send(.get, "/openapi.yaml", key: nil)
       #expect(answer.status == 200)
       #expect(answer.header("Content-Type") == "application/yaml")
-      let file = URL(filePath: #filePath).deletingLastPathComponent()
-        .appending(path: "../../../Sources/CountersignServer/Routes/openapi.yaml")
+      let file = packageFolder.appending(path: "Sources/CountersignServer/Routes/openapi.yaml")
       #expect(answer.body == Array(try Data(contentsOf: file)))
       #expect(answer.text.hasPrefix("openapi: 3.1.0"))
     }

@@ -23,17 +23,12 @@ import Testing
   private static func run(
     _ settings: Settings = settings(), body: @Sendable (RunningService, SimulatedStore) async throws -> Void
   ) async throws {
-    try await RunningService.besideStore(at: clock, settings: settings) { service, store in
-      try await body(service, store)
-    }
+    try await RunningService.besideStore(at: clock, settings: settings, body: body)
   }
 
   /// The purchases whose periods support sees.
   private static func purchasesShown(of user: String, _ service: RunningService) async throws -> Set<String> {
-    let answer = try await service.send(.get, "/v1/profiles/\(user)/history", key: RunningService.supportKey)
-    let body = try #require(try JSONSerialization.jsonObject(with: Data(answer.text.utf8)) as? [String: Any])
-    let periods = try #require(body["periods"] as? [[String: Any]])
-    return Set(periods.compactMap { $0["original_transaction_id"] as? String })
+    Set(try await service.history(of: user).periods.compactMap { $0["original_transaction_id"] as? String })
   }
 
   @Test func `where nothing is to be had for it an AppTransaction is refused by its name`() async throws {

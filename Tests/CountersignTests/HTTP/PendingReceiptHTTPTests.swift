@@ -81,7 +81,7 @@ import Testing
         return try await service.ledger.backlog(at: .distantFuture).pendingReceipts == 0
       }
       #expect(try await service.profile("user-2").verdict == "free active no_purchases")
-      #expect(service.log.lines.contains { $0.contains(#""a pending receipt was refused""#) })
+      try await eventually { service.log.lines.contains { $0.contains(#""a pending receipt was refused""#) } }
     }
   }
 

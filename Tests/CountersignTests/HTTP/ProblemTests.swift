@@ -25,9 +25,7 @@ import Testing
   private func run(
     _ settings: Settings = Settings(), body: @Sendable (RunningService, SimulatedStore) async throws -> Void
   ) async throws {
-    try await RunningService.besideStore(settings: settings) { service, store in
-      try await body(service, store)
-    }
+    try await RunningService.besideStore(settings: settings, body: body)
   }
 
   private func expect(
@@ -94,9 +92,6 @@ import Testing
   }
 
   @Test func `a proof that Xcode signed is refused by name, and Apple is not asked`() async throws {
-    @Sendable func base64URL(_ text: String) -> String {
-      Data(text.utf8).base64EncodedString().replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
-    }
     try await run { service, store in
       var signed = [(try store.simulator.issueReceipt(.renewing, subscriber: 1, format: .xcode).receiptData, "Xcode")]
       for (environment, name) in [("Xcode", "Xcode"), ("LocalTesting", "StoreKit testing")] {
@@ -105,7 +100,7 @@ import Testing
           "environment":"\(environment)","signedDate":1718452800000}
           """
         let parts = [#"{"alg":"ES256","x5c":["AAAA"]}"#, payload, "signature"]
-        signed.append((parts.map(base64URL).joined(separator: "."), name))
+        signed.append((parts.map { SignedDataSigner.encode(Array($0.utf8)) }.joined(separator: "."), name))
       }
       for (proof, name) in signed {
         let answer = try await service.validate(proof)

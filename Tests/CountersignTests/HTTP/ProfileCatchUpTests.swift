@@ -9,10 +9,9 @@ import Testing
 /// Work that an earlier process, or a write that was never answered, left undone in the app's rows is made up for.
 @Suite struct ProfileCatchUpTests {
   @Test func `a store that is configured later gets every user that the ledger knows`() async throws {
-    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
-    defer { try? FileManager.default.removeItem(at: directory) }
+    let directory = try TemporaryDirectory()
     try await SimulatedStore.run { store in
-      try await RunningService.run(apple: store.apple, directory: directory) { service in
+      try await RunningService.run(apple: store.apple, directory: directory.url) { service in
         for number in 1...25 {
           let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number)).receiptData
           #expect(try await service.validate(receipt, user: "user-\(number)")["profile_write"] == "none")
@@ -23,7 +22,7 @@ import Testing
       try await ProfileStoreDouble.running { profiles in
         let settings = Settings(profileStore: .store(profiles.url))
         try await RunningService.run(
-          apple: store.apple, settings: settings, directory: directory
+          apple: store.apple, settings: settings, directory: directory.url
         ) { service in
           try await eventually { profiles.rows.count == 25 }
           #expect(profiles.applied.count == 25)
@@ -45,15 +44,14 @@ import Testing
   }
 
   @Test func `a write that was under way when the process ended is delivered too, and once more`() async throws {
-    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
-    defer { try? FileManager.default.removeItem(at: directory) }
+    let directory = try TemporaryDirectory()
     let clock = MovingClock()
     try await SimulatedStore.run { store in
       try await ProfileStoreDouble.running { profiles in
         let settings = Settings(profileStore: Self.withoutVersion(profiles.url))
         profiles.set(.http503)
         try await RunningService.run(
-          apple: store.apple, settings: settings, directory: directory, now: { clock.date }
+          apple: store.apple, settings: settings, directory: directory.url, now: { clock.date }
         ) { service in
           let receipt = try store.simulator.issueReceipt(.renewing).receiptData
           #expect(try await service.validate(receipt)["profile_write"] == "queued")
@@ -62,7 +60,7 @@ import Testing
         clock.advance(by: 1)
         // A replica waits for the pause after the failure, and for the lease of whoever claimed the write before it.
         try await RunningService.run(
-          apple: store.apple, settings: settings, directory: directory, now: { clock.date }
+          apple: store.apple, settings: settings, directory: directory.url, now: { clock.date }
         ) { service in
           try await eventually(clock, step: TestEngine.isPostgreSQL ? 5 : 0) {
             try await service.profile()["profile_write"] == "committed"

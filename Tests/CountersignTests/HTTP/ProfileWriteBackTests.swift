@@ -21,26 +21,17 @@ import Testing
 
   // MARK: What the row says
 
-  struct Case: Sendable, CustomTestStringConvertible {
-    var scenario: Scenario
-    var tier: String
-    var status: String
-    /// `nil`: null.
-    var expiresAt: String?
-    var testDescription: String { scenario.rawValue }
-  }
-
   @Test func `a verdict is in the row when the answer comes, column by column`() async throws {
-    let cases = [
-      Case(scenario: .renewing, tier: "pro", status: "active", expiresAt: "2024-07-01T12:00:00.000Z"),
-      Case(scenario: .renewalOff, tier: "pro", status: "cancelled", expiresAt: "2024-06-30T12:00:00.000Z"),
+    let cases: [(scenario: Scenario, tier: String, status: String, expiresAt: String?)] = [
+      (.renewing, "pro", "active", "2024-07-01T12:00:00.000Z"),
+      (.renewalOff, "pro", "cancelled", "2024-06-30T12:00:00.000Z"),
       // Where access ends, which is after the paid period's end.
-      Case(scenario: .grace, tier: "pro", status: "grace_period", expiresAt: "2024-06-28T12:00:00.000Z"),
-      Case(scenario: .billingRetry, tier: "pro", status: "grace_period", expiresAt: "2024-08-11T12:00:00.000Z"),
+      (.grace, "pro", "grace_period", "2024-06-28T12:00:00.000Z"),
+      (.billingRetry, "pro", "grace_period", "2024-08-11T12:00:00.000Z"),
       // Where it ended.
-      Case(scenario: .expiredVoluntary, tier: "free", status: "expired", expiresAt: "2024-05-16T12:00:00.000Z"),
-      Case(scenario: .lifetime, tier: "premium", status: "active"),
-      Case(scenario: .empty, tier: "free", status: "active"),
+      (.expiredVoluntary, "free", "expired", "2024-05-16T12:00:00.000Z"),
+      (.lifetime, "premium", "active", nil),
+      (.empty, "free", "active", nil),
     ]
     try await run { service, store, profiles, _ in
       for (number, expected) in cases.enumerated() {

@@ -2,7 +2,6 @@ import Foundation
 import HTTPTransport
 import HTTPTypes
 import Prometheus
-import Synchronization
 import Testing
 import TestSupport
 
@@ -14,34 +13,32 @@ import TestSupport
 
 @Suite struct RateLimitTests {
   @Test func `a bucket holds one second's worth and fills as time goes by`() {
-    let start = ContinuousClock.now
-    let now = Mutex(start)
-    let limiter = RateLimiter(rate: 4) { now.withLock { $0 } }
+    let clock = SleepingClock()
+    let limiter = RateLimiter(rate: 4) { clock.now }
     for _ in 0..<4 { #expect(limiter.admit("a") == nil) }
     #expect(limiter.admit("a") == 1)
     #expect(limiter.admit("b") == nil, "each caller has a bucket of its own")
-    now.withLock { $0 = start.advanced(by: .milliseconds(249)) }
+    clock.pass(.milliseconds(249))
     #expect(limiter.admit("a") == 1)
-    now.withLock { $0 = start.advanced(by: .milliseconds(250)) }
+    clock.pass(.milliseconds(1))
     #expect(limiter.admit("a") == nil)
     #expect(limiter.admit("a") == 1)
-    now.withLock { $0 = start.advanced(by: .seconds(3600)) }
+    clock.pass(.seconds(3600))
     for _ in 0..<4 { #expect(limiter.admit("a") == nil) }
     #expect(limiter.admit("a") == 1, "what was not used is not saved up")
   }
 
   @Test func `a bucket may hold a minute's worth`() {
-    let start = ContinuousClock.now
-    let now = Mutex(start)
-    let limiter = RateLimiter(rate: 10, per: .seconds(60)) { now.withLock { $0 } }
+    let clock = SleepingClock()
+    let limiter = RateLimiter(rate: 10, per: .seconds(60)) { clock.now }
     for _ in 0..<10 { #expect(limiter.admit("a") == nil) }
     #expect(limiter.admit("a") == 6)
-    now.withLock { $0 = start.advanced(by: .milliseconds(2_500)) }
+    clock.pass(.milliseconds(2_500))
     #expect(limiter.admit("a") == 4)
-    now.withLock { $0 = start.advanced(by: .milliseconds(6_500)) }
+    clock.pass(.milliseconds(4_000))
     #expect(limiter.admit("a") == nil)
     #expect(limiter.admit("a") == 6, "a bucket that is not full is not forgotten")
-    now.withLock { $0 = start.advanced(by: .seconds(130)) }
+    clock.pass(.milliseconds(123_500))
     for _ in 0..<10 { #expect(limiter.admit("a") == nil) }
     #expect(limiter.admit("a") == 6)
   }
@@ -52,12 +49,11 @@ import TestSupport
   }
 
   @Test func `buckets are forgotten once they are full, and in a flood`() {
-    let start = ContinuousClock.now
-    let now = Mutex(start)
-    let limiter = RateLimiter(rate: 2, most: 100) { now.withLock { $0 } }
+    let clock = SleepingClock()
+    let limiter = RateLimiter(rate: 2, most: 100) { clock.now }
     for _ in 0..<2 { #expect(limiter.admit("spent") == nil) }
     for second in 1...60 {
-      now.withLock { $0 = start.advanced(by: .seconds(second)) }
+      clock.pass(.seconds(1))
       for caller in 0..<20 { #expect(limiter.admit("\(second)-\(caller)") == nil) }
       #expect(limiter.count <= 80)
     }
@@ -66,13 +62,12 @@ import TestSupport
   }
 
   @Test func `a bucket in use is not forgotten`() {
-    let start = ContinuousClock.now
-    let now = Mutex(start)
-    let limiter = RateLimiter(rate: 2) { now.withLock { $0 } }
+    let clock = SleepingClock()
+    let limiter = RateLimiter(rate: 2) { clock.now }
     var admitted = 0
-    for step in 0..<1_000 {
-      now.withLock { $0 = start.advanced(by: .milliseconds(100 * step)) }
+    for _ in 0..<1_000 {
       if limiter.admit("a") == nil { admitted += 1 }
+      clock.pass(.milliseconds(100))
     }
     // One hundred seconds at two a second, and what the bucket held at first.
     #expect((200...202).contains(admitted), "\(admitted)")
@@ -91,12 +86,6 @@ import TestSupport
     #expect(limiter.admit("a") == 1)
   }
 
-  private static func context(_ address: String?, writes: Bool) -> ServiceRequestContext {
-    var context = ServiceRequestContext.test(writes ? .post : .get)
-    context.clientAddress = address.flatMap { ClientAddress($0) }
-    return context
-  }
-
   @Test func `a user is counted by address, and writes for a user in all too`() throws {
     let start = ContinuousClock.now
     var settings = ServerSettings()
@@ -104,7 +93,8 @@ import TestSupport
     let registry = PrometheusRegistry()
     let limits = RequestLimits(settings, DiskReserve(share: 0) { nil }, registry) { start }
     func isTaken(_ user: UserID, _ address: String?, writes: Bool = true, byApp: Bool = false) -> Bool {
-      let context = Self.context(address, writes: writes)
+      var context = ServiceRequestContext.test(writes ? .post : .get)
+      context.clientAddress = address.flatMap { ClientAddress($0) }
       do throws(Problem) {
         if byApp { try limits.admit(namedByApp: user, context) } else { try limits.admit(.user(user), context) }
         return true

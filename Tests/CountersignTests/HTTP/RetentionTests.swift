@@ -11,13 +11,12 @@ import Testing
 /// `retention.history`, as it is configured and as support sees it.
 @Suite struct RetentionTests {
   @Test func `after the span a history says in one line what is gone, in a page and in an export`() async throws {
-    let directory = FileManager.default.temporaryDirectory.appending(path: "retention-\(UUID())")
-    defer { try? FileManager.default.removeItem(at: directory) }
+    let directory = try TemporaryDirectory()
     let clock = MovingClock()
     try await SimulatedStore.run { store in
       let receipt = try store.simulator.issueReceipt(.subscriber, subscriber: 1).receiptData
       try await RunningService.run(
-        apple: store.apple, directory: directory, jobPause: .seconds(3_600), now: { clock.date }
+        apple: store.apple, directory: directory.url, jobPause: .seconds(3_600), now: { clock.date }
       ) { service in
         for _ in 0..<12 {
           #expect(try await service.validate(receipt, user: "anna").status == 200)
@@ -29,7 +28,7 @@ import Testing
       var settings = Settings()
       (settings.events, settings.retention) = (["keep": "30d"], ["history": "90d"])
       try await RunningService.run(
-        apple: store.apple, settings: settings, directory: directory, jobPause: .seconds(3_600), now: { clock.date }
+        apple: store.apple, settings: settings, directory: directory.url, jobPause: .seconds(3_600), now: { clock.date }
       ) { service in
         let path = "/v1/profiles/anna"
         try await eventually {

@@ -10,11 +10,10 @@ import Testing
     _ reuse: String = "10m", policy: [String: String] = [:],
     body: @Sendable (RunningService, SimulatedStore, MovingClock) async throws -> Void
   ) async throws {
-    let clock = MovingClock()
     let settings = Settings(appStore: ["deadline": "4s"], policy: policy.merging(["reuse": reuse]) { $1 })
-    try await RunningService.besideStore(
-      settings: settings, jobPause: .seconds(3600), now: { clock.date }
-    ) { service, store in try await body(service, store, clock) }
+    try await World.run(settings: settings, jobPause: .seconds(3600)) {
+      try await body($0.service, $0.store, $0.clock)
+    }
   }
 
   @Test func `the same receipt again is answered from the ledger, without a call`() async throws {

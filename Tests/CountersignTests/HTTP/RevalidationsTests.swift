@@ -90,40 +90,34 @@ import Testing
     }
   }
 
-  struct Mistake: Sendable, CustomTestStringConvertible {
-    var body: String
-    var detail: String
-    var testDescription: String { body }
-  }
-
-  static let mistakes = [
-    Mistake(body: "{}", detail: "'expiring_within' is missing"),
-    Mistake(body: #"{"expiring_within":null}"#, detail: "'expiring_within' is missing"),
-    Mistake(body: #"{"expiring_within":"soon"}"#, detail: "'expiring_within' must be a duration such as"),
-    Mistake(body: #"{"expiring_within":"24"}"#, detail: "'expiring_within' must be a duration such as"),
-    Mistake(body: #"{"expiring_within":"-1h"}"#, detail: "'expiring_within' must be a duration such as"),
-    Mistake(body: #"{"expiring_within":"367d"}"#, detail: "'expiring_within' must be from 0 to 366d"),
-    Mistake(body: #"{"expiring_within":24}"#, detail: "'expiring_within' has another type"),
-    Mistake(body: #"{"expiring_within":"24h","limit":0}"#, detail: "'limit' has to be from 1 to 100000"),
-    Mistake(body: #"{"expiring_within":"24h","limit":100001}"#, detail: "'limit' has to be from 1 to 100000"),
-    Mistake(body: #"{"expiring_within":"24h","limit":"10"}"#, detail: "'limit' has another type"),
-    Mistake(body: #"{"expiring_within":"24h","limit":1.5}"#, detail: "or a number in it is not whole"),
-    Mistake(body: #"{"expiring_within":"24h","dry_run":"yes"}"#, detail: "'dry_run' has another type"),
-    Mistake(body: #"{"expiring_withn":"24h"}"#, detail: "did you mean 'expiring_within'?"),
-    Mistake(body: #"{"expiring_within":"24h","zzzzzzzzz":1}"#, detail: "takes 'expiring_within', 'limit', 'dry_run'."),
-    Mistake(body: #"{"expiring_within":"1h","expiring_within":"2h"}"#, detail: "'expiring_within' is given twice"),
-    Mistake(body: "[]", detail: "has to be a JSON object"),
-    Mistake(body: "{", detail: "not valid JSON"),
-    Mistake(body: "", detail: "The body is empty"),
+  private static let mistakes = [
+    ("{}", "'expiring_within' is missing"),
+    (#"{"expiring_within":null}"#, "'expiring_within' is missing"),
+    (#"{"expiring_within":"soon"}"#, "'expiring_within' must be a duration such as"),
+    (#"{"expiring_within":"24"}"#, "'expiring_within' must be a duration such as"),
+    (#"{"expiring_within":"-1h"}"#, "'expiring_within' must be a duration such as"),
+    (#"{"expiring_within":"367d"}"#, "'expiring_within' must be from 0 to 366d"),
+    (#"{"expiring_within":24}"#, "'expiring_within' has another type"),
+    (#"{"expiring_within":"24h","limit":0}"#, "'limit' has to be from 1 to 100000"),
+    (#"{"expiring_within":"24h","limit":100001}"#, "'limit' has to be from 1 to 100000"),
+    (#"{"expiring_within":"24h","limit":"10"}"#, "'limit' has another type"),
+    (#"{"expiring_within":"24h","limit":1.5}"#, "or a number in it is not whole"),
+    (#"{"expiring_within":"24h","dry_run":"yes"}"#, "'dry_run' has another type"),
+    (#"{"expiring_withn":"24h"}"#, "did you mean 'expiring_within'?"),
+    (#"{"expiring_within":"24h","zzzzzzzzz":1}"#, "takes 'expiring_within', 'limit', 'dry_run'."),
+    (#"{"expiring_within":"1h","expiring_within":"2h"}"#, "'expiring_within' is given twice"),
+    ("[]", "has to be a JSON object"),
+    ("{", "not valid JSON"),
+    ("", "The body is empty"),
   ]
 
   @Test func `a wrong request for a run is refused with its mistake, and starts nothing`() async throws {
     try await run(users: 1) { service, _ in
-      for mistake in Self.mistakes {
-        let answer = try await start(service, mistake.body)
-        #expect(answer.status == 400, "\(mistake.body): \(answer.text)")
+      for (body, detail) in Self.mistakes {
+        let answer = try await start(service, body)
+        #expect(answer.status == 400, "\(body): \(answer.text)")
         #expect(answer["code"] == "malformed_request")
-        #expect(answer["detail"]?.contains(mistake.detail) == true, "\(mistake.body): \(answer.text)")
+        #expect(answer["detail"]?.contains(detail) == true, "\(body): \(answer.text)")
       }
       let long = #"{"expiring_within":"24h","x":"\#(String(repeating: "x", count: 5_000))"}"#
       #expect(try await start(service, long).status == 413)

@@ -17,8 +17,9 @@ import Testing
   private static let day = 86_400.0
   private static let header = "Bearer what the dashboard has"
 
-  private static func settings(policy: [String: String] = [:]) -> Settings {
+  private static func settings(policy: [String: String] = [:], dialects: [String] = []) -> Settings {
     var settings = Settings(appStore: ["deadline": "1m"], policy: policy)
+    settings.dialects = dialects
     settings.revenueCat = ["authorization_file": [header]]
     return settings
   }
@@ -183,11 +184,9 @@ import Testing
   }
 
   @Test func `a purchase at Google's is Google's in each dialect, and none of the App Store's`() async throws {
-    var settings = Self.settings()
+    var settings = Self.settings(dialects: ["revenuecat", "cordova", "subscriptions_api"])
     settings.jwt = ["secret": TokenMint.secret]
-    settings.dialects = ["revenuecat", "cordova", "subscriptions_api"]
-    let configured = settings
-    try await RunningService.besideStore(settings: configured) { service, store in
+    try await RunningService.besideStore(settings: settings) { service, store in
       let user = DialectBench.user
       #expect(
         try await Self.take(
@@ -217,10 +216,7 @@ import Testing
   }
 
   @Test func `Google Play's base plan stands beside the product, and of two the newer is listed`() async throws {
-    var settings = Self.settings()
-    settings.dialects = ["revenuecat"]
-    let configured = settings
-    try await RunningService.run(apple: .unreachable, settings: configured) { service in
+    try await RunningService.run(apple: .unreachable, settings: Self.settings(dialects: ["revenuecat"])) { service in
       let product = "com.example.app.pro.monthly"
       // The yearly plan ends later, and was bought before.
       for (plan, begin, end) in [("yearly", -20, 345), ("base", -10, 20)] as [(String, Double, Double)] {
@@ -240,10 +236,7 @@ import Testing
   }
 
   @Test func `a prepaid period does not renew, and nobody unsubscribed`() async throws {
-    var settings = Self.settings()
-    settings.dialects = ["revenuecat"]
-    let configured = settings
-    try await RunningService.run(apple: .unreachable, settings: configured) { service in
+    try await RunningService.run(apple: .unreachable, settings: Self.settings(dialects: ["revenuecat"])) { service in
       let bought = Self.event("INITIAL_PURCHASE", ["period_type": "PREPAID"])
       #expect(try await Self.take(bought, service) == "recorded")
       #expect(try await service.profile("anna")["will_renew"] == "false")
@@ -378,8 +371,7 @@ import Testing
   @Test func `a subscription's event without an end takes the catalog's period, or has no effect`() async throws {
     var settings = Self.settings()
     settings.products["com.example.app.pro.monthly"] = "{ tier: pro, period: P1M }"
-    let configured = settings
-    try await RunningService.run(apple: .unreachable, settings: configured) { service in
+    try await RunningService.run(apple: .unreachable, settings: settings) { service in
       func expect(_ user: String, _ expected: String, _ bodies: String...) async throws {
         for body in bodies { #expect(try await Self.take(body, service) == "recorded") }
         #expect(try await Self.state(of: user, service) == expected)

@@ -37,15 +37,14 @@ import Testing
   @Test func `sandbox purchases recorded before the policy changed count until somebody releases what it takes`()
     async throws
   {
-    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
-    defer { try? FileManager.default.removeItem(at: directory) }
+    let directory = try TemporaryDirectory()
     try await SimulatedStore.run { store in
-      try await RunningService.run(apple: store.apple, directory: directory) { service in
+      try await RunningService.run(apple: store.apple, directory: directory.url) { service in
         let receipt = try store.simulator.issueReceipt(.renewing, environment: .sandbox, subscriber: 1)
         #expect(try await service.validate(receipt.receiptData).verdict == "pro active renewing")
       }
       let strict = Settings(policy: ["sandbox": "reject"])
-      try await RunningService.run(apple: store.apple, settings: strict, directory: directory) {
+      try await RunningService.run(apple: store.apple, settings: strict, directory: directory.url) {
         service in
         try await eventually { try await service.send(.get, "/v1/brake")["withheld_by_rules"] == "1" }
         let read = try await service.profile()

@@ -8,58 +8,50 @@ import Testing
 
 /// The main job over real TLS, scenario by scenario.
 @Suite struct ScenarioTests {
-  struct Case: Sendable, CustomTestStringConvertible {
-    var scenario: Scenario
-    var status = 200
-    var verdict: String
-    /// `nil`: null.
-    var accessUntil: String?
-    var testDescription: String { scenario.rawValue }
-  }
-
-  static let cases: [Case] = [
-    Case(scenario: .subscriber, verdict: "pro active renewing", accessUntil: "2024-07-15T12:00:00Z"),
-    Case(scenario: .trial, verdict: "pro active renewing", accessUntil: "2024-06-20T12:00:00Z"),
-    Case(scenario: .renewing, verdict: "pro active renewing", accessUntil: "2024-07-01T12:00:00Z"),
-    Case(scenario: .lateRenewal, verdict: "pro active renewal_due", accessUntil: "2024-06-16T11:59:59Z"),
-    Case(scenario: .renewalOff, verdict: "pro cancelled renewal_off", accessUntil: "2024-06-30T12:00:00Z"),
-    Case(scenario: .grace, verdict: "pro grace_period billing_grace", accessUntil: "2024-06-28T12:00:00Z"),
+  /// A `nil` is told as null.
+  private static let cases: [(scenario: Scenario, verdict: String, accessUntil: String?)] = [
+    (.subscriber, "pro active renewing", "2024-07-15T12:00:00Z"),
+    (.trial, "pro active renewing", "2024-06-20T12:00:00Z"),
+    (.renewing, "pro active renewing", "2024-07-01T12:00:00Z"),
+    (.lateRenewal, "pro active renewal_due", "2024-06-16T11:59:59Z"),
+    (.renewalOff, "pro cancelled renewal_off", "2024-06-30T12:00:00Z"),
+    (.grace, "pro grace_period billing_grace", "2024-06-28T12:00:00Z"),
     // verifyReceipt tells neither the status nor that there was a grace period.
-    Case(scenario: .graceWithoutDate, verdict: "free expired billing_error"),
-    Case(scenario: .graceEnded, verdict: "pro grace_period billing_retry", accessUntil: "2024-07-25T12:00:00Z"),
-    Case(scenario: .billingRetry, verdict: "pro grace_period billing_retry", accessUntil: "2024-08-11T12:00:00Z"),
-    Case(scenario: .expiredVoluntary, verdict: "free expired voluntary"),
-    Case(scenario: .voluntaryRetrying, verdict: "free expired voluntary"),
-    Case(scenario: .expiredBillingError, verdict: "free expired billing_error"),
-    Case(scenario: .expiredPriceIncrease, verdict: "free expired price_increase"),
-    Case(scenario: .expiredProductUnavailable, verdict: "free expired product_unavailable"),
-    Case(scenario: .expiredUnknown, verdict: "free expired unknown"),
-    Case(scenario: .refunded, verdict: "free expired refunded"),
-    Case(scenario: .refundedProrated, verdict: "free expired refunded"),
-    Case(scenario: .refundedThenRebought, verdict: "premium active renewing", accessUntil: "2024-07-10T12:00:00Z"),
-    Case(scenario: .upgraded, verdict: "premium active renewing", accessUntil: "2024-07-10T12:00:00Z"),
-    Case(scenario: .upgradeRefunded, verdict: "free expired refunded"),
-    Case(scenario: .downgradePending, verdict: "premium active renewing", accessUntil: "2024-06-30T12:00:00Z"),
-    Case(scenario: .crossgraded, verdict: "pro active renewing", accessUntil: "2024-06-30T12:00:00Z"),
+    (.graceWithoutDate, "free expired billing_error", nil),
+    (.graceEnded, "pro grace_period billing_retry", "2024-07-25T12:00:00Z"),
+    (.billingRetry, "pro grace_period billing_retry", "2024-08-11T12:00:00Z"),
+    (.expiredVoluntary, "free expired voluntary", nil),
+    (.voluntaryRetrying, "free expired voluntary", nil),
+    (.expiredBillingError, "free expired billing_error", nil),
+    (.expiredPriceIncrease, "free expired price_increase", nil),
+    (.expiredProductUnavailable, "free expired product_unavailable", nil),
+    (.expiredUnknown, "free expired unknown", nil),
+    (.refunded, "free expired refunded", nil),
+    (.refundedProrated, "free expired refunded", nil),
+    (.refundedThenRebought, "premium active renewing", "2024-07-10T12:00:00Z"),
+    (.upgraded, "premium active renewing", "2024-07-10T12:00:00Z"),
+    (.upgradeRefunded, "free expired refunded", nil),
+    (.downgradePending, "premium active renewing", "2024-06-30T12:00:00Z"),
+    (.crossgraded, "pro active renewing", "2024-06-30T12:00:00Z"),
     // verifyReceipt tells nothing of a commitment.
-    Case(scenario: .commitment, verdict: "pro active renewing", accessUntil: "2024-07-01T12:00:00Z"),
-    Case(scenario: .commitmentStopped, verdict: "pro active renewing", accessUntil: "2024-07-01T12:00:00Z"),
-    Case(scenario: .migrated, verdict: "pro active renewing", accessUntil: "2024-07-01T12:00:00Z"),
-    Case(scenario: .familyShared, verdict: "premium active renewing", accessUntil: "2024-07-05T12:00:00Z"),
-    Case(scenario: .familyRevoked, verdict: "free expired revoked"),
-    Case(scenario: .lifetime, verdict: "premium active lifetime"),
-    Case(scenario: .lifetimeRefunded, verdict: "free expired refunded"),
-    Case(scenario: .nonRenewing, verdict: "pro active non_renewing", accessUntil: "2024-07-05T12:00:00Z"),
-    Case(scenario: .empty, verdict: "free active no_purchases"),
-    Case(scenario: .unknownProduct, verdict: "free active no_known_product"),
-    Case(scenario: .wrongApp, status: 422, verdict: "- 422 -"),
-    Case(scenario: .twoGroups, verdict: "premium active renewing", accessUntil: "2024-07-10T12:00:00Z"),
-    Case(scenario: .accountGone, verdict: "free expired account_gone"),
-    Case(scenario: .eventfulYear, verdict: "pro active renewing", accessUntil: "2024-06-22T12:00:00Z"),
+    (.commitment, "pro active renewing", "2024-07-01T12:00:00Z"),
+    (.commitmentStopped, "pro active renewing", "2024-07-01T12:00:00Z"),
+    (.migrated, "pro active renewing", "2024-07-01T12:00:00Z"),
+    (.familyShared, "premium active renewing", "2024-07-05T12:00:00Z"),
+    (.familyRevoked, "free expired revoked", nil),
+    (.lifetime, "premium active lifetime", nil),
+    (.lifetimeRefunded, "free expired refunded", nil),
+    (.nonRenewing, "pro active non_renewing", "2024-07-05T12:00:00Z"),
+    (.empty, "free active no_purchases", nil),
+    (.unknownProduct, "free active no_known_product", nil),
+    (.wrongApp, "- 422 -", nil),
+    (.twoGroups, "premium active renewing", "2024-07-10T12:00:00Z"),
+    (.accountGone, "free expired account_gone", nil),
+    (.eventfulYear, "pro active renewing", "2024-06-22T12:00:00Z"),
   ]
 
   @Test func `every scenario gets the verdict of the decision table`() async throws {
-    #expect(Set(Self.cases.map(\.scenario)) == Set(Scenario.allCases))
+    #expect(Set(Self.cases.map { $0.scenario }) == Set(Scenario.allCases))
     try await RunningService.besideStore { service, store in
       for (number, expected) in Self.cases.enumerated() {
         for environment in [AppStoreSimulator.StoreEnvironment.production, .sandbox] {
@@ -68,7 +60,7 @@ import Testing
             expected.scenario, environment: environment, subscriber: Int64(number + 1))
           let answer = try await service.validate(receipt.receiptData, user: user)
           let name = Comment(rawValue: "\(expected.scenario.rawValue) in \(environment.rawValue): \(answer.text)")
-          #expect(answer.status == expected.status, name)
+          #expect(answer.status == (expected.scenario == .wrongApp ? 422 : 200), name)
           #expect(answer.verdict == expected.verdict, name)
           if answer.status == 200 { #expect(answer["access_until"] == expected.accessUntil ?? "null", name) }
           if answer.status == 200, answer["original_transaction_id"] != "null" {

@@ -108,19 +108,18 @@ import TestSupport
   }
 
   @Test func `a grant that a wrong clock has ended, or given too late, counts once Apple corrects it`() async throws {
-    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
-    defer { try? FileManager.default.removeItem(at: directory) }
+    let directory = try TemporaryDirectory()
     @Sendable func give(_ service: RunningService, _ length: String, user: String) async throws {
       let answer = try await service.send(
         .post, "/v1/profiles/\(user)/grants", body: #"{"tier":"pro","for":"\#(length)"}"#)
       #expect(answer.status == 201)
     }
     try await SimulatedStore.run { store in
-      try await RunningService.run(apple: store.apple, directory: directory, clock: Machine().clock) { service in
+      try await RunningService.run(apple: store.apple, directory: directory.url, clock: Machine().clock) { service in
         try await give(service, "1h", user: "before")
       }
       let machine = Machine(noon + 7_200)
-      try await RunningService.run(apple: store.apple, directory: directory, clock: machine.clock) { service in
+      try await RunningService.run(apple: store.apple, directory: directory.url, clock: machine.clock) { service in
         try await give(service, "30d", user: "meanwhile")
         machine.run(for: 600)
         try await eventually { service.log.text.contains("grants and trials ended") }

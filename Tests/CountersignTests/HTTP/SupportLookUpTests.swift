@@ -115,7 +115,7 @@ import Testing
   }
 
   @Test func `while Apple cannot be asked the ledger's word is told, and that Apple's is missing`() async throws {
-    try await run(Settings(appStore: ["deadline": "2s"])) { world in
+    try await run(Settings(appStore: ["deadline": "6s"])) { world in
       let (_, later, order) = try await subscribe(world)
       world.store.simulator.setTrouble(.http503)
       #expect(try await world.service.lookUp(later).owners == ["anna"])
@@ -242,7 +242,7 @@ import Testing
   @Test func `a purchase that Apple does not know, cannot tell of, or that was made for another is not attached`()
     async throws
   {
-    try await run(Settings(appStore: ["deadline": "2s"])) { world in
+    try await run(Settings(appStore: ["deadline": "6s"])) { world in
       let unknown = try await world.service.transfer("480000099990000", to: "ben")
       #expect(unknown.status == 404)
       #expect(unknown["code"] == "unknown_transaction")

@@ -13,9 +13,7 @@ import Testing
   private static let css = String(decoding: Resource.styleSheet, as: UTF8.self)
   /// The modules in the source, by name.
   private static let modules = try? FileManager.default.contentsOfDirectory(
-    atPath: URL(filePath: #filePath).deletingLastPathComponent()
-      .appending(path: "../../../Sources/CountersignServer/Console/Page").standardizedFileURL.path(
-        percentEncoded: false)
+    atPath: packageFolder.appending(path: "Sources/CountersignServer/Console/Page").path(percentEncoded: false)
   ).filter { $0.hasSuffix(".js") }
   private static var scripts: [String] {
     (modules ?? []).compactMap { Resource.script($0) }.map { String(decoding: $0, as: UTF8.self) }

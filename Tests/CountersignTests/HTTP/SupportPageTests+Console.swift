@@ -21,13 +21,9 @@ extension SupportPageTests {
       let begun = try await world.service.send(
         .post, "/v1/trials", body: #"{"user_id":"anna","device_id":"\#(device)"}"#)
       #expect(begun.status == 201, "\(begun.text)")
-      let receipt = try world.store.simulator.issueReceipt(.renewing, subscriber: 1)
-      let id = try #require(receipt.originalTransactionIDs.first)
-      _ = try await world.service.validate(receipt.receiptData, user: "anna")
+      let id = try await world.subscribe()
       let order = try #require(try world.store.simulator.newestTransaction(ofOriginal: id).orderID)
-      try await Browser.run { browser in
-        try await browser.resize(width: width, height: 844)
-        try await enter(browser, world.service)
+      try await page(world.service, width: width) { browser in
         try await lookUp(browser, order)
         try await browser.wait("#status", says: "Found by its order ID: the purchase belongs to anna.")
         try await audit(browser, "order-\(width)")
@@ -87,7 +83,6 @@ extension SupportPageTests {
   @Test(.ofTheFile, arguments: [1280, 390])
   func `an operator reads figures, releases the brake, starts a run and redelivers an event`(width: Int) async throws {
     let directory = try await Self.folderWithEngagedBrake()
-    defer { try? FileManager.default.removeItem(at: directory) }
     let clock = MovingClock()
     try await WebhookReceiver.running { receiver in
       receiver.answer(500)
@@ -96,21 +91,17 @@ extension SupportPageTests {
       settings.catalog["experiments"] = "{ headline: { variants: { control: 1, short: 1 } } }"
       settings.webhookSecrets = ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]
       settings.webhooks = ["name: shop, url: \(receiver.url)/hook, private: true, events: [grant.started]"]
-      let configured = settings
-      try await RunningService.besideStore(
-        settings: configured, directory: directory, now: { clock.date }
-      ) { service, store in
+      try await RunningService.besideStore(settings: settings, directory: directory.url, now: { clock.date }) {
+        service, store in
         for number in 1...3 as ClosedRange<Int64> {
           let receipt = try store.simulator.issueReceipt(.renewing, subscriber: number).receiptData
           _ = try await service.validate(receipt, user: "user-\(number)")
         }
         _ = try await service.send(.post, "/v1/profiles/anna/grants", body: #"{"tier":"pro","for":"365d"}"#)
-        try await giveUp(service, receiver, clock)
+        try await WebhookTests.giveUp(service, receiver, clock)
         store.simulator.advanceClock(by: .seconds(clock.date.timeIntervalSince(noon)))
         try await eventually { try await service.send(.get, "/v1/figures").text.contains(#""active":3"#) }
-        try await Browser.run { browser in
-          try await browser.resize(width: width, height: 844)
-          try await enter(browser, service, key: RunningService.serviceKey)
+        try await page(service, key: RunningService.serviceKey, width: width) { browser in
           let brake = try await browser.wait("#brake-text", says: "downgrades nobody on its own")
           for words in [
             "It was engaged on 15 June 2024, 12:00 UTC.",
@@ -129,17 +120,6 @@ extension SupportPageTests {
         }
       }
     }
-  }
-
-  /// Waits until the one event is given up: the schedule of its attempts, up to a tenth more.
-  private func giveUp(_ service: RunningService, _ receiver: WebhookReceiver, _ clock: MovingClock) async throws {
-    try await eventually { receiver.requests.count == 1 }
-    for (attempt, pause) in [300, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400].enumerated() {
-      try await eventually { try await service.ledger.webhookStatus("shop")?.problemAt == clock.date }
-      clock.advance(by: Double(pause) * 1.1 + 1)
-      try await eventually { receiver.requests.count >= attempt + 2 }
-    }
-    try await eventually { try await service.ledger.webhookStatus("shop")?.dead == 1 }
   }
 
   private func readFigures(_ browser: Browser, _ width: Int) async throws {
@@ -232,8 +212,7 @@ extension SupportPageTests {
       #expect(weak == [], "\(name) \(scheme)")
       try await browser.screenshot("\(name)-\(scheme)")
     }
-    let sideways = "return document.scrollingElement.scrollWidth - window.innerWidth"
-    #expect(try await browser.evaluate(sideways) as? Int ?? 1 <= 0, "\(name)")
+    #expect(try await browser.evaluate(Self.sideways) as? Int ?? 1 <= 0, "\(name)")
     let count = try await browser.evaluate(
       """
       const reachable = 'a[href], button, input, select, textarea, summary, [tabindex="0"]'

@@ -12,15 +12,9 @@ extension SupportPageTests {
   @Test(arguments: [1280, 390])
   func `support extends a subscription, and the page says the new date, or why Apple refuses`(width: Int) async throws {
     try await run(withKey: true) { world in
-      let receipt = try world.store.simulator.issueReceipt(.renewing, subscriber: 1)
-      let id = try #require(receipt.originalTransactionIDs.first)
-      _ = try await world.service.validate(receipt.receiptData, user: "anna")
+      let id = try await world.subscribe()
       world.advance(days: 1)
-      try await Browser.run { browser in
-        try await browser.resize(width: width, height: 844)
-        try await enter(browser, world.service)
-        try await lookUp(browser, "anna")
-        try await standing(browser, "anna", "pro\nactive")
+      try await page(world.service, width: width, anna: "pro\nactive") { browser in
         try await open(browser, "extend")
         #expect(try await browser.text(Self.form).contains("twice in 365 days"))
         #expect(try await browser.text("#extend-purchase").contains("com.example.app.pro.monthly (\(id))"))
@@ -68,9 +62,7 @@ extension SupportPageTests {
       }
       try store.simulator.deliverNotifications(to: "http://127.0.0.1:\(service.port)/v1/notifications/app-store")
       let product = "com.example.app.pro.monthly"
-      try await Browser.run { browser in
-        try await browser.resize(width: width, height: 844)
-        try await enter(browser, service, key: RunningService.serviceKey)
+      try await page(service, key: RunningService.serviceKey, width: width) { browser in
         try await browser.click("nav a[href='#/extensions']")
         try await browser.wait("#extensions-note-list", says: "There was none yet.")
         try await audit(browser, "extensions-\(width)")

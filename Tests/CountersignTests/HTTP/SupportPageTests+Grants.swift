@@ -41,11 +41,7 @@ extension SupportPageTests {
     try await run { world in
       _ = try await fillIn(world)
       let before = try await world.service.profile("anna").verdict
-      try await Browser.run { browser in
-        try await browser.resize(width: width, height: 760)
-        try await enter(browser, world.service)
-        try await lookUp(browser, "anna")
-        try await standing(browser, "anna", "free\nexpired")
+      try await page(world.service, width: width, height: 760, anna: "free\nexpired") { browser in
         #expect(try await !result(browser).contains("Access that was given"))
         #expect(try await !browser.isVisible("#grant-until"))
 
@@ -110,8 +106,7 @@ extension SupportPageTests {
         #expect(history.contains("too much") && history.contains("a tester"))
         #expect(!history.contains("Apple was asked anew"), "nobody asked Apple")
         #expect(try await world.service.profile("anna").verdict == "pro active granted")
-        let sideways = "return document.scrollingElement.scrollWidth - window.innerWidth"
-        #expect(try await browser.evaluate(sideways) as? Int ?? 1 <= 0)
+        #expect(try await browser.evaluate(Self.sideways) as? Int ?? 1 <= 0)
         try await browser.screenshot("ended-\(width)-light")
 
         try await browser.click("ol.given li:first-child form > button")
@@ -127,8 +122,7 @@ extension SupportPageTests {
   @Test func `a refused grant is explained by the form, and nothing is given`() async throws {
     try await run { world in
       _ = try await fillIn(world)
-      try await Browser.run { browser in
-        try await enter(browser, world.service)
+      try await page(world.service) { browser in
         // A tier that the catalog has lost since.
         try await tellPlans(
           browser, #"{"plans":[{"tier":"free"},{"tier":"pro","name":"Family Pro"},{"tier":"gold","name":"gold"}]}"#)
@@ -163,8 +157,7 @@ extension SupportPageTests {
   @Test func `where the service does not tell its plans, the tier is typed`() async throws {
     try await run { world in
       _ = try await fillIn(world)
-      try await Browser.run { browser in
-        try await enter(browser, world.service)
+      try await page(world.service) { browser in
         try await tellPlans(browser, status: 503, "{}")
         try await lookUp(browser, "anna")
         try await standing(browser, "anna", "")
@@ -181,10 +174,7 @@ extension SupportPageTests {
   @Test func `an answer that is lost is asked for again, and access is given once and ended once`() async throws {
     try await run { world in
       _ = try await fillIn(world)
-      try await Browser.run { browser in
-        try await enter(browser, world.service)
-        try await lookUp(browser, "anna")
-        try await standing(browser, "anna", "")
+      try await page(world.service, anna: "") { browser in
         // The next request that changes anything arrives, and its answer does not.
         _ = try await browser.evaluate(
           """

@@ -11,13 +11,12 @@ import Testing
 /// The brake, and refused notifications.
 extension SupportPageTests {
   /// A new folder with a ledger in a file, in which the brake is engaged.
-  static func folderWithEngagedBrake() async throws -> URL {
-    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
-    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+  static func folderWithEngagedBrake() async throws -> TemporaryDirectory {
+    let directory = try TemporaryDirectory()
     var snapshot = DowngradeBrake.Snapshot()
     snapshot.engagement = DowngradeBrake.Engagement(since: noon, lowered: 10, looked: 41, withheld: 3)
     let memo = String(decoding: try JSONEncoder().encode(snapshot), as: UTF8.self)
-    let path = directory.appending(path: "ledger.sqlite").path(percentEncoded: false)
+    let path = directory.url.appending(path: "ledger.sqlite").path(percentEncoded: false)
     let ledger = try await Ledger.open(path: path, onFatal: { _ in })
     try await ledger.keepMemo(DowngradeBrakeService.memo, memo)
     await ledger.close()
@@ -26,8 +25,7 @@ extension SupportPageTests {
 
   @Test func `refused notifications are listed with their reason, and gone with the key`() async throws {
     try await run { world in
-      try await Browser.run { browser in
-        try await enter(browser, world.service)
+      try await page(world.service) { browser in
         try await browser.click("nav a[href='#/notifications']")
         try await browser.wait("#refused-form .message", says: "None was refused.")
         let forged = try await world.service.send(
@@ -53,9 +51,7 @@ extension SupportPageTests {
   func `Apple posts a test from the Health page, and the page says whether it arrived`(width: Int) async throws {
     try await run(withKey: true) { world in
       let simulator = world.store.simulator
-      try await Browser.run { browser in
-        try await browser.resize(width: width, height: 844)
-        try await enter(browser, world.service)
+      try await page(world.service, width: width) { browser in
         try await browser.click("nav a[href='#/health']")
         try await browser.wait("#test-form", says: "Have Apple post a test")
         let path = "\(world.service.origin)/v1/notifications/app-store"
@@ -79,8 +75,7 @@ extension SupportPageTests {
     try await run { world in
       let answer = try await world.service.send(.post, "/v1/notifications/test")
       #expect(answer.status == 200 && answer.array("tests").isEmpty)
-      try await Browser.run { browser in
-        try await enter(browser, world.service)
+      try await page(world.service) { browser in
         try await browser.click("nav a[href='#/health']")
         try await browser.wait("#health-result", says: "Ledger")
         #expect(try await !browser.isVisible("#test-form"))
@@ -91,8 +86,7 @@ extension SupportPageTests {
   @Test func `a changed catalog that lowers users is a banner, and they keep their tier until the brake is released`()
     async throws
   {
-    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
-    defer { try? FileManager.default.removeItem(at: directory) }
+    let directory = try TemporaryDirectory()
     // The product that everybody has is spelt with a letter more.
     var settings = Settings()
     settings.products["com.example.app.pro.monthly"] = nil
@@ -100,18 +94,17 @@ extension SupportPageTests {
     settings.catalog["accept_loss"] = "[com.example.app.pro.monthly]"
     let changed = settings
     try await SimulatedStore.run { store in
-      try await RunningService.run(apple: store.apple, directory: directory) { service in
+      try await RunningService.run(apple: store.apple, directory: directory.url) { service in
         for number in 1...3 as ClosedRange<Int64> {
           let receipt = try store.simulator.issueReceipt(.renewing, subscriber: number).receiptData
           _ = try await service.validate(receipt, user: "user-\(number)")
         }
       }
       try await RunningService.run(
-        apple: store.apple, settings: changed, directory: directory, jobPause: .milliseconds(20)
+        apple: store.apple, settings: changed, directory: directory.url, jobPause: .milliseconds(20)
       ) { service in
         try await eventually { try await service.send(.get, "/v1/brake")["withheld_by_rules"] == "3" }
-        try await Browser.run { browser in
-          try await enter(browser, service)
+        try await page(service) { browser in
           try await browser.wait(
             "#brake-text",
             says: """

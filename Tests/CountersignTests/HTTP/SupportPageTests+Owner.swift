@@ -13,9 +13,7 @@ extension SupportPageTests {
   func `a console without a purchase says what to do next, in each of its parts`(width: Int) async throws {
     try await run { world in
       let origin = world.service.origin
-      try await Browser.run { browser in
-        try await browser.resize(width: width, height: 844)
-        try await enter(browser, world.service, key: RunningService.ownerKey)
+      try await page(world.service, key: RunningService.ownerKey, width: width) { browser in
         let figures = try await browser.wait("#figures-result", says: "Nothing is recorded yet")
         for words in ["countersign doctor", "\(origin)/v1/validations", "\(origin)/v1/notifications/app-store"] {
           #expect(figures.contains(words), "\(figures)")
@@ -34,8 +32,7 @@ extension SupportPageTests {
           try await browser.wait(place, says: words)
         }
         // It is gone with the first purchase.
-        let receipt = try world.store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
-        _ = try await world.service.validate(receipt, user: "anna")
+        try await world.subscribe()
         try await browser.click("nav a[href='#/figures']")
         try await browser.waitUntil("return !document.querySelector('#figures-result .steps')")
         #expect(try await browser.complaints() == [])
@@ -84,23 +81,15 @@ extension SupportPageTests {
         let receipt = try world.store.simulator.issueReceipt(.renewing, subscriber: Int64(number + 2)).receiptData
         _ = try await world.service.validate(receipt, user: user)
       }
-      try await Browser.run { browser in
-        try await browser.resize(width: width, height: 844)
-        try await enter(browser, world.service, key: RunningService.ownerKey)
+      try await page(world.service, key: RunningService.ownerKey, width: width) { browser in
         try await browser.click("nav a[href='#/recent']")
         let list = try await browser.wait("#recent-result", says: "cleo")
         #expect(list.contains("com.example.app.pro.monthly") && list.contains("Purchase"), "\(list)")
         let order = "return [...document.querySelectorAll('#recent-result tbody a')].map((one) => one.textContent)"
         #expect(try await browser.evaluate(order) as? [String] == names.reversed() + ["anna"])
         try await audit(browser, "recent-\(width)")
-        _ = try await browser.evaluate(
-          """
-          const former = URL.createObjectURL
-          URL.createObjectURL = (blob) => { blob.text().then((text) => { window.saved = text }); return former(blob) }
-          """)
-        try await browser.click("#recent-result table + button")
-        try await browser.waitUntil("return Boolean(window.saved)")
-        let lines = (try await browser.evaluate("return window.saved") as? String ?? "").components(separatedBy: "\r\n")
+        let text = try await saved(browser, byClicking: "#recent-result table + button")
+        let lines = text.components(separatedBy: "\r\n")
         #expect(lines.first == "When,What,Customer,Product")
         #expect(lines[1].hasSuffix("Z,Purchase,cleo,com.example.app.pro.monthly"), "\(lines)")
         let guarded = lines[2].contains(",'@ben,") && lines[3].contains(",'=1+1,")
@@ -126,25 +115,15 @@ extension SupportPageTests {
     var settings = Settings()
     settings.products["com.example.app.pro.monthly"] = "{ tier: pro, name: Pro by the month, period: P1M }"
     try await run(settings: settings, jobPause: .milliseconds(20)) { world in
-      let receipt = try world.store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
-      _ = try await world.service.validate(receipt, user: "anna")
+      try await world.subscribe()
       try await eventually { try await world.service.send(.get, "/v1/figures").text.contains(#""active":1"#) }
-      try await Browser.run { browser in
-        try await browser.resize(width: width, height: 844)
-        try await enter(browser, world.service, key: RunningService.ownerKey)
+      try await page(world.service, key: RunningService.ownerKey, width: width) { browser in
         try await browser.wait(
           "section[aria-label=Products] tbody th", says: "Pro by the month\ncom.example.app.pro.monthly")
         try await audit(browser, "names-figures-\(width)")
         try await browser.click("nav a[href='#/recent']")
         try await browser.wait("#recent-result tbody td:last-child", says: "Pro by the month")
-        _ = try await browser.evaluate(
-          """
-          const former = URL.createObjectURL
-          URL.createObjectURL = (blob) => { blob.text().then((text) => { window.saved = text }); return former(blob) }
-          """)
-        try await browser.click("#recent-result table + button")
-        try await browser.waitUntil("return Boolean(window.saved)")
-        let saved = try await browser.evaluate("return window.saved") as? String ?? ""
+        let saved = try await saved(browser, byClicking: "#recent-result table + button")
         #expect(saved.contains(",anna,com.example.app.pro.monthly") && !saved.contains("by the month"), "\(saved)")
         try await browser.click("#recent-result tbody a")
         try await standing(browser, "anna", "pro")
@@ -165,14 +144,9 @@ extension SupportPageTests {
         if month > 0 { world.advance(days: 31) }
         _ = try await world.service.validate(originalTransactionID: id, user: "anna")
       }
-      let history = try await world.service.send(
-        .get, "/v1/profiles/anna/history", key: RunningService.supportKey)
-      #expect(
-        Set(history.array("periods").compactMap { $0["transaction_id"] as? String }).count == 3, "\(history.text)")
-      try await Browser.run { browser in
-        try await enter(browser, world.service)
-        try await lookUp(browser, "anna")
-        try await standing(browser, "anna", "pro")
+      let periods = try await world.service.history(of: "anna").periods
+      #expect(Set(periods.compactMap { $0["transaction_id"] as? String }).count == 3, "\(periods)")
+      try await page(world.service, anna: "pro") { browser async throws in
         let drawn = """
           return [...document.querySelectorAll('.picture title')].map((one) => one.textContent)
             .filter((text) => text.startsWith('Paid from ')).length

@@ -16,22 +16,11 @@ extension SupportPageTests {
   func `a user is exported, and erased once the ID is typed`(width: Int) async throws {
     try await run { world in
       let id = try await fillIn(world)
-      try await Browser.run { browser in
-        try await browser.resize(width: width, height: 760)
-        try await enter(browser, world.service)
-        try await lookUp(browser, "anna")
-        try await standing(browser, "anna", "free\nexpired")
-        // The text that the browser is given to save.
-        _ = try await browser.evaluate(
-          """
-          const former = URL.createObjectURL
-          URL.createObjectURL = (blob) => { blob.text().then((text) => { window.saved = text }); return former(blob) }
-          """)
+      try await page(world.service, width: width, height: 760, anna: "free\nexpired") { browser in
         try await open(browser, "export")
-        try await browser.click("\(Self.exportForm) button")
+        let saved = try await saved(browser, byClicking: "\(Self.exportForm) button")
         try await browser.wait(
           "\(Self.exportForm) .message.good", says: "Exported. Purchases: 1; lines of the history:")
-        let saved = try await browser.evaluate("return window.saved") as? String ?? ""
         #expect(saved.contains(#""user_id": "anna""#) && saved.contains(id) && saved.contains("receipt_data"))
 
         try await open(browser, "erase")
@@ -59,8 +48,7 @@ extension SupportPageTests {
         let card = try await result(browser)
         #expect(card.contains("Its user was erased: nobody gets it by presenting it, until you move it."), "\(card)")
         #expect(!card.contains("Show the user") && !card.contains("anna"))
-        let sideways = "return document.scrollingElement.scrollWidth - window.innerWidth"
-        #expect(try await browser.evaluate(sideways) as? Int ?? 1 <= 0)
+        #expect(try await browser.evaluate(Self.sideways) as? Int ?? 1 <= 0)
         #expect(try await browser.complaints() == [])
       }
     }

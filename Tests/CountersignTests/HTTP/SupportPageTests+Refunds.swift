@@ -14,11 +14,7 @@ extension SupportPageTests {
     try await run(withKey: true) { world in
       let bought = try world.store.simulator.issueTransaction(.lifetime)
       _ = try await world.service.validate(bought.signedTransaction, user: "anna")
-      try await Browser.run { browser in
-        try await browser.resize(width: width, height: 800)
-        try await enter(browser, world.service)
-        try await lookUp(browser, "anna")
-        try await standing(browser, "anna", "premium\nactive")
+      try await page(world.service, width: width, height: 800, anna: "premium\nactive") { browser in
         try await open(browser, "refunds")
         try await browser.click("\(Self.refundsForm) button[type=submit]")
         try await browser.wait("\(Self.refundsForm) .message", says: "Apple knows no refund.")

@@ -33,6 +33,24 @@ struct SupportPageTests {
     try await browser.waitUntil("return document.querySelector('#key-form button').disabled === false")
   }
 
+  /// Opens the page with a key, in a window as wide as is said, and runs `body`.
+  ///
+  /// - Parameter state: what Anna has, where she is to be shown first.
+  func page(
+    _ service: RunningService, key: String = RunningService.supportKey, width: Int? = nil, height: Int = 844,
+    anna state: String? = nil, body: (Browser) async throws -> Void
+  ) async throws {
+    try await Browser.run { browser in
+      if let width { try await browser.resize(width: width, height: height) }
+      try await enter(browser, service, key: key)
+      if let state {
+        try await lookUp(browser, "anna")
+        try await standing(browser, "anna", state)
+      }
+      try await body(browser)
+    }
+  }
+
   func lookUp(_ browser: Browser, _ id: String) async throws {
     _ = try await browser.evaluate("document.getElementById('query').value = ''")
     try await browser.type(id + Browser.Key.enter.rawValue, into: "#query")
@@ -69,6 +87,20 @@ struct SupportPageTests {
   static let giveForm = "form[aria-labelledby=give-title]"
   static let askForm = "form[aria-labelledby=ask-title]"
   static func moveForm(_ id: String) -> String { "form[aria-labelledby=move-\(id)-production]" }
+  /// How far the page has to be scrolled sideways.
+  static let sideways = "return document.scrollingElement.scrollWidth - window.innerWidth"
+
+  /// The text that the browser is given to save where a button is clicked.
+  func saved(_ browser: Browser, byClicking button: String) async throws -> String {
+    _ = try await browser.evaluate(
+      """
+      const former = URL.createObjectURL
+      URL.createObjectURL = (blob) => { blob.text().then((text) => { window.saved = text }); return former(blob) }
+      """)
+    try await browser.click(button)
+    try await browser.waitUntil("return Boolean(window.saved)")
+    return try await browser.evaluate("return window.saved") as? String ?? ""
+  }
 
   /// Whether an element is within the window.
   func isInView(_ browser: Browser, _ selector: String) async throws -> Bool {
@@ -82,9 +114,7 @@ struct SupportPageTests {
   @Test func `the page says why Anna is on free, asks Apple again, and keeps the note`() async throws {
     try await run { world in
       let id = try await fillIn(world)
-      try await Browser.run { browser in
-        try await browser.resize(width: 1280, height: 720)
-        try await enter(browser, world.service)
+      try await page(world.service, width: 1280, height: 720) { browser in
         #expect(try await !browser.isVisible("#key-form"))
         #expect(try await browser.focus() == "query")
         try await lookUp(browser, "anna")
@@ -141,10 +171,7 @@ struct SupportPageTests {
   @Test func `a look-up that fails leaves nothing of the customer before on the page`() async throws {
     try await run { world in
       _ = try await fillIn(world)
-      try await Browser.run { browser in
-        try await enter(browser, world.service)
-        try await lookUp(browser, "anna")
-        try await standing(browser, "anna", "")
+      try await page(world.service, anna: "") { browser in
         try await open(browser, "ask")
         try await browser.type("half a note", into: "#ask-note")
         // The text that is shown while the next look-up is under way.
@@ -172,11 +199,7 @@ struct SupportPageTests {
   @Test func `a missing field is named at the field, and trouble is a warning in the form`() async throws {
     try await run { world in
       let id = try await fillIn(world)
-      try await Browser.run { browser in
-        try await browser.resize(width: 390, height: 844)
-        try await enter(browser, world.service)
-        try await lookUp(browser, "anna")
-        try await standing(browser, "anna", "")
+      try await page(world.service, width: 390, anna: "") { browser in
         try await open(browser, "ask")
         try await browser.type("  ", into: "#ask-note")
         try await browser.click("\(Self.askForm) button")
@@ -208,8 +231,7 @@ struct SupportPageTests {
   @Test func `an ID never seen is said to be so, with nothing to fill in`() async throws {
     try await run { world in
       _ = try await fillIn(world)
-      try await Browser.run { browser in
-        try await enter(browser, world.service)
+      try await page(world.service) { browser in
         for id in ["ana", "480000099990000"] {
           try await lookUp(browser, id)
           try await browser.wait("#never-title", says: id)
@@ -230,14 +252,11 @@ struct SupportPageTests {
     async throws
   {
     try await run(withKey: true) { world in
-      let receipt = try world.store.simulator.issueReceipt(.renewing, subscriber: 1)
-      let id = try #require(receipt.originalTransactionIDs.first)
-      _ = try await world.service.validate(receipt.receiptData, user: "anna")
+      let id = try await world.subscribe()
       let newest = try world.store.simulator.newestTransaction(ofOriginal: id)
       let order = try #require(newest.orderID)
       let nobodys = try world.store.simulator.issueTransaction(.renewing, subscriber: 2)
-      try await Browser.run { browser in
-        try await enter(browser, world.service)
+      try await page(world.service) { browser in
         for (typed, reported) in [
           (id, "Found by its original transaction ID"), (newest.transactionID, "Found by a later transaction of it"),
           (order, "Found by its order ID"),
@@ -282,10 +301,7 @@ struct SupportPageTests {
       _ = try await world.service.validate(refunded, user: "anna")
       _ = try await world.service.validate(
         try world.store.simulator.issueReceipt(.refunded, subscriber: 3).receiptData, user: "berta")
-      try await Browser.run { browser in
-        try await enter(browser, world.service)
-        try await lookUp(browser, "anna")
-        try await standing(browser, "anna", "premium\nactive")
+      try await page(world.service, anna: "premium\nactive") { browser in
         #expect(try await browser.text("#result .why").contains("is for life and does not expire."))
         let drawn = try await browser.evaluate(
           """
@@ -318,11 +334,8 @@ struct SupportPageTests {
     async throws
   {
     try await run { world in
-      let receipt = try world.store.simulator.issueReceipt(.renewing, subscriber: 1)
-      let id = try #require(receipt.originalTransactionIDs.first)
-      _ = try await world.service.validate(receipt.receiptData, user: "anna")
-      try await Browser.run { browser in
-        try await enter(browser, world.service)
+      let id = try await world.subscribe()
+      try await page(world.service) { browser in
         try await lookUp(browser, id)
         try await browser.wait("#status", says: "the purchase belongs to anna")
         try await browser.type("ben", into: "#to-\(id)-production")
@@ -395,10 +408,8 @@ struct SupportPageTests {
 
   @Test func `the key is nowhere but in the page's memory, and a wrong one is asked for again`() async throws {
     try await run { world in
-      _ = try await world.service.validate(
-        try world.store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData, user: "anna")
-      try await Browser.run { browser in
-        try await enter(browser, world.service, key: "a-wrong-key")
+      try await world.subscribe()
+      try await page(world.service, key: "a-wrong-key") { browser in
         try await browser.wait("#key-message", says: "does not know this key")
         #expect(try await browser.isVisible("#key-form"))
         #expect(try await !browser.isVisible("#key-state"))
@@ -512,7 +523,6 @@ struct SupportPageTests {
         try await browser.wait("#refused-form .message", says: "1, the newest first.")
         try await browser.screenshot("refused-phone-\(scheme)")
         try await browser.click("nav a[href='#/customers']")
-        let sideways = "return document.scrollingElement.scrollWidth - window.innerWidth"
         // Each pill and each notice is somewhere among these.
         for (typed, reported) in [
           ("anna", "free"), ("berta", "pro"), (id, "Belongs to anna"), ("anna-given", "premium"),
@@ -526,7 +536,7 @@ struct SupportPageTests {
           _ = try await browser.evaluate(
             "document.querySelectorAll('.message').forEach((one) => { one.textContent ||= 'x' })")
           try await browser.screenshot("\(typed)-phone-\(scheme)")
-          #expect(try await browser.evaluate(sideways) as? Int ?? 1 <= 0, "\(typed)")
+          #expect(try await browser.evaluate(Self.sideways) as? Int ?? 1 <= 0, "\(typed)")
           // WCAG 2.2, 1.4.3: 4.5 to 1 for text, measured on what is drawn.
           for tone in ["", "good", "warn", "bad"] {
             _ = try await browser.evaluate(

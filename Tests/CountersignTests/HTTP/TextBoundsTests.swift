@@ -91,10 +91,9 @@ import Testing
     var settings = Settings(
       server: ["user_rate_limit": "0", "address_rate_limit": "0"], jwt: ["secret": TokenMint.secret])
     settings.dialects = ["revenuecat", "verify_receipt"]
-    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
-    defer { try? FileManager.default.removeItem(at: directory) }
+    let directory = try TemporaryDirectory()
     try await SimulatedStore.run(at: Date(timeIntervalSince1970: 1_718_452_800.000_123_456)) { [settings] store in
-      try await RunningService.run(apple: store.apple, settings: settings, directory: directory) { service in
+      try await RunningService.run(apple: store.apple, settings: settings, directory: directory.url) { service in
         let inPath =
           isEscaped ? (name == "NUL" ? "a%00b" : "a%ED%A0%BD") : RevenueCatApp.encoded(String(text.prefix(400)))
         for (method, path, body, key) in Self.routes {
@@ -110,7 +109,7 @@ import Testing
         }
       }
     }
-    let file = try SQLiteFile(directory.appending(path: "ledger.sqlite").path(percentEncoded: false))
+    let file = try SQLiteFile(directory.url.appending(path: "ledger.sqlite").path(percentEncoded: false))
     for table in try file.all("SELECT name FROM sqlite_master WHERE type = 'table'", as: String.self) {
       for column in try file.all("SELECT name FROM pragma_table_info('\(table)')", as: String.self) {
         let longest = try file.first(

@@ -23,9 +23,7 @@ import TestSupport
   private func run(
     _ settings: Settings = settings, body: @Sendable (RunningService, SimulatedStore) async throws -> Void
   ) async throws {
-    try await RunningService.besideStore(at: Self.clock, settings: settings) { service, store in
-      try await body(service, store)
-    }
+    try await RunningService.besideStore(at: Self.clock, settings: settings, body: body)
   }
 
   @Test func `a phone posts a receipt without naming its user and reads it back`() async throws {

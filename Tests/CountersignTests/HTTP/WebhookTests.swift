@@ -38,6 +38,18 @@ import Testing
     #expect(answer.status == 201)
   }
 
+  /// Waits until the one event is given up: the schedule of the specification, up to a tenth more; the pause of the whole
+  /// receiver is shorter from the third on.
+  static func giveUp(_ service: RunningService, _ receiver: WebhookReceiver, _ clock: MovingClock) async throws {
+    try await eventually { receiver.requests.count == 1 }
+    for (attempt, pause) in [300, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400].enumerated() {
+      try await eventually { try await service.ledger.webhookStatus("shop")?.problemAt == clock.date }
+      clock.advance(by: Double(pause) * 1.1 + 1)
+      try await eventually { receiver.requests.count >= attempt + 2 }
+    }
+    try await eventually { try await service.ledger.webhookStatus("shop")?.dead == 1 }
+  }
+
   /// The check of a receiver by the specification, written without our code.
   static func isAuthentic(_ request: TestRequest, _ secret: String, now: Date, body: [UInt8]? = nil) -> Bool {
     guard let id = request.header("webhook-id"), let time = request.header("webhook-timestamp"),
@@ -68,11 +80,10 @@ import Testing
 
   @Test(.enabled(if: TestEngine.isPostgreSQL, "Replicas share a PostgreSQL database."))
   func `one replica delivers to a receiver, and the next goes on when it ends`() async throws {
-    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
-    defer { try? FileManager.default.removeItem(at: directory) }
+    let directory = try TemporaryDirectory()
     try await WebhookReceiver.running { receiver in
-      try await run(directory: directory, receiver: receiver) { last, clock in
-        try await run(directory: directory, clock: clock, receiver: receiver) { first, _ in
+      try await run(directory: directory.url, receiver: receiver) { last, clock in
+        try await run(directory: directory.url, clock: clock, receiver: receiver) { first, _ in
           for number in 0..<10 {
             try await grant(number.isMultiple(of: 2) ? first : last, to: "user-\(number)")
           }
@@ -167,13 +178,7 @@ import Testing
         #expect(try await service.send(.get, "/v1/webhooks").array("webhooks").map { $0["waiting"] as? Int } == [1])
         let waiting = try await service.send(.get, "/metrics", key: nil).text
         #expect(waiting.contains(#"countersign_webhook_waiting{webhook="shop"} 1"#))
-        // The schedule of the specification, up to a tenth more; the pause of the whole receiver is shorter from the third on.
-        for (attempt, pause) in [300, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400].enumerated() {
-          try await eventually { try await service.ledger.webhookStatus("shop")?.problemAt == clock.date }
-          clock.advance(by: Double(pause) * 1.1 + 1)
-          try await eventually { receiver.requests.count >= attempt + 2 }
-        }
-        try await eventually { try await service.ledger.webhookStatus("shop")?.dead == 1 }
+        try await Self.giveUp(service, receiver, clock)
         let requests = receiver.requests
         #expect(requests.count == 10)
         #expect(Set(requests.compactMap { $0.header("webhook-id") }).count == 1)
@@ -206,16 +211,15 @@ import Testing
   @Test func `an event that was sent and not answered before the process ended is sent again with the same ID`()
     async throws
   {
-    let directory = FileManager.default.temporaryDirectory.appending(path: "webhooks-\(UUID())")
-    defer { try? FileManager.default.removeItem(at: directory) }
+    let directory = try TemporaryDirectory()
     try await WebhookReceiver.running { receiver in
       receiver.answer { _ in nil }
-      try await run(directory: directory, receiver: receiver) { service, _ in
+      try await run(directory: directory.url, receiver: receiver) { service, _ in
         try await grant(service, to: "anna")
         try await eventually { receiver.requests.count == 1 }
       }
       receiver.answer(200)
-      try await run(directory: directory, receiver: receiver) { service, _ in
+      try await run(directory: directory.url, receiver: receiver) { service, _ in
         try await eventually { receiver.requests.count == 2 }
         let ids = receiver.requests.map { $0.header("webhook-id") }
         #expect(ids[0] != nil && ids[0] == ids[1])

@@ -14,7 +14,8 @@ import UnixSignals
   private static let otherKeys = "[{name: desk, role: support, sha256: \(SampleConfiguration.otherHash)}]"
 
   private func reload(
-    to sample: SampleConfiguration, from former: SampleConfiguration = SampleConfiguration()
+    to sample: SampleConfiguration, from former: SampleConfiguration = SampleConfiguration(),
+    accessTokens: AccessTokenKeyring? = nil, revenueCat: RevenueCatKeyring? = nil
   ) throws -> (keyring: APIKeyring, started: ServiceConfiguration, log: CapturedLog) {
     let started = try former.setting("auth.api_keys", Self.keys).load()
     let keyring = APIKeyring(started.auth.apiKeys)
@@ -24,7 +25,7 @@ import UnixSignals
       source: ConfigurationReload.Source(
         signals: AsyncStream<UnixSignal> { $0.finish() },
         load: { () throws(ConfigurationError) in try loadYAML(yaml, environment: [:]) }),
-      started: started, keyring: keyring, logger: log.logger)
+      started: started, keyring: keyring, accessTokens: accessTokens, revenueCat: revenueCat, logger: log.logger)
     reload.reload()
     return (keyring, started, log)
   }
@@ -59,20 +60,12 @@ import UnixSignals
   }
 
   @Test func `RevenueCat's secrets are taken up`() throws {
-    let file = FileManager.default.temporaryDirectory.appending(path: "revenuecat-\(UUID())")
-    defer { try? FileManager.default.removeItem(at: file) }
-    try "the new value\n".write(to: file, atomically: true, encoding: .utf8)
-    let path = file.path(percentEncoded: false)
+    let directory = try TemporaryDirectory()
+    let path = try directory.write("revenuecat", "the new value\n")
     let revenueCat = RevenueCatKeyring(RevenueCatSecrets(authorizations: ["the old value"], signingSecrets: []))
-    let yaml = SampleConfiguration().setting("auth.api_keys", Self.keys)
-      .setting("revenuecat.authorization_file", path).yaml
-    ConfigurationReload(
-      source: ConfigurationReload.Source(
-        signals: AsyncStream<UnixSignal> { $0.finish() },
-        load: { () throws(ConfigurationError) in try loadYAML(yaml, environment: [:]) }),
-      started: try loadYAML(yaml, environment: [:]), keyring: APIKeyring([]), revenueCat: revenueCat,
-      logger: CapturedLog().logger
-    ).reload()
+    let sample = SampleConfiguration().setting("auth.api_keys", Self.keys)
+      .setting("revenuecat.authorization_file", path)
+    _ = try reload(to: sample, from: sample, revenueCat: revenueCat)
     func proves(_ value: String) -> Bool {
       revenueCat.current.prove([], authorization: value, signature: nil, now: .now)
     }
@@ -81,21 +74,13 @@ import UnixSignals
 
   @Test func `the keys of access tokens are taken up`() throws {
     let (old, new) = (try ES256PrivateKey.random().pem(), try ES256PrivateKey.random().pem())
-    func yaml(_ pem: String) -> String {
+    func sample(_ pem: String) -> SampleConfiguration {
       SampleConfiguration().setting("auth.api_keys", Self.keys)
-        .setting("auth.signing_key", "\"\(pem.replacing("\n", with: "\\n"))\"").yaml
+        .setting("auth.signing_key", "\"\(pem.replacing("\n", with: "\\n"))\"")
     }
     let keyring = AccessTokenKeyring(try AccessTokenKeys(pem: old))
-    let log = CapturedLog()
     // Both, as during a change; the new one signs.
-    let both = yaml(new + old)
-    ConfigurationReload(
-      source: ConfigurationReload.Source(
-        signals: AsyncStream<UnixSignal> { $0.finish() },
-        load: { () throws(ConfigurationError) in try loadYAML(both, environment: [:]) }),
-      started: try loadYAML(yaml(old), environment: [:]), keyring: APIKeyring([]), accessTokens: keyring,
-      logger: log.logger
-    ).reload()
+    let log = try reload(to: sample(new + old), from: sample(old), accessTokens: keyring).log
     #expect(keyring.current.published == (try AccessTokenKeys(pem: new + old)).published)
     #expect(keyring.current.published.first == (try AccessTokenKeys(pem: new)).published.first)
     #expect(!log.text.contains("it applies from the next start"))

@@ -208,13 +208,12 @@ import Testing
   @Test(arguments: mistakes)
   func `a receipt that a mistaken configuration refuses is settled by the right one`(mistake: Mistake) async throws {
     let clock = MovingClock(Self.start)
-    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
-    defer { try? FileManager.default.removeItem(at: directory) }
+    let directory = try TemporaryDirectory()
     try await SimulatedStore.run(at: clock.date) { store in
       let receipt = try store.simulator.issueReceipt(
         .renewing, environment: mistake.environment, format: mistake.format)
       try await JobBench.run(
-        apple: store.apple, settings: mistake.settings, directory: directory, now: { clock.date }
+        apple: store.apple, settings: mistake.settings, directory: directory.url, now: { clock.date }
       ) { bench in
         var course = PendingSettler.Course()
         try await postpone(receipt.receiptData, of: "u1", bench)
@@ -228,7 +227,8 @@ import Testing
       }
       clock.advance(by: 60)
       try await JobBench.run(
-        apple: store.apple, settings: Settings(appStore: ["deadline": "4s"]), directory: directory, now: { clock.date }
+        apple: store.apple, settings: Settings(appStore: ["deadline": "4s"]), directory: directory.url,
+        now: { clock.date }
       ) { bench async throws in
         var course = PendingSettler.Course()
         _ = await bench.settler().turn(&course)

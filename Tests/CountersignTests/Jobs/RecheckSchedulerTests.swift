@@ -42,10 +42,7 @@ import Testing
     async throws
   {
     try await run { bench, store, clocks in
-      for number in 1...5 {
-        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number)).receiptData
-        try await bench.validate(receipt, user: "user-\(number)")
-      }
+      try await bench.subscribe(1...5, store)
       clocks.move(to: 16 * Self.day + Self.spread)
       store.simulator.resetCalls()
       let waiting = bench.scheduler(isAppleAway: { true })
@@ -61,10 +58,7 @@ import Testing
   @Test func `an outage longer than the hold ends it in what is recorded too, and what is due stays due`() async throws
   {
     try await run { bench, store, clocks in
-      for number in 1...45 {
-        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number)).receiptData
-        try await bench.validate(receipt, user: "user-\(number)")
-      }
+      try await bench.subscribe(1...45, store)
       let lifetime = try store.simulator.issueReceipt(.lifetime, subscriber: 99).receiptData
       try await bench.validate(lifetime, user: "for-life")
       store.simulator.resetCalls()
@@ -145,10 +139,7 @@ import Testing
   /// 21004 opens no breaker: each question is a call.
   @Test func `an outage of six hours costs no checks: all that are due are asked about soon after`() async throws {
     try await run { bench, store, clocks in
-      for number in 1...30 {
-        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number)).receiptData
-        try await bench.validate(receipt, user: "user-\(number)")
-      }
+      try await bench.subscribe(1...30, store)
       clocks.move(to: 16 * Self.day + Self.spread)
       let scheduler = bench.scheduler(isAppleAway: { false })
       store.simulator.setTrouble(.status21004)
@@ -180,10 +171,7 @@ import Testing
 
   @Test func `a check that the breaker keeps from Apple is due as it was`() async throws {
     try await run { bench, store, clocks in
-      for number in 1...12 {
-        let receipt = try store.simulator.issueReceipt(.renewing, subscriber: Int64(number)).receiptData
-        try await bench.validate(receipt, user: "user-\(number)")
-      }
+      try await bench.subscribe(1...12, store)
       clocks.move(to: 16 * Self.day + Self.spread)
       store.simulator.setTrouble(.http503)
       store.simulator.resetCalls()

@@ -23,16 +23,6 @@ import Testing
       by: clock ?? MovingClock(), settings: settings, directory: directory, body: body)
   }
 
-  private func subscribe(
-    _ bench: JobBench, _ store: SimulatedStore, _ scenario: Scenario = .renewing, users: ClosedRange<Int>
-  ) async throws {
-    for number in users {
-      try await bench.validate(
-        try store.simulator.issueReceipt(scenario, subscriber: Int64(number)).receiptData, user: "user-\(number)")
-    }
-    store.simulator.resetCalls()
-  }
-
   private func begin(_ bench: JobBench) async throws -> Run {
     guard case .started(let run) = try await bench.ledger.startRun(Self.order, key: nil, at: bench.now()) else {
       throw RunningService.Failure("no run")
@@ -42,7 +32,7 @@ import Testing
 
   @Test func `everything is asked about once, and the run is finished`() async throws {
     try await run { bench, store, clock in
-      try await subscribe(bench, store, users: 1...25)
+      try await bench.subscribe(1...25, store)
       let run = try await begin(bench)
       #expect(run.counts.due == 25)
       #expect(await bench.runner(width: 4).advance(probing: false) == .idle)
@@ -59,7 +49,7 @@ import Testing
 
   @Test func `one that cannot be read has failed, and the others are asked about`() async throws {
     try await run { bench, store, clock in
-      try await subscribe(bench, store, users: 1...3)
+      try await bench.subscribe(1...3, store)
       let run = try await begin(bench)
       try await bench.spoilPurchases(of: "user-1")
       #expect(await bench.runner().advance(probing: false) == .idle)
@@ -75,8 +65,8 @@ import Testing
   /// Time goes on only as the pacer sleeps: what is between the calls is the pacer's doing alone.
   @Test func `calls keep the pace, and the scheduler's are within it`() async throws {
     try await run { bench, store, clock in
-      try await subscribe(bench, store, users: 1...20)
-      try await subscribe(bench, store, .grace, users: 21...30)
+      try await bench.subscribe(1...20, store)
+      try await bench.subscribe(21...30, store, .grace)
       clock.advance(by: 7 * 3600)
       store.simulator.setClock(clock.date)
       let run = try await begin(bench)
@@ -98,7 +88,7 @@ import Testing
 
   @Test func `no more are asked about at once than the width`() async throws {
     try await run(Settings()) { bench, store, _ in
-      try await subscribe(bench, store, users: 1...12)
+      try await bench.subscribe(1...12, store)
       store.simulator.setDelay(.milliseconds(50))
       _ = try await begin(bench)
       #expect(await bench.runner(width: 3).advance(probing: false) == .idle)
@@ -111,7 +101,7 @@ import Testing
 
   @Test func `while Apple is away nothing is asked, nothing fails, and the run goes on after`() async throws {
     try await run { bench, store, _ in
-      try await subscribe(bench, store, users: 1...10)
+      try await bench.subscribe(1...10, store)
       let run = try await begin(bench)
       let progress = RunProgress()
       for _ in 0..<3 {
@@ -132,7 +122,7 @@ import Testing
     async throws
   {
     try await run { bench, store, clock in
-      try await subscribe(bench, store, users: 1...40)
+      try await bench.subscribe(1...40, store)
       let run = try await begin(bench)
       store.simulator.setTrouble(trouble, count: nil, environment: nil)
       let runner = bench.runner()
@@ -154,7 +144,7 @@ import Testing
 
   @Test func `a subscription that Apple has trouble with is tried three times, then it has failed`() async throws {
     try await run { bench, store, clock in
-      try await subscribe(bench, store, users: 1...3)
+      try await bench.subscribe(1...3, store)
       // A wrong date in the answer to one receipt: Apple's trouble is with this one.
       let bad = try store.simulator.issueReceipt(.renewing, subscriber: 7).receiptData
       try await bench.validate(bad, user: "user-7")
@@ -177,7 +167,7 @@ import Testing
 
   @Test func `a receipt that is refused has failed, and its state stands`() async throws {
     try await run { bench, store, _ in
-      try await subscribe(bench, store, users: 1...2)
+      try await bench.subscribe(1...2, store)
       let run = try await begin(bench)
       // Twice each, as a refusal is made sure of.
       store.simulator.setTrouble(.status21003, count: 2, environment: nil)
@@ -231,11 +221,10 @@ import Testing
   // MARK: Restart
 
   @Test func `a run that a process left behind is ended by the next one, with the same counts`() async throws {
-    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
-    defer { try? FileManager.default.removeItem(at: directory) }
+    let directory = try TemporaryDirectory()
     let clock = MovingClock()
-    try await run(directory: directory, at: clock) { bench, store, _ in
-      try await subscribe(bench, store, users: 1...20)
+    try await run(directory: directory.url, at: clock) { bench, store, _ in
+      try await bench.subscribe(1...20, store)
       let started = try await begin(bench)
       // The work is cancelled in the middle, as by SIGTERM.
       let ledger = bench.ledger
@@ -250,7 +239,7 @@ import Testing
       #expect(try await ledger.run(started.id)?.counts.remaining == claim.items.count && !claim.items.isEmpty)
     }
     clock.advance(by: 60)
-    try await run(directory: directory, at: clock) { bench, store, _ in
+    try await run(directory: directory.url, at: clock) { bench, store, _ in
       let left = try #require(try await bench.ledger.activeRun())
       #expect(left.counts.done >= 5 && left.counts.remaining > 0)
       #expect(await bench.runner().advance(probing: false) == .idle)
@@ -261,16 +250,15 @@ import Testing
   }
 
   @Test func `a user whose sandbox purchases count no more is judged anew, and counted`() async throws {
-    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
-    defer { try? FileManager.default.removeItem(at: directory) }
+    let directory = try TemporaryDirectory()
     let clock = MovingClock()
     try await SimulatedStore.run { store in
       let receipt = try store.simulator.issueReceipt(.renewing, environment: .sandbox).receiptData
-      try await JobBench.run(apple: store.apple, directory: directory, now: { clock.date }) { bench in
+      try await JobBench.run(apple: store.apple, directory: directory.url, now: { clock.date }) { bench in
         _ = try await bench.validate(receipt)
       }
       let settings = Settings(policy: ["sandbox": "reject"])
-      try await JobBench.run(apple: store.apple, settings: settings, directory: directory, now: { clock.date }) {
+      try await JobBench.run(apple: store.apple, settings: settings, directory: directory.url, now: { clock.date }) {
         bench in
         let run = try await begin(bench)
         #expect(await bench.runner().advance(probing: false) == .idle)
@@ -279,5 +267,18 @@ import Testing
         #expect(try await bench.ledger.profile(of: "user-1")?.entitlement.tier == "free")
       }
     }
+  }
+}
+
+extension JobBench {
+  /// Has each of these users present a receipt of their own.
+  func subscribe(
+    _ users: ClosedRange<Int>, _ store: SimulatedStore, _ scenario: Scenario = .renewing
+  ) async throws {
+    for number in users {
+      try await validate(
+        try store.simulator.issueReceipt(scenario, subscriber: Int64(number)).receiptData, user: "user-\(number)")
+    }
+    store.simulator.resetCalls()
   }
 }

@@ -20,7 +20,7 @@ import Testing
 
     init(_ apple: Apple, _ settings: Settings = Settings()) throws {
       directory = try TemporaryDirectory()
-      let yaml = settings.yaml(apple: apple, directory: URL(filePath: directory.path))
+      let yaml = settings.yaml(apple: apple, directory: directory.url)
       configuration = try ServiceConfiguration.load(
         file: try directory.write("countersign.yaml", yaml), environment: [:])
     }
@@ -417,8 +417,7 @@ import Testing
     try await SimulatedStore.run { store in
       let deployment = try Deployment(store.apple)
       #expect(await deployment.checkup().catalogFindings() == [])
-      let directory = URL(filePath: deployment.directory.path)
-      try await RunningService.run(apple: store.apple, directory: directory) { service in
+      try await RunningService.run(apple: store.apple, directory: deployment.directory.url) { service in
         let receipt = try store.simulator.issueReceipt(.renewing, subscriber: 1).receiptData
         #expect(try await service.validate(receipt).status == 200)
         let well = await deployment.checkup().catalogFindings()
@@ -431,7 +430,7 @@ import Testing
           "1 of com.example.app.pro.monthly is kept, and it is not in the catalog; did you mean com.example.app.pro.monthlyy?"
         for (accepted, verdict) in [("[]", Finding.Verdict.fail), ("[com.example.app.pro.monthly]", .warning)] {
           settings.catalog["accept_loss"] = accepted
-          let yaml = settings.yaml(apple: store.apple, directory: directory)
+          let yaml = settings.yaml(apple: store.apple, directory: deployment.directory.url)
           let other = try ServiceConfiguration.load(
             file: try deployment.directory.write("other.yaml", yaml), environment: [:])
           let findings = await Checkup(configuration: other, now: { noon }).catalogFindings()
@@ -447,8 +446,7 @@ import Testing
     wrong.products["com.example.app.pro.season"] = "{ tier: pro }"
     let settings = wrong
     try await simulated(settings) { store, deployment in
-      let directory = URL(filePath: deployment.directory.path)
-      try await RunningService.run(apple: store.apple, settings: settings, directory: directory) {
+      try await RunningService.run(apple: store.apple, settings: settings, directory: deployment.directory.url) {
         service in
         for (number, scenario) in [Scenario.nonRenewing, .renewing, .expiredVoluntary].enumerated() {
           let receipt = try store.simulator.issueReceipt(scenario, subscriber: Int64(number)).receiptData
@@ -463,7 +461,8 @@ import Testing
         let checkup = Checkup(
           configuration: try ServiceConfiguration.load(
             file: try deployment.directory.write(
-              "mended.yaml", Settings().yaml(apple: store.apple, directory: directory)), environment: [:]),
+              "mended.yaml", Settings().yaml(apple: store.apple, directory: deployment.directory.url)),
+            environment: [:]),
           now: { noon })
         #expect(await checkup.catalogFindings().map(\.verdict) == [.ok])
       }

@@ -27,7 +27,7 @@ import Testing
   @Test func `a start that makes a new ledger says so, with its place`() async throws {
     let directory = try TemporaryDirectory()
     for isNew in [true, false] {
-      try await RunningService.run(apple: .unreachable, directory: URL(filePath: directory.path)) { service in
+      try await RunningService.run(apple: .unreachable, directory: directory.url) { service in
         let lines = service.log.lines.filter { $0.contains("a new, empty ledger was made") }
         #expect(lines.count == (isNew ? 1 : 0))
         let place = TestEngine.isPostgreSQL ? " at " : "\(directory.path)/ledger.sqlite"

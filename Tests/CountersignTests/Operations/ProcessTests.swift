@@ -50,8 +50,7 @@ import Testing
         let answer = try await restarted.profile("user-\(number)")
         #expect(answer["evidence_at"] == "2024-06-15T12:00:00Z", "user-\(number): \(answer.text)")
       }
-      restarted.terminate()
-      #expect(await restarted.wait().code == 0)
+      #expect(await restarted.stop().code == 0)
     }
   }
 
@@ -59,8 +58,7 @@ import Testing
     try await ServiceProcess.withConfiguration { _, file in
       let service = try await ServiceProcess.start(configuration: file)
       await #expect(throws: (any Error).self) { try await ServiceProcess.start(configuration: file) }
-      service.terminate()
-      #expect(await service.wait().log.contains(#""message":"stopped""#))
+      #expect(await service.stop().log.contains(#""message":"stopped""#))
     }
   }
 
@@ -69,14 +67,13 @@ import Testing
       let service = try await ServiceProcess.start(configuration: file)
       let port = try #require(service.origin.split(separator: ":").last)
       let second = file.deletingLastPathComponent().appending(path: "second.sqlite").path(percentEncoded: false)
-      let error = await #expect(throws: RunningService.Failure.self) {
+      let error = await #expect(throws: ServiceProcess.NotStarted.self) {
         try await ServiceProcess.start(
           configuration: file,
           environment: ["COUNTERSIGN_SERVER_PORT": String(port), "COUNTERSIGN_LEDGER_PATH": second])
       }
       #expect(error?.description.contains("something listens on 127.0.0.1:\(port) already") == true)
-      service.terminate()
-      await service.wait()
+      await service.stop()
     }
   }
 
@@ -89,11 +86,10 @@ import Testing
       let new = "{ name: new, role: service, sha256: \(Settings.sha256("new-key")) }"
       #expect(before.contains(old))
       try before.replacing(old, with: new).write(to: file, atomically: true, encoding: .utf8)
-      service.hangUp()
+      service.signal(SIGHUP)
       try await eventually { try await service.send(.get, "/v1/brake", key: "new-key").status == 200 }
       #expect(try await service.send(.get, "/v1/brake").status == 401)
-      service.terminate()
-      let end = await service.wait()
+      let end = await service.stop()
       #expect(end.code == 0)
       let reported = end.log.split(separator: "\n").filter {
         $0.contains(#""message":"the configuration was reloaded""#)
@@ -111,8 +107,7 @@ import Testing
       #expect(try await service.validate(receipt, user: "user-1").status == 200)
       store.simulator.setTrouble(.html, count: nil, environment: nil)
       #expect(try await service.validate(receipt, user: "user-1").status == 200)
-      service.terminate()
-      let log = await service.wait().log
+      let log = await service.stop().log
       #expect(log.contains(#""message":"verdict""#))
       for secret in [SimulatedStore.sharedSecret, RunningService.serviceKey, String(receipt.prefix(60)), "<html"] {
         #expect(!log.contains(secret))

@@ -14,8 +14,7 @@ import YAML
 
 /// The files of `samples/` show the service as it is. `scripts/make-samples` writes them anew.
 @Suite struct SamplesTests {
-  static let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-    .deletingLastPathComponent().deletingLastPathComponent().appending(path: "samples")
+  static let folder = packageFolder.appending(path: "samples")
   /// 2026-01-15T12:00:00Z, the moment at which the samples were made.
   static let clock = Date(timeIntervalSince1970: 1_768_478_400)
 
@@ -168,17 +167,15 @@ import YAML
     .enabled(if: FileManager.default.isExecutableFile(atPath: systemdAnalyze), "systemd-analyze is not installed"))
   func `systemd takes the units`() async throws {
     // It looks for the program, which is installed nowhere here.
-    let directory = FileManager.default.temporaryDirectory.appending(path: "units-\(UUID())")
-    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
-    defer { try? FileManager.default.removeItem(at: directory) }
+    let directory = try TemporaryDirectory()
     let names = ["countersign-revalidate.service", "countersign-revalidate.timer"]
     for name in names {
       try Self.text("cron/\(name)").replacingOccurrences(of: "/usr/local/bin/countersign", with: "/bin/true")
-        .write(to: directory.appending(path: name), atomically: true, encoding: .utf8)
+        .write(to: directory.url.appending(path: name), atomically: true, encoding: .utf8)
     }
     let ending = try await ChildProcess.run(
       Self.systemdAnalyze,
-      ["verify", "--man=no"] + names.map { directory.appending(path: $0).path(percentEncoded: false) })
+      ["verify", "--man=no"] + names.map { directory.url.appending(path: $0).path(percentEncoded: false) })
     let said = ending.output + ending.error
     #expect(ending.code == 0, "\(said)")
     #expect(!said.contains("countersign-revalidate"), "\(said)")

@@ -23,7 +23,7 @@ import Testing
       #expect(try await world.end("u1") == 30)
       world.pass(60)
       let answer = try await world.extend(id)
-      let record = try World.object(answer)
+      let record = answer.object
       #expect(answer.status == 200 && answer.header("Location") == "/v1/extensions/1")
       #expect(record["state"] as? String == "done" && record["author"] as? String == "desk")
       #expect(record["expires_at"] as? String == "2024-07-29T12:00:00Z")
@@ -57,10 +57,10 @@ import Testing
       world.pass(60)
       world.simulator.setTrouble(.reset, count: 1, service: .serverAPI)
       let answer = try await world.extend(id)
-      let waiting = try World.object(answer)
+      let waiting = answer.object
       #expect(answer.status == 202 && waiting["state"] as? String == "due")
       #expect(waiting["problem"] as? String != nil && waiting["closed_at"] is NSNull)
-      #expect(try World.object(try await world.extend(id))["id"] as? String == "1", "asked for already")
+      #expect(try await world.extend(id).object["id"] as? String == "1", "asked for already")
       let other = try await world.extend(id, days: 30)
       #expect(other.status == 422 && other.text.contains("whether it extends this subscription by 14 days"))
       world.pass(60)
@@ -77,13 +77,13 @@ import Testing
       for _ in 0..<2 {
         let answer = try await world.extend(id, idempotencyKey: "form-1")
         #expect(answer.status == 200)
-        #expect(try World.object(answer)["id"] as? String == "1")
+        #expect(answer.object["id"] as? String == "1")
       }
       #expect(try await world.extend(id, days: 15, idempotencyKey: "form-1").status == 422)
       #expect(try await world.end("u1") == 44)
-      #expect(try World.object(try await world.extend(id, idempotencyKey: "form-2"))["state"] as? String == "done")
+      #expect(try await world.extend(id, idempotencyKey: "form-2").object["state"] as? String == "done")
       #expect(try await world.end("u1") == 58)
-      let third = try World.object(try await world.extend(id, idempotencyKey: "form-3"))
+      let third = try await world.extend(id, idempotencyKey: "form-3").object
       #expect(third["state"] as? String == "refused")
       #expect(third["problem"] as? String == "Apple extends a subscription twice in 365 days at most.")
     }
@@ -95,7 +95,7 @@ import Testing
       let trial = try await world.buy(.trial, 1)
       let shared = try await world.buy(.familyShared, 2)
       for (id, words) in [(trial, "not in a free offer"), (shared, "shared in a family")] {
-        let record = try World.object(try await world.extend(id))
+        let record = try await world.extend(id).object
         #expect(record["state"] as? String == "refused")
         #expect((record["problem"] as? String)?.contains(words) == true)
       }
@@ -125,10 +125,10 @@ import Testing
       world.pass(60)
       let body = #"{"days":3,"reason":"service_issue","note":"the outage of Friday","storefronts":["USA"]}"#
       let answer = try await world.extendAll(body)
-      let begun = try World.object(answer)
+      let begun = answer.object
       #expect(answer.status == 202 && begun["product_id"] as? String == Self.product)
       #expect((begun["progress"] as? [String: Any])?["expected"] as? Int == 3)
-      #expect(try World.object(try await world.extendAll(body))["id"] as? String == "1", "it is under way")
+      #expect(try await world.extendAll(body).object["id"] as? String == "1", "it is under way")
       try await eventually { try await world.state()["state"] as? String == "running" }
       #expect(try await world.end("u1") == before)
       world.pass(3_660)
@@ -195,17 +195,12 @@ extension World {
   }
 
   fileprivate func state(_ id: String = "1") async throws -> [String: Any] {
-    try Self.object(try await service.send(.get, "/v1/extensions/\(id)", key: RunningService.supportKey))
-  }
-
-  fileprivate static func object(_ answer: Answer) throws -> [String: Any] {
-    try #require(try JSONSerialization.jsonObject(with: Data(answer.body)) as? [String: Any])
+    try await service.send(.get, "/v1/extensions/\(id)", key: RunningService.supportKey).object
   }
 
   /// The end of a user's paid period, in days from the start.
   fileprivate func end(_ user: String) async throws -> Double {
-    let profile = try Self.object(try await service.profile(user))
-    let text = try #require(profile["expires_at"] as? String)
+    let text = try #require(try await service.profile(user).object["expires_at"] as? String)
     let date = try Date(text, strategy: Date.ISO8601FormatStyle(includingFractionalSeconds: text.contains(".")))
     return (date.timeIntervalSince(ExtensionTests.start) / 86_400).rounded(.toNearestOrEven)
   }

@@ -35,8 +35,7 @@ import Testing
         for worker in 0..<8 {
           group.addTask {
             for notification in posted.enumerated().filter({ $0.offset % 8 == worker }).map(\.element) {
-              let answer = try? await service.send(
-                .post, "/v1/notifications/app-store", body: Array(notification.body.utf8))
+              let answer = try? await service.send(.post, "/v1/notifications/app-store", body: notification.body)
               guard answer?.status == 200 else { return }
               if acknowledged.add(notification.uuid) == 200 { await service.killAtOnce() }
             }
@@ -48,14 +47,12 @@ import Testing
 
       let restarted = try await ServiceProcess.start(configuration: file)
       for notification in notifications {
-        let answer = try await restarted.send(
-          .post, "/v1/notifications/app-store", body: Array(notification.body.utf8))
+        let answer = try await restarted.send(.post, "/v1/notifications/app-store", body: notification.body)
         #expect(answer.status == 200)
         // One that was not answered may be there all the same.
         if known.contains(notification.uuid) { #expect(answer["outcome"] == "duplicate") }
       }
-      restarted.terminate()
-      #expect(await restarted.wait().code == 0)
+      #expect(await restarted.stop().code == 0)
     }
   }
 }

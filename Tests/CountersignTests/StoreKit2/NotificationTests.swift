@@ -309,9 +309,8 @@ import Testing
   }
 
   @Test func `version 1 names its purchase whatever of it is unreadable, and leaves no secret behind`() async throws {
-    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
-    defer { try? FileManager.default.removeItem(at: directory) }
-    try await RunningService.besideStore(directory: directory) { service, store in
+    let directory = try TemporaryDirectory()
+    try await RunningService.besideStore(directory: directory.url) { service, store in
       let receipt = try store.simulator.issueReceipt(.renewing)
       let id = try #require(receipt.originalTransactionIDs.first)
       _ = try await service.validate(receipt.receiptData)
@@ -327,7 +326,7 @@ import Testing
       }
       #expect(try await service.notify(#"{\#(secret),"original_transaction_id":"\#(id)"}"#)["outcome"] == "unreadable")
       guard !TestEngine.isPostgreSQL else { return }
-      for file in try FileManager.default.contentsOfDirectory(at: directory, includingPropertiesForKeys: nil)
+      for file in try FileManager.default.contentsOfDirectory(at: directory.url, includingPropertiesForKeys: nil)
       where file.lastPathComponent.contains("sqlite") {
         #expect(try Data(contentsOf: file).range(of: Data(SimulatedStore.sharedSecret.utf8)) == nil, "\(file)")
       }

@@ -51,8 +51,7 @@ import Testing
     interval: String? = "1d", _ change: (inout Settings) -> Void = { _ in },
     _ body: @Sendable (World) async throws -> Void
   ) async throws {
-    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
-    defer { try? FileManager.default.removeItem(at: directory) }
+    let directory = try TemporaryDirectory()
     var settings = Settings(server: ["address_rate_limit": "0"])
     settings.appStore["refund_sweep"] = interval
     settings.revalidation["rate"] = "1000"
@@ -62,7 +61,7 @@ import Testing
     try await SimulatedStore.run(at: start) { store in
       try await body(
         World(
-          simulator: store.simulator, apple: store.apple(withSecret: false), clock: clock, directory: directory,
+          simulator: store.simulator, apple: store.apple(withSecret: false), clock: clock, directory: directory.url,
           settings: set))
     }
   }
@@ -74,8 +73,7 @@ import Testing
 
   private static func refunded(_ service: RunningService) async throws -> Int {
     let answer = try await service.send(.get, "/v1/events?limit=500")
-    let root = try #require(try JSONSerialization.jsonObject(with: Data(answer.body)) as? [String: Any])
-    let events = try #require(root["events"] as? [[String: Any]])
+    let events = try #require(answer.object["events"] as? [[String: Any]])
     return events.count { $0["type"] as? String == "subscription.refunded" }
   }
 

@@ -13,14 +13,11 @@ import Testing
   private static let id = "480000000010000"
 
   private func run(_ body: @Sendable (RunningService, SimulatedStore) async throws -> Void) async throws {
-    try await RunningService.besideStore(at: Self.clock, withServerAPI: true) { service, store in
-      try await body(service, store)
-    }
+    try await RunningService.besideStore(at: Self.clock, withServerAPI: true, body: body)
   }
 
   private static func period(_ service: RunningService) async throws -> [String: Any] {
-    let history = try await service.send(.get, "/v1/profiles/user-1/history", key: RunningService.supportKey)
-    return try #require((history.object["periods"] as? [[String: Any]])?.first)
+    try #require(try await service.history().periods.first)
   }
 
   @Test func `a commitment that was stopped is told in the verdict, the history and the export`() async throws {

@@ -248,7 +248,7 @@ struct Contract: @unchecked Sendable {
     }
   }
 
-  private static func isBoolean(_ number: NSNumber) -> Bool { String(cString: number.objCType) == "c" }
+  static func isBoolean(_ number: NSNumber) -> Bool { String(cString: number.objCType) == "c" }
 
   private static func isSame(_ one: Any, _ other: Any) -> Bool {
     switch (one, other) {

@@ -6,6 +6,10 @@ import Testing
 /// `ServiceClock.moved(by:)` adds the nanoseconds.
 let noon = Date(timeIntervalSince1970: 1_718_452_800)
 
+/// Where the package is.
+let packageFolder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+  .deletingLastPathComponent().deletingLastPathComponent()
+
 /// A clock that goes on when a test says so.
 final class MovingClock: Sendable {
   private let now: Mutex<Date>

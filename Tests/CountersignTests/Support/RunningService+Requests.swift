@@ -23,16 +23,10 @@ struct Answer: Sendable {
 
   /// A member of the JSON object in the body as text; `nil` when it is absent, `"null"` when it is null.
   subscript(_ member: String) -> String? {
-    guard let object = try? JSONSerialization.jsonObject(with: Data(body)) as? [String: Any],
-      let value = object[member]
-    else { return nil }
+    guard let value = object[member] else { return nil }
     if value is NSNull { return "null" }
-    if let number = value as? NSNumber, let text = Self.boolean(number) { return text }
+    if let number = value as? NSNumber, Contract.isBoolean(number) { return "\(number.boolValue)" }
     return "\(value)"
-  }
-
-  private static func boolean(_ number: NSNumber) -> String? {
-    String(cString: number.objCType) == "c" ? (number.boolValue ? "true" : "false") : nil
   }
 
   /// tier, status and reason: the verdict in one word of comparison.
@@ -58,6 +52,14 @@ extension RunningService {
     let answer = Answer(status: response.status, headers: response.headers, body: response.body)
     for finding in try Contract.shared.get().findings(method.rawValue, path, answer) { Issue.record("\(finding)") }
     return answer
+  }
+
+  /// Asks at a port of the service's, such as the operators' own, without a key.
+  func get(_ path: String, port: Int) async throws -> Answer {
+    let response = try await client.send(
+      TransportRequest(method: .get, url: "http://127.0.0.1:\(port)\(path)", responseBodyLimit: 1 << 20),
+      deadline: .now.advanced(by: .seconds(60)))
+    return Answer(status: response.status, headers: response.headers, body: response.body)
   }
 
   /// Sends what a test says, byte by byte, and reads until the service closes the connection.

@@ -1,6 +1,7 @@
 import Foundation
 import NIOCore
 import TestSupport
+import Testing
 
 @testable import AppStoreSimulator
 @testable import CountersignServer
@@ -60,6 +61,13 @@ struct World: Sendable {
   }
 
   func advance(days: Double) { pass(days * 86_400) }
+
+  /// Has Anna present a receipt; returns its original transaction ID.
+  @discardableResult func subscribe() async throws -> String {
+    let receipt = try simulator.issueReceipt(.renewing, subscriber: 1)
+    _ = try await service.validate(receipt.receiptData, user: "anna")
+    return try #require(receipt.originalTransactionIDs.first)
+  }
 
   /// Runs both during `body`. The parameters are those of `besideStore`.
   static func run(

@@ -226,9 +226,6 @@ struct Settings: Sendable {
     "com.example.app.pro.season": "{ tier: pro, kind: non_renewing, period: P1M }",
   ]
 
-  private static let samples = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-    .deletingLastPathComponent().deletingLastPathComponent().appending(path: "samples")
-
   static let signingKeyOfTests = P256.Signing.PrivateKey().pemRepresentation
 
   /// One feature of each kind.
@@ -274,7 +271,7 @@ struct Settings: Sendable {
     let products = products.sorted { $0.key < $1.key }.map { "    \"\($0.key)\": \($0.value)\n" }.joined()
     let catalog =
       sampleCatalog.flatMap { name in
-        try? String(contentsOf: Self.samples.appending(path: "catalogs/\(name)"), encoding: .utf8)
+        try? String(contentsOf: SamplesTests.folder.appending(path: "catalogs/\(name)"), encoding: .utf8)
       } ?? "catalog:\n  tiers: [\(tiers.joined(separator: ", "))]\n\(lines(catalog))  products:\n\(products)"
     let optional = [
       ("revalidation", revalidation), ("events", events), ("retention", retention), ("figures", figures),
@@ -341,7 +338,7 @@ final class CapturedLog: Sendable {
   var logger: Logger {
     let output = LogOutput { [self] line in state.withLock { $0.append(String(decoding: line, as: UTF8.self)) } }
     return Logger(label: "countersign") { label in
-      LineLogHandler(label: label, level: .trace, format: .json, output: output)
+      LineLogHandler(label: label, logLevel: .trace, format: .json, output: output)
     }
   }
 }

@@ -4,21 +4,49 @@ import TestSupport
 
 @testable import Countersign
 
-/// `countersign serve` as a process of its own, which can be killed.
+/// `countersign serve` as a process of its own, which a test may kill, stop, trace or preload.
 final class ServiceProcess: Sendable {
   private let process: ChildProcess
   let client: CurlTransport
   let origin: String
+  /// From the start of the program until it listened.
+  let readyAfter: Duration
+
+  struct Ending: Sendable {
+    /// The exit code, or the signal's number where one ended it.
+    var code: Int32
+    /// Whether it was killed, and did not end by a fault of its own.
+    var wasKilled: Bool
+    var log: String
+
+    init(_ ending: ChildProcess.Ending) {
+      (code, wasKilled, log) = (ending.code, ending.wasKilled && ending.code == SIGKILL, ending.error)
+    }
+  }
+
+  /// It ended before it listened.
+  struct NotStarted: Error, CustomStringConvertible {
+    var ending: Ending
+    var description: String { "countersign did not start (\(ending.code)): \(ending.log)" }
+  }
 
   /// Starts the program and waits until it listens.
-  static func start(configuration file: URL, environment: [String: String] = [:]) async throws -> ServiceProcess {
+  ///
+  /// - Parameter tool: a program and its arguments to run it under. It must leave the service the process that was
+  ///   started, as `strace -D` does: signals go to that process.
+  static func start(
+    configuration file: URL, environment: [String: String] = [:], under tool: [String] = []
+  ) async throws -> ServiceProcess {
+    let began = ContinuousClock.now
+    var command = tool + [try program("countersign"), "serve", "--config", file.path(percentEncoded: false)]
     let process = try await ChildProcess.start(
-      program("countersign"), ["serve", "--config", file.path(percentEncoded: false)],
-      environment: Self.environment.merging(environment) { $1 })
+      command.removeFirst(), command, environment: Self.environment.merging(environment) { $1 })
+    let patience = Self.killLater(process)
+    defer { patience.cancel() }
     if let log = await process.error({ port(in: $0) != nil }), let port = port(in: log) {
-      return try ServiceProcess(process, port: port)
+      return try ServiceProcess(process, port: port, readyAfter: .now - began)
     }
-    throw RunningService.Failure("countersign did not start: \(await process.ending().error)")
+    throw NotStarted(ending: Ending(await process.ending()))
   }
 
   /// Writes the configuration of a service beside a simulated App Store, in a directory of its own, for `body` to start.
@@ -26,25 +54,31 @@ final class ServiceProcess: Sendable {
     _ settings: Settings = Settings(), logLevel: String = "info",
     body: @Sendable (SimulatedStore, URL) async throws -> Void
   ) async throws {
-    let directory = FileManager.default.temporaryDirectory.appending(path: "countersign-\(UUID())")
-    try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
-    defer { try? FileManager.default.removeItem(at: directory) }
+    let directory = try TemporaryDirectory()
     try await SimulatedStore.run { store in
-      let file = directory.appending(path: "countersign.yaml")
-      try settings.yaml(apple: store.apple, directory: directory)
-        .replacing("level: trace", with: "level: \(logLevel)").write(to: file, atomically: true, encoding: .utf8)
-      try await body(store, file)
+      let yaml = settings.yaml(apple: store.apple, directory: directory.url)
+      let file = try directory.write("countersign.yaml", yaml.replacing("level: trace", with: "level: \(logLevel)"))
+      try await body(store, URL(filePath: file))
     }
   }
 
-  private init(_ process: ChildProcess, port: Int) throws {
+  /// No start and no end takes as long as two minutes; what hangs is killed, and its test fails.
+  private static func killLater(_ process: ChildProcess) -> Task<Void, any Error> {
+    Task {
+      try await Task.sleep(for: .seconds(120))
+      process.signal(SIGKILL)
+    }
+  }
+
+  private init(_ process: ChildProcess, port: Int, readyAfter: Duration) throws {
     var configuration = CurlTransport.Configuration()
     configuration.allowedSchemes = [.http]
-    configuration.maxInFlight = 200
+    configuration.maxInFlight = 256
     configuration.maxQueued = 10_000
     self.process = process
-    self.client = try CurlTransport(configuration: configuration)
-    self.origin = "http://127.0.0.1:\(port)"
+    self.readyAfter = readyAfter
+    client = try CurlTransport(configuration: configuration)
+    origin = "http://127.0.0.1:\(port)"
   }
 
   deinit { client.shutdown() }
@@ -69,38 +103,43 @@ final class ServiceProcess: Sendable {
     return line.flatMap { try? JSONDecoder().decode(Line.self, from: Data($0.utf8)) }?.port
   }
 
+  func signal(_ number: Int32) { process.signal(number) }
+
   /// As a power cut would for the process: nothing is finished, nothing is flushed.
   func killAtOnce() async {
-    process.signal(SIGKILL)
-    await process.ending()
+    signal(SIGKILL)
+    await ending()
   }
 
-  func terminate() { process.signal(SIGTERM) }
-  func hangUp() { process.signal(SIGHUP) }
-
-  /// Waits for the end; returns the exit code and what was logged.
-  @discardableResult func wait() async -> (code: Int32, log: String) {
-    let ending = await process.ending()
-    return (ending.code, ending.error)
+  /// Waits for the end.
+  @discardableResult func ending() async -> Ending {
+    let patience = Self.killLater(process)
+    defer { patience.cancel() }
+    return Ending(await process.ending())
   }
 
-  func validate(_ receipt: String, user: String) async throws -> Answer {
-    let body = try JSONSerialization.data(withJSONObject: ["receipt_data": receipt, "user_id": user])
-    return try await send(.post, "/v1/validations", body: Array(body))
+  /// Tells it to stop, and waits until it has.
+  @discardableResult func stop() async -> Ending {
+    signal(SIGTERM)
+    return await ending()
   }
 
-  func profile(_ user: String) async throws -> Answer { try await send(.get, "/v1/profiles/\(user)") }
+  func validate(_ receipt: String, user: String) async throws(TransportError) -> Answer {
+    try await send(.post, "/v1/validations", body: #"{"receipt_data":"\#(receipt)","user_id":"\#(user)"}"#)
+  }
+
+  func profile(_ user: String) async throws(TransportError) -> Answer { try await send(.get, "/v1/profiles/\(user)") }
 
   func send(
-    _ method: TransportRequest.Method, _ path: String, body: [UInt8] = [], key: String = RunningService.serviceKey
-  ) async throws -> Answer {
+    _ method: TransportRequest.Method, _ path: String, body: String = "", key: String = RunningService.serviceKey
+  ) async throws(TransportError) -> Answer {
     let response = try await client.send(
       TransportRequest(
         method: method, url: origin + path,
         headers: [
           TransportHeader("Authorization", "Bearer \(key)"),
           TransportHeader("Content-Type", "application/json"),
-        ], body: body, responseBodyLimit: 1 << 20),
+        ], body: Array(body.utf8), responseBodyLimit: 1 << 20),
       deadline: .now.advanced(by: .seconds(60)))
     return Answer(status: response.status, headers: response.headers, body: response.body)
   }

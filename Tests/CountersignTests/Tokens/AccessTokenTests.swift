@@ -19,12 +19,9 @@ import Testing
     body: @Sendable (RunningService, SimulatedStore, MovingClock) async throws -> Void
   ) async throws {
     var settings = Settings(
-      server: ["user_rate_limit": "0"], appStore: ["deadline": "2s"], jwt: ["secret": TokenMint.secret])
+      server: ["user_rate_limit": "0"], appStore: ["deadline": "6s"], jwt: ["secret": TokenMint.secret])
     change(&settings)
-    let (clock, configured) = (MovingClock(), settings)
-    try await RunningService.besideStore(settings: configured, now: { clock.date }) { service, store in
-      try await body(service, store, clock)
-    }
+    try await World.run(settings: settings) { try await body($0.service, $0.store, $0.clock) }
   }
 
   private struct Checked {
@@ -34,14 +31,9 @@ import Testing
     func number(_ name: String) -> Int? { claims[name] as? Int }
   }
 
-  private static func data(_ part: Substring) -> Data? {
-    let text = part.replacing("-", with: "+").replacing("_", with: "/")
-    return Data(base64Encoded: text + String(repeating: "=", count: (4 - text.count % 4) % 4))
-  }
-
   private static func object(_ part: Substring) throws -> [String: Any] {
-    let json = try #require(Self.data(part))
-    return try #require(try JSONSerialization.jsonObject(with: json) as? [String: Any])
+    let json = try #require(SignedDataSigner.decode(part))
+    return try #require(try JSONSerialization.jsonObject(with: Data(json)) as? [String: Any])
   }
 
   /// Asks for a token and checks it with the key that its header names.
@@ -56,10 +48,10 @@ import Testing
     #expect(published.header("Cache-Control") == "public, max-age=3600")
     let keys = try #require(published.object["keys"] as? [[String: String]])
     let jwk = try #require(keys.first { $0["kid"] == header["kid"] as? String })
-    let x = try #require(Self.data(Substring(jwk["x"] ?? "")))
-    let y = try #require(Self.data(Substring(jwk["y"] ?? "")))
+    let x = try #require(SignedDataSigner.decode(Substring(jwk["x"] ?? "")))
+    let y = try #require(SignedDataSigner.decode(Substring(jwk["y"] ?? "")))
     let key = try P256.Signing.PublicKey(rawRepresentation: x + y)
-    let signature = try P256.Signing.ECDSASignature(rawRepresentation: try #require(Self.data(parts[2])))
+    let signature = try P256.Signing.ECDSASignature(rawRepresentation: try #require(SignedDataSigner.decode(parts[2])))
     #expect(key.isValidSignature(signature, for: Data("\(parts[0]).\(parts[1])".utf8)))
     let checked = Checked(header: header, claims: try Self.object(parts[1]))
     let end = try #require(checked.number("exp"))

@@ -5,9 +5,7 @@ import Testing
   func `the migrations may be run three times and leave the same database`(grants: TestDatabase.Grants) async throws {
     let owner = try await TestDatabase(grants).owner()
     let once = try await owner.query(DatabaseSnapshot.everything)
-    for _ in 1...2 {
-      for file in try SQLFile.samples { try await owner.run(file) }
-    }
+    for file in try SQLFile.samples + SQLFile.samples { try await owner.run(file) }
     #expect(try await owner.query(DatabaseSnapshot.everything) == once)
     #expect(once.count > 60)
   }
@@ -36,9 +34,7 @@ import Testing
       alter table public.profiles add column subscription_tier public.tier default 'free',
         add column subscription_status public.status default 'active';
       """)
-    for _ in 1...2 {
-      for file in try SQLFile.samples { try await owner.run(file) }
-    }
+    for file in try SQLFile.samples + SQLFile.samples { try await owner.run(file) }
     #expect(try await api.attempt("insert into public.profiles (id) values ('\(UserIDs.c)')", as: .c) == .passed)
     let asks = "select countersign.has_tier('pro'), countersign.has_paid_tier()"
     #expect(try await api.query(asks, as: .a) == [["f", "f"]])
@@ -51,9 +47,7 @@ import Testing
   func `a version of an older attempt that is too small for milliseconds becomes a bigint`(type: String) async throws {
     let (owner, api) = try await TestDatabase(.wide, .app).connections()
     try await owner.run("alter table public.profiles add column subscription_version \(type) not null default 7")
-    for _ in 1...2 {
-      for file in try SQLFile.samples { try await owner.run(file) }
-    }
+    for file in try SQLFile.samples + SQLFile.samples { try await owner.run(file) }
     #expect(try await owner.query("select distinct subscription_version from public.profiles") == [["7"]])
     let write = "update public.profiles set subscription_version = 1796083200123 where id = '\(UserIDs.a)'"
     #expect(try await api.attempt(write, as: .service) == .passed)

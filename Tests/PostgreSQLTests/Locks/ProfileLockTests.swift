@@ -58,28 +58,28 @@ import Testing
       subscription_version from public.profiles order by id
     """
 
+  private func expect(_ outcome: Outcome, of attacks: [Attack], by callers: [Caller], _ api: Connection) async throws {
+    for attack in attacks {
+      for caller in callers {
+        #expect(try await api.attempt(attack.sql, as: caller) == outcome, "\(attack.testDescription) \(caller)")
+      }
+    }
+  }
+
   // MARK: - The first lock
 
   @Test(arguments: TestDatabase.Grants.allCases)
   func `no user writes a subscription column of an existing row`(grants: TestDatabase.Grants) async throws {
     let (owner, api) = try await TestDatabase(grants).connections()
     let before = try await owner.query(Self.subscriptions)
-    for attack in Self.writes {
-      for caller in [Caller.anon, .a, .b] {
-        #expect(try await api.attempt(attack.sql, as: caller) == .denied, "\(attack.testDescription) \(caller)")
-      }
-    }
+    try await expect(.denied, of: Self.writes, by: [.anon, .a, .b], api)
     #expect(try await owner.query(Self.subscriptions) == before)
   }
 
   @Test(arguments: TestDatabase.Grants.allCases)
   func `no user makes a row that is paid from the start`(grants: TestDatabase.Grants) async throws {
     let (owner, api) = try await TestDatabase(grants).connections()
-    for attack in Self.inserts {
-      for caller in [Caller.anon, .b, .c] {
-        #expect(try await api.attempt(attack.sql, as: caller) == .denied, "\(attack.testDescription) \(caller)")
-      }
-    }
+    try await expect(.denied, of: Self.inserts, by: [.anon, .b, .c], api)
     #expect(try await owner.query("select from public.profiles where id = '\(UserIDs.c)'").isEmpty)
   }
 
@@ -100,9 +100,7 @@ import Testing
       drop trigger zzz_countersign_guard_subscription on public.profiles;
       grant all on public.profiles to anon, authenticated;
       """)
-    for attack in Self.writes {
-      #expect(try await api.attempt(attack.sql, as: .a) == .passed, "\(attack.testDescription)")
-    }
+    try await expect(.passed, of: Self.writes, by: [.a], api)
     for attack in Self.inserts {
       #expect(try await api.attempt(attack.sql, as: .c) == .passed, "\(attack.testDescription)")
       try await owner.query("delete from public.profiles where id = '\(UserIDs.c)'")
@@ -114,12 +112,8 @@ import Testing
   @Test func `the first lock holds without the second`() async throws {
     let (owner, api) = try await TestDatabase(.wide).connections()
     try await owner.run("drop trigger zzz_countersign_guard_subscription on public.profiles")
-    for attack in Self.writes {
-      #expect(try await api.attempt(attack.sql, as: .a) == .denied, "\(attack.testDescription)")
-    }
-    for attack in Self.inserts {
-      #expect(try await api.attempt(attack.sql, as: .c) == .denied, "\(attack.testDescription)")
-    }
+    try await expect(.denied, of: Self.writes, by: [.a], api)
+    try await expect(.denied, of: Self.inserts, by: [.c], api)
   }
 
   // MARK: - The second lock
@@ -132,16 +126,8 @@ import Testing
       grant all on public.profiles to anon, authenticated;
       create policy "everything for everybody" on public.profiles using (true) with check (true);
       """)
-    for attack in Self.writes {
-      for caller in [Caller.anon, .a, .b] {
-        #expect(try await api.attempt(attack.sql, as: caller) == .readOnly, "\(attack.testDescription) \(caller)")
-      }
-    }
-    for attack in Self.inserts {
-      for caller in [Caller.anon, .b, .c] {
-        #expect(try await api.attempt(attack.sql, as: caller) == .readOnly, "\(attack.testDescription) \(caller)")
-      }
-    }
+    try await expect(.readOnly, of: Self.writes, by: [.anon, .a, .b], api)
+    try await expect(.readOnly, of: Self.inserts, by: [.anon, .b, .c], api)
     // A paid row cannot be made one's own either.
     try await api.setTier("pro", of: UserIDs.b)
     try await owner.run("delete from public.profiles where id = '\(UserIDs.a)'")

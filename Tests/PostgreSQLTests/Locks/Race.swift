@@ -4,6 +4,12 @@ struct Race: Hashable, Sendable {
   var secondWaited: Bool
   var second: Outcome
 
+  /// Plants the fault that no transaction waits for another's lock.
+  static let withoutLock = """
+    create or replace function countersign.wait_for_turn(what text, member uuid) returns void
+      language plpgsql volatile as $$ begin end $$;
+    """
+
   /// Runs the statement on one connection, then on another while the first's transaction is still open; commits the
   /// first once the second either waits for a lock or is through.
   static func run(

@@ -146,8 +146,10 @@ import Testing
     }
     try await pass("8 days", owner)
     let ids = try await owner.query("select id from recording.trips").compactMap { $0[0] }
-    let outcomes = try await ids.asyncMap { id in
-      try await api.attempt("update recording.trips set status = 'completed' where id = '\(id)'", as: .a)
+    var outcomes: [Outcome] = []
+    for id in ids {
+      let complete = "update recording.trips set status = 'completed' where id = '\(id)'"
+      outcomes.append(try await api.attempt(complete, as: .a))
     }
     #expect(outcomes == [.passed, .upgradeRequired, .upgradeRequired])
     #expect(
@@ -235,12 +237,7 @@ import Testing
     #expect(try await owner.value("select count(*) from recording.trips") == "1")
 
     // Planted: without the lock.
-    try await owner.run(
-      """
-      delete from recording.trips; delete from countersign.trip_uses;
-      create or replace function countersign.wait_for_turn(what text, member uuid) returns void
-        language plpgsql volatile as $$ begin end $$;
-      """)
+    try await owner.run("delete from recording.trips; delete from countersign.trip_uses;" + Race.withoutLock)
     #expect(try await Race.run(sql, as: .a, in: database) == Race(secondWaited: false, second: .passed))
     #expect(try await owner.value("select count(*) from recording.trips") == "2")
   }
@@ -333,13 +330,5 @@ import Testing
     #expect(try await api.attempt(start, as: .b) == .passed)
     #expect(try await api.attempt("update recording.trips set status = 'completed'", as: .b) == .passed)
     #expect(try await api.attempt(start, as: .b) == .upgradeRequired)
-  }
-}
-
-extension Sequence where Element: Sendable {
-  fileprivate func asyncMap<Result>(_ transform: (Element) async throws -> Result) async rethrows -> [Result] {
-    var results: [Result] = []
-    for element in self { results.append(try await transform(element)) }
-    return results
   }
 }

@@ -23,7 +23,9 @@ struct APIError: Error {
   static let tokenExpired = APIError(
     status: 401, code: "PGRST303", message: "JWT expired",
     headers: [("WWW-Authenticate", #"Bearer error="invalid_token", error_description="JWT expired""#)])
+}
 
+extension APIError {
   /// A refusal of PostgreSQL's. Only statuses that were seen are given.
   init(_ error: PostgreSQLError, isAuthenticated: Bool) {
     self.init(
@@ -43,18 +45,6 @@ struct APIError: Error {
     case let state where state.hasPrefix("PT"): status = Int(state.dropFirst(2)) ?? 500
     default: self = .notCompared("SQLSTATE \(error.sqlState)")
     }
-  }
-
-  init(
-    status: Int, code: String, message: String, details: String? = nil, hint: String? = nil,
-    headers: [(String, String)] = []
-  ) {
-    self.status = status
-    self.code = code
-    self.message = message
-    self.details = details
-    self.hint = hint
-    self.headers = headers
   }
 
   var answer: APIAnswer {

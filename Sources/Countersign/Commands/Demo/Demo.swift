@@ -56,9 +56,9 @@ struct Demo: AsyncParsableCommand {
 
     let store = try await SimulatorProcess.start(program: simulator, directory: directory)
     defer { store.stop() }
-    let session = DemoSession(store: store, key: RequestID.random())
+    let key = RequestID.random()
     let file = directory.appending(path: "countersign.yaml")
-    try session.configuration(directory: directory).write(to: file, atomically: true, encoding: .utf8)
+    try Self.configurationText(store, key, directory).write(to: file, atomically: true, encoding: .utf8)
 
     let (addresses, listening) = AsyncStream<Int>.makeStream()
     let logger = Logger(label: "countersign") { _ in SwiftLogNoOpLogHandler() }
@@ -73,7 +73,7 @@ struct Demo: AsyncParsableCommand {
         try await group.run()
       }
       for await port in addresses {
-        let client = try DemoClient(service: "http://127.0.0.1:\(port)", key: session.key, store: store)
+        let client = try DemoClient(service: "http://127.0.0.1:\(port)", key: key, store: store)
         defer { client.close() }
         try await showStory(client)
         break
@@ -134,13 +134,9 @@ struct DemoFailure: Error, CustomStringConvertible {
   init(_ description: String) { self.description = description }
 }
 
-/// The simulator and the API key of one demonstration.
-struct DemoSession {
-  var store: SimulatorProcess
-  var key: String
-
+extension Demo {
   /// A month passes in a moment here, so that no answer of a moment ago may be used again.
-  func configuration(directory: URL) -> String {
+  private static func configurationText(_ store: SimulatorProcess, _ key: String, _ directory: URL) -> String {
     """
     server: { port: 0 }
     app_store:
@@ -190,11 +186,6 @@ struct DemoTable {
       for row in rows { Swift.print(row.answer.json, terminator: "") }
       return
     }
-    let cells =
-      [columns]
-      + rows.map {
-        [$0.name, String($0.answer.status)] + $0.answer.cells
-      }
-    Swift.print(TextTable(cells).text)
+    Swift.print(TextTable.text([columns] + rows.map { [$0.name, String($0.answer.status)] + $0.answer.cells }))
   }
 }

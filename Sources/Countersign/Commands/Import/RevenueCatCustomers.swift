@@ -65,9 +65,9 @@ struct RevenueCatCustomers: Sendable {
         guard case .notFound = error else { throw error }
         throw .refused("RevenueCat has no project \(Quotation.of(project)). Its ID is in the dashboard's address.")
       }
-      let results = await mapConcurrently(page.items, width: Self.width, while: { $0.isSuccess }) { customer in
-        await line(of: customer)
-      }
+      let results: [Result<String?, ServiceClient.Failure>] = await mapConcurrently(
+        page.items, width: Self.width, while: { if case .success = $0 { true } else { false } }
+      ) { customer in await line(of: customer) }
       var text = ""
       for result in results {
         guard let line = try result.get() else { continue }
@@ -223,14 +223,5 @@ struct RevenueCatCustomers: Sendable {
     guard FormerCustomer.isMadeUp(customer.id) else { return customer.id }
     let aliases: [Alias] = try await api.all(path + "/aliases?limit=100")
     return aliases.filter { !FormerCustomer.isMadeUp($0.id) }.max { $0.createdAt < $1.createdAt }?.id ?? customer.id
-  }
-}
-
-extension Result {
-  fileprivate var isSuccess: Bool {
-    switch self {
-    case .success: true
-    case .failure: false
-    }
   }
 }

@@ -55,10 +55,7 @@ struct Revalidate: AsyncParsableCommand {
 
   func run() async throws {
     let environment = ProcessInfo.processInfo.environment
-    let order: RunRequest
-    do throws(CommandUsage) { order = try self.order() } catch {
-      throw CommandOutput.failure(error.description, .usage)
-    }
+    let order = try self.order()
     let (client, transport) = try service.client(environment: environment)
     let follower = RunFollower(
       client: RunClient(service: client, idempotencyKey: RequestID.random()), display: display(environment))
@@ -117,13 +114,13 @@ struct Revalidate: AsyncParsableCommand {
       error: { LogOutput.standardError.write($0) })
   }
 
-  private func order() throws(CommandUsage) -> RunRequest {
+  private func order() throws -> RunRequest {
     do throws(BadValue) {
       _ = try ValueForm.duration(RevalidationsController.expiringWithin).read(expiringWithin)
-    } catch { throw CommandUsage(description: "--expiring-within \(error.sentence).") }
+    } catch { throw CommandOutput.failure("--expiring-within \(error.sentence).", .usage) }
     let limits = RevalidationsController.limit
     if let limit, !limits.contains(limit) {
-      throw CommandUsage(description: "--limit must be from \(limits.lowerBound) to \(limits.upperBound).")
+      throw CommandOutput.failure("--limit must be from \(limits.lowerBound) to \(limits.upperBound).", .usage)
     }
     return RunRequest(expiringWithin: expiringWithin, limit: limit, isDryRun: dryRun ? true : nil)
   }

@@ -33,10 +33,7 @@ struct RunDisplay: Sendable {
 
   /// Writes a sentence beside the progress.
   func note(_ sentence: String) {
-    switch style {
-    case .bar: error(Self.clearLine + "countersign: \(sentence)\n")
-    case .lines, .silent: error("countersign: \(sentence)\n")
-    }
+    error("\(style == .bar ? Self.clearLine : "")countersign: \(sentence)\n")
   }
 
   /// Leaves the last state of the bar behind.

@@ -6,13 +6,7 @@ enum RunText {
   ///
   ///     [##########··········]  50 %  5,000 of 10,000  10.0/s  8 min left  changed 120  failed 0
   static func bar(_ report: ReceivedRun, columns: Int) -> String {
-    var parts = ["\(percent(report)) %", "\(grouped(report.settled)) of \(grouped(report.due))"]
-    if let waits = waits(report) {
-      parts.append(waits)
-    } else if let rate = report.rate {
-      parts.append("\(decimal(rate))/s")
-      if report.state == .running, let left = timeLeft(report) { parts.append("\(left) left") }
-    }
+    var parts = ["\(percent(report)) %", "\(grouped(report.settled)) of \(grouped(report.due))"] + pace(report)
     parts += ["changed \(grouped(report.changed))", "failed \(grouped(report.failed))"]
     if report.heldBack > 0 { parts.append("held back \(grouped(report.heldBack))") }
     let text = parts.joined(separator: "  ")
@@ -26,14 +20,8 @@ enum RunText {
 
   /// One line for a log or a mail.
   static func line(_ report: ReceivedRun) -> String {
-    var text = "\(name(report)): \(report.settled) of \(report.due), \(counts(report))"
-    if let waits = waits(report) {
-      text += ", \(waits)"
-    } else if let rate = report.rate {
-      text += ", \(decimal(rate))/s"
-      if let left = timeLeft(report) { text += ", \(left) left" }
-    }
-    return text
+    let parts = ["\(name(report)): \(report.settled) of \(report.due)", counts(report)] + pace(report)
+    return parts.joined(separator: ", ")
   }
 
   /// The result, in a sentence.
@@ -59,15 +47,21 @@ enum RunText {
     "\(report.changed) changed, \(report.failed) failed, \(report.heldBack) held back"
   }
 
-  private static func waits(_ report: ReceivedRun) -> String? {
-    guard report.state == .running, let what = report.waitingFor else { return nil }
-    return "waiting for " + (what == "app_store" ? "the App Store" : what)
+  /// What it waits for; else how fast it is, and for how long yet.
+  private static func pace(_ report: ReceivedRun) -> [String] {
+    let isRunning = report.state == .running
+    if isRunning, let what = report.waitingFor {
+      return ["waiting for " + (what == "app_store" ? "the App Store" : what)]
+    }
+    guard let rate = report.rate else { return [] }
+    let left = isRunning ? timeLeft(report) : nil
+    return ["\(decimal(rate))/s"] + (left.map { ["\($0) left"] } ?? [])
   }
 
   /// Never 100 before the end.
   private static func percent(_ report: ReceivedRun) -> String {
-    let percent = report.due == 0 ? 100 : report.settled * 100 / report.due
-    return padded(String(percent), to: 3)
+    let percent = String(report.due == 0 ? 100 : report.settled * 100 / report.due)
+    return String(repeating: " ", count: max(0, 3 - percent.count)) + percent
   }
 
   private static func timeLeft(_ report: ReceivedRun) -> String? {
@@ -97,9 +91,5 @@ enum RunText {
       text.append(digit)
     }
     return text
-  }
-
-  private static func padded(_ text: String, to width: Int) -> String {
-    String(repeating: " ", count: max(0, width - text.count)) + text
   }
 }

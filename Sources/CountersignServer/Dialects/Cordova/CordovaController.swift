@@ -17,9 +17,7 @@ struct CordovaController: DialectController {
     body = JSONRequestBody(limit: common.maxBody)
   }
 
-  func addRoutes(
-    to routes: Routes, authenticated: Routes
-  ) {
+  func addRoutes(to routes: Routes, authenticated: Routes) {
     authenticated.serve(Self.path, [.post: validate])
   }
 
@@ -89,23 +87,19 @@ struct CordovaController: DialectController {
   }
 
   private static func proof(_ posted: Posted) throws(Problem) -> String {
+    let text: String?
+    let member: String
     switch posted.transaction.type {
-    case "ios-appstore":
-      guard let receipt = posted.transaction.appStoreReceipt else {
-        throw Problem(.malformedRequest, "'transaction.appStoreReceipt' is missing.")
-      }
-      return receipt
-    case "apple-sk2":
-      guard let jws = posted.transaction.jwsRepresentation else {
-        throw Problem(.malformedRequest, "'transaction.jwsRepresentation' is missing.")
-      }
-      return jws
+    case "ios-appstore": (text, member) = (posted.transaction.appStoreReceipt, "appStoreReceipt")
+    case "apple-sk2": (text, member) = (posted.transaction.jwsRepresentation, "jwsRepresentation")
+    // No store but Apple's is ever asked, so this does not pass; a 5xx would be tried again for ever.
     default:
-      // No store but Apple's is ever asked, so this does not pass; a 5xx would be tried again for ever.
       throw Problem(
         .unsupportedReceipt,
         "This service validates purchases of the App Store alone; set the validator on iOS.")
     }
+    guard let proof = text else { throw Problem(.malformedRequest, "'transaction.\(member)' is missing.") }
+    return proof
   }
 
   func isForPages(_ path: String) -> Bool { path == Self.path }

@@ -74,13 +74,13 @@ struct CordovaPurchase: Encodable, Hashable {
   var lastRenewalDate: Int64?
   /// The end of access: the plugin asks again a minute after it. Absent for life.
   var expiryDate: Int64?
-  var isExpired: Bool
+  var isExpired = false
   /// Absent where Apple did not say, and for what does not renew.
   var renewalIntent: RenewalIntent?
-  var isBillingRetryPeriod: Bool
+  var isBillingRetryPeriod = false
   var isTrialPeriod: Bool
   var isIntroPeriod: Bool
-  var cancelationReason: CancelationReason
+  var cancelationReason = CancelationReason.notCanceled
 
   /// The products of one purchase: the present one, and those that it was changed from.
   ///
@@ -122,11 +122,8 @@ struct CordovaPurchase: Encodable, Hashable {
     transactionId = row.transactionID.rawValue
     purchaseDate = (first ?? row.purchaseDate)?.millisecondsSince1970
     lastRenewalDate = row.expiresDate == nil ? nil : row.purchaseDate?.millisecondsSince1970
-    isExpired = false
-    isBillingRetryPeriod = false
     isTrialPeriod = row.isTrial
     isIntroPeriod = row.isIntroductoryOffer
-    cancelationReason = .notCanceled
   }
 
   private mutating func take(_ verdict: Entitlement) {

@@ -41,31 +41,30 @@ struct RevenueCatSDKController: DialectController {
       routes.serve("/v1/receipts", [.post: { _, _ in throw Self.switchedOff }])
       return
     }
-    routes.serve("/v1/health", [.get: { _, _ in Self.nothing }])
+    routes.serve("/v1/health", [.get: { _, _ in Self.response(Self.emptyObject) }])
     authenticated.serve("/v1/receipts", [.post: answering(postReceipt)])
     authenticated.serve("/v1/subscribers/identify", [.post: answering(identify)])
-    routes.serve("/v1/subscribers/redeem_purchase", [.post: { _, _ in throw Self.notOffered }])
+    routes.serve("/v1/subscribers/redeem_purchase", [.post: { _, _ in throw Problem.nothingHere }])
     authenticated.serve("/v1/subscribers/{app_user_id}", [.get: answering(subscriber)])
-    authenticated.serve("/v1/subscribers/{app_user_id}/offerings", [.get: answering(known { _ in offerings })])
+    authenticated.serve("/v1/subscribers/{app_user_id}/offerings", [.get: known(offerings)])
     authenticated.serve("/v1/subscribers/{app_user_id}/alias", [.post: answering(alias)])
     authenticated.serve("/v1/subscribers/{app_user_id}/attributes", [.post: answering(setAttributes)])
     authenticated.serve("/v1/subscribers/{app_user_id}/restore/eligibility", [.post: answering(restoreEligibility)])
     authenticated.serve("/v1/subscribers/{app_user_id}/intro_eligibility", [.post: answering(introEligibility)])
     authenticated.serve(
       "/v1/subscribers/{app_user_id}/virtual_currencies",
-      [.get: answering(known { _ in JSONBody.encode(["virtual_currencies": [String: Int]()]) })])
+      [.get: known(JSONBody.encode(["virtual_currencies": [String: Int]()]))])
     // The SDK sends no key with it.
     routes.serve(
       "/v1/subscribers/{app_user_id}/health_report_availability",
       [.get: { _, _ in Self.response(JSONBody.encode(["report_logs": false])) }])
     for ending in ["attribution", "adservices_attribution"] {
-      authenticated.serve(
-        "/v1/subscribers/{app_user_id}/\(ending)", [.post: answering(known { _ in Self.emptyObject })])
+      authenticated.serve("/v1/subscribers/{app_user_id}/\(ending)", [.post: known(Self.emptyObject)])
     }
     authenticated.serve("/rcbilling/v1/subscribers/{app_user_id}/products", [.get: answering(webProducts)])
-    authenticated.serve("/v1/product_entitlement_mapping", [.get: answering(known { _ in mapping })])
+    authenticated.serve("/v1/product_entitlement_mapping", [.get: known(mapping)])
     authenticated.serve("/v1/offers", [.post: answering(offers)])
-    authenticated.serve("/v1/diagnostics", [.post: answering(known { _ in Self.emptyObject })])
+    authenticated.serve("/v1/diagnostics", [.post: known(Self.emptyObject)])
   }
 
   // MARK: Customers
@@ -166,9 +165,7 @@ struct RevenueCatSDKController: DialectController {
     _ token: String, of id: UserID, _ posted: PostedReceipt, _ caller: Caller, _ request: Request,
     _ context: ServiceRequestContext
   ) async throws -> Date? {
-    if let platform = HTTPField.Name("X-Platform").flatMap({ request.headers[$0]?.lowercased() }),
-      platform == "android" || platform == "amazon"
-    {
+    if let platform = request.headers[.xPlatform]?.lowercased(), platform == "android" || platform == "amazon" {
       throw Problem(
         .unsupportedReceipt,
         "This service asks Apple alone. Purchases of other stores come in by RevenueCat's webhooks.")
@@ -374,10 +371,10 @@ struct RevenueCatSDKController: DialectController {
   }
 
   /// A handler whose answer depends on nothing but that the caller is known.
-  private func known(_ body: @escaping @Sendable (ServiceRequestContext) -> ByteBuffer) -> Handler {
+  private func known(_ body: ByteBuffer) -> Handler {
     { _, context in
       _ = try context.requireAppOr(.service)
-      return Self.response(body(context))
+      return Self.response(body)
     }
   }
 
@@ -391,13 +388,10 @@ struct RevenueCatSDKController: DialectController {
   }
 
   private static let emptyObject = ByteBuffer(string: "{}\n")
-  private static var nothing: Response { response(emptyObject) }
 
   private static func response(_ body: ByteBuffer, status: HTTPResponse.Status = .ok, at now: Date? = nil) -> Response {
     var headers: HTTPFields = [.contentType: "application/json", .cacheControl: "no-store"]
-    if let now, let name = HTTPField.Name("X-RevenueCat-Request-Time") {
-      headers[name] = String(now.millisecondsSince1970)
-    }
+    if let now { headers[.revenueCatRequestTime] = String(now.millisecondsSince1970) }
     return Response(status: status, headers: headers, body: .bytes(body))
   }
 
@@ -406,8 +400,6 @@ struct RevenueCatSDKController: DialectController {
   private static let switchedOff = Problem(
     .overloaded, "This service does not speak RevenueCat's dialect now; nothing was recorded; try again.",
     retryAfter: 3600)
-
-  private static let notOffered = Problem(.notFound, "There is nothing at this path.")
 
   /// The native path that takes the telemetry of SDKs as well.
   static let telemetryPath = "/v1/events"

@@ -57,9 +57,6 @@ struct SubscriptionsAPIPlan: Encodable, Sendable {
   init(unlisted tier: Tier) {
     code = tier.rawValue
     name = tier.rawValue
-    description = nil
-    monthlyPrice = nil
-    annualPrice = nil
   }
 }
 
@@ -104,7 +101,6 @@ struct SubscriptionsAPISubscription: Codable, Hashable, Sendable {
     case (let given?, _, _):
       id = String(given)
       startDate = profile?.given.first { $0.id == given }?.startsAt
-      externalProvider = nil
     case (nil, .some, let original?):
       id = original.rawValue
       startDate = profile?.evidence.flatMap(\.purchases).filter { $0.originalTransactionID == original }
@@ -201,8 +197,7 @@ struct SubscriptionsAPIPurchase: Decodable {
   var proof: ReceiptSubmission.Proof? {
     if let receiptData { return .receipt(receiptData) }
     // Other services' IDs have other forms, and say nothing here.
-    guard let externalId, (1...64).contains(externalId.utf8.count),
-      externalId.utf8.allSatisfy({ (0x30...0x39).contains($0) })
+    guard let externalId, (1...64).contains(externalId.utf8.count), externalId.utf8.allSatisfy(\.isDigit)
     else { return nil }
     return .originalTransactionID(OriginalTransactionID(externalId))
   }

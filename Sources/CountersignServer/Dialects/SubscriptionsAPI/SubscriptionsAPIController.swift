@@ -51,9 +51,7 @@ struct SubscriptionsAPIController: DialectController {
     authenticated.serve("/api/health/subscriptions", [.get: health.health])
   }
 
-  var errors: DialectErrors { Self.errors }
-
-  static let errors = SuccessError.errors(at: "/api/subscriptions", "/api/health/subscriptions")
+  let errors = SuccessError.errors(at: "/api/subscriptions", "/api/health/subscriptions")
 
   // MARK: Reads
 
@@ -65,8 +63,7 @@ struct SubscriptionsAPIController: DialectController {
 
   private func current(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let user = try context.requireUser()
-    let now = common.now()
-    let overview = try await context.reading(await common.access.usage.overview(of: user, in: nil, at: now))
+    let overview = try await context.reading(await common.access.usage.overview(of: user, in: nil, at: common.now()))
     var answer = try await answer(about: user, overview.standing.entitlement, context)
     answer.usage = names.usage(overview.features)
     return JSONBody.uncached(answer)
@@ -118,8 +115,7 @@ struct SubscriptionsAPIController: DialectController {
 
   private func verify(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let user = try context.requireUser()
-    let posted = try await purchaseBody.decode(
-      SubscriptionsAPIPurchase.self, from: request, common.budgets.validation(by: .user(user)))
+    let posted = try await purchaseBody.decode(SubscriptionsAPIPurchase.self, from: request, common.loan(for: context))
     defer { withExtendedLifetime(posted.loan) {} }
     guard let proof = posted.value.proof else { throw Self.unproven }
     let entitlement = try await validate(proof, of: user, context)
@@ -143,7 +139,7 @@ struct SubscriptionsAPIController: DialectController {
     _ request: Request, of user: UserID, _ context: ServiceRequestContext
   ) async throws -> Entitlement {
     let posted = try await purchaseBody.decodeIfPresent(
-      SubscriptionsAPIPurchase.self, from: request, common.budgets.validation(by: .user(user)))
+      SubscriptionsAPIPurchase.self, from: request, common.loan(for: context))
     defer { withExtendedLifetime(posted?.loan) {} }
     if let proof = posted?.value.proof {
       do { return try await validate(proof, of: user, context) } catch let problem as Problem {

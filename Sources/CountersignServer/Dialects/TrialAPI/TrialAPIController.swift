@@ -32,9 +32,7 @@ struct TrialAPIController: DialectController {
     authenticated.serve("/api/trial/session", [.post: useSession])
   }
 
-  var errors: DialectErrors { Self.errors }
-
-  static let errors = SuccessError.errors(at: "/api/trial")
+  let errors = SuccessError.errors(at: "/api/trial")
 
   /// Tells of the user's trial, on any device of theirs. Of what the app says only a higher number of sessions counts.
   private func verify(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
@@ -82,7 +80,9 @@ struct TrialAPIController: DialectController {
     let posted = try await body.decode(
       TrialAPIRequest.self, from: request, budgets.access(by: caller, at: context.clientAddress)
     ).value
-    let device = try posted.device { trials.device($0, by: caller, $1, $2) }
+    let device = try trials.device(
+      try DeviceID(checking: posted.deviceID), by: caller, posted.deviceInformation, named: "device_info",
+      pushToken: posted.pushToken)
     let user = try trials.user(on: device.id, by: caller, context)
     // Anybody can name a device, and takes nothing from what it may ask elsewhere.
     if case .app = caller { try admit("\(context.clientAddress?.client ?? "") \(user.rawValue)") }
@@ -127,12 +127,6 @@ struct TrialAPIRequest: Decodable {
     case deviceToken = "device_token"
     case secondDeviceToken = "second_device_token"
     case isDevelopment = "development"
-  }
-
-  func device(_ describe: (DeviceID, DeviceInformation?, _ pushToken: String?) -> Device) throws(Problem) -> Device {
-    describe(
-      try DeviceID(checking: deviceID), try TrialsController.checked(deviceInformation, named: "device_info"),
-      try TrialsController.checked(pushToken: pushToken))
   }
 
   func tokens() throws(Problem) -> Trials.DeviceTokens? {
