@@ -63,8 +63,7 @@ package struct ServiceRouter {
       EventsController(
         ledger: ledger, experiments: plans.experiments, budgets: budgets,
         takesTelemetry: dialects.contains(.revenuecat), reserve: status.reserve,
-        // The answer needs a moment, too.
-        longestWait: max(.zero, settings.requestDeadline - .seconds(1)), now: now),
+        longestWait: settings.longestWait, now: now),
       FiguresController(ledger: ledger, rates: rates, now: now),
       ExperimentsController(ledger: ledger, experiments: plans.experiments),
       WebhooksController(endpoints: webhooks, ledger: ledger, budget: budgets.runs),
@@ -77,8 +76,7 @@ package struct ServiceRouter {
       NotificationHistoryController(history: useCases.history, budget: budgets.runs, now: now),
       NotificationTestController(
         test: useCases.notificationTest,
-        // The answer needs a moment, too.
-        patience: max(.zero, min(NotificationTestController.longestPatience, settings.requestDeadline - .seconds(1)))),
+        patience: min(NotificationTestController.longestPatience, settings.longestWait)),
       ConsumptionController(ledger: ledger, budget: budgets.runs, now: now),
       RefundsController(refunds: useCases.refunds),
       ExtensionsController(

@@ -173,9 +173,7 @@ import TestSupport
   }
 
   @Test func `a reader who waits in vain is answered, within the deadline of a request`() async throws {
-    var settings = Settings()
-    settings.server = ["request_deadline": "8s"]
-    settings.appStore = ["deadline": "1s"]
+    let settings = Settings(server: ["request_deadline": "15s"], appStore: ["deadline": "6s"])
     try await run(settings) { service, _, _ in
       let page = try await events(service, "?after=0&wait=30")
       #expect(page.events.isEmpty && page.next == "0")
