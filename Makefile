@@ -111,7 +111,7 @@ prometheus-deps:
 	  && dpkg-deb --extract prometheus_*.deb . && rm prometheus_*.deb; }
 
 cases: build-tests ## Run the tests of random cases and of many users in full; `make test` tries a tenth of the cases or fewer
-	@SWIFT=$(SWIFT) COUNTERSIGN_CASES=full scripts/run-tests --filter '^(AccessTests|EntitlementsTests|FiguresTests|ProfilesTests)\.|FigureOrderTests|CircuitTests|MutationTests|VerifyReceiptPlainTests|MissedNotificationsTests|ConsumptionTests|YearOfNotificationsTests|RandomReportsTests|LateRenewalTests|SystemClockTests'
+	@SWIFT=$(SWIFT) COUNTERSIGN_CASES=full scripts/run-tests --filter '^(AccessTests|EntitlementsTests|FiguresTests|ProfilesTests)\.|FigureOrderTests|CircuitTests|MutationTests|VerifyReceiptPlainTests|MissedNotificationsTests|ConsumptionTests|YearOfNotificationsTests|RandomReportsTests|LateRenewalTests|StoredTextTests|SystemClockTests'
 
 fuzz: deps apple-library-check ## Play the running service against openapi.yaml: a generated client, and requests that nobody thought of
 	@scripts/install-packages $(FUZZ_PACKAGES)
