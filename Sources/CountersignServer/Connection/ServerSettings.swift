@@ -30,8 +30,8 @@ package struct ServerSettings: Hashable, Sendable {
 
   package init() {}
 
-  /// How long a request may wait for what is to come. The rest of its deadline is for the answer: on a busy machine even a
-  /// short one may take a second.
+  /// The longest that a request waits for news. The rest of its deadline is for the answer, which may take a second on a
+  /// busy machine.
   var longestWait: Duration { requestDeadline * 4 / 5 }
 
   /// Files in PEM; both were there and belonged together when the configuration was read.

@@ -162,8 +162,8 @@ struct EventTable: LedgerTable {
     return Note(author: author, text: text, requestID: event.requestID, recordedAt: event.recordedAt)
   }
 
-  /// The verdict of an event or the last one before it that is kept: those in between said the same. One that is not meant is
-  /// passed over.
+  /// The verdict of an event or the last one before it that is kept: those in between said the same. A verdict that
+  /// `isMeant` refuses is passed over.
   private func verdict(
     from sequence: Int64?, ofKey key: String, within reach: Int = .max,
     where isMeant: (Entitlement) -> Bool = { _ in true }

@@ -78,8 +78,8 @@ extension Ledger {
     of user: UserID, version: Int64, at due: Date, problem: String, isDoubtful: Bool
   ) async throws(LedgerError) {
     try await engine.submit { tables in
-      try tables
-        .outbox.retry(updateOf: user, version: version, at: due, problem: problem, isDoubtful: isDoubtful)
+      try tables.outbox.retry(
+        updateOf: user, version: version, at: due, problem: problem, isDoubtful: isDoubtful)
     }
   }
 

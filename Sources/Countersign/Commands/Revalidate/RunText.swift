@@ -47,7 +47,7 @@ enum RunText {
     "\(report.changed) changed, \(report.failed) failed, \(report.heldBack) held back"
   }
 
-  /// What it waits for; else how fast it is, and for how long yet.
+  /// The cause of a pause, or else the rate and, while the run goes on, the time left.
   private static func pace(_ report: ReceivedRun) -> [String] {
     let isRunning = report.state == .running
     if isRunning, let what = report.waitingFor {

@@ -40,13 +40,13 @@ export function idle(form) {
   if (labels.has(button)) button.textContent = labels.get(button)
 }
 
-/// Takes off a form what it says of what it did.
+/// Clears the message of a form, and ends its busy state.
 export function reset(form) {
   idle(form)
   showMessage(form, '')
 }
 
-/// What a form does in place of being sent.
+/// Runs an action in place of the submission of a form.
 export const onSubmit = (form, action) => form.addEventListener('submit', (event) => {
   event.preventDefault()
   action()
@@ -134,7 +134,7 @@ export function actions(items) {
 const randomKey = () =>
   [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('')
 
-/// Posts what is done once, however often it is sent: under one key until it is answered.
+/// Posts under one idempotency key until the answer comes, so that a repeated request takes effect once.
 export function poster() {
   let sent = {}
   return async (path, order) => {
@@ -146,10 +146,10 @@ export function poster() {
   }
 }
 
-/// A list that is read where its part opens, and again while something in it is under way.
+/// A list that is read when its view opens, and polled while an item is under way.
 /// - Parameters:
-///   - path: its question; the answer has it under `member`.
-///   - none: what `note` says of an empty list.
+///   - path: the address; the answer has the list under `member`.
+///   - none: the text of `note` for an empty list.
 ///   - pause: between two looks, in milliseconds.
 export function watchedList({form, note, shown, path, member, none, item, isUnderWay, pause}) {
   let timer = null
