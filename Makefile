@@ -49,7 +49,7 @@ test: build-tests ## Run every test, and build an app that uses CountersignClien
 	@SWIFT=$(SWIFT) scripts/run-tests
 
 test-postgresql: build-tests ## Run the tests of the ledger, the figures and the service on PostgreSQL (12 minutes)
-	@SWIFT=$(SWIFT) COUNTERSIGN_TEST_ENGINE=postgresql scripts/run-tests --filter '^(FiguresTests|LedgerTests|CountersignTests)\.' --skip 'FaultTests'
+	@COUNTERSIGN_TEST_ENGINE=postgresql scripts/run-tests --filter '^(FiguresTests|LedgerTests|CountersignTests)\.' --skip 'FaultTests'
 
 build-tests: test-deps ## Build every test
 	$(SWIFT) build $(BUILD_FLAGS) --build-tests
@@ -111,7 +111,7 @@ prometheus-deps:
 	  && dpkg-deb --extract prometheus_*.deb . && rm prometheus_*.deb; }
 
 cases: build-tests ## Run the tests of random cases and of many users in full; `make test` tries a tenth of the cases or fewer
-	@SWIFT=$(SWIFT) COUNTERSIGN_CASES=full scripts/run-tests --filter '^(AccessTests|EntitlementsTests|FiguresTests|ProfilesTests)\.|FigureOrderTests|CircuitTests|MutationTests|VerifyReceiptPlainTests|MissedNotificationsTests|ConsumptionTests|YearOfNotificationsTests|RandomReportsTests|LateRenewalTests|StoredTextTests|SystemClockTests'
+	@COUNTERSIGN_CASES=full scripts/run-tests --filter '^(AccessTests|EntitlementsTests|FiguresTests|ProfilesTests)\.|FigureOrderTests|GatheringVFSTests|CircuitTests|MutationTests|VerifyReceiptPlainTests|MissedNotificationsTests|ConsumptionTests|YearOfNotificationsTests|RandomReportsTests|LateRenewalTests|StolenPurchaseTests|StoredTextTests|SystemClockTests'
 
 fuzz: deps apple-library-check ## Play the running service against openapi.yaml: a generated client, and requests that nobody thought of
 	@scripts/install-packages $(FUZZ_PACKAGES)

@@ -40,7 +40,7 @@ import Testing
     }
   }
 
-  @Test func `pages that were split and emptied before hold nothing either`() async throws {
+  @Test(.ofTheFile) func `pages that were split and emptied before hold nothing either`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       try await Anna.fill(ledger)
       for number in 0..<600 {

@@ -21,7 +21,7 @@ import Testing
       try writer.run("CREATE INDEX number ON item (number)")
     }
     var random = SeededRandom(seed: 11)
-    for turn in 0..<90 {
+    for turn in 0..<(SeededRandom.triesAll ? 90 : 45) {
       let changes = turn % 10 == 0 ? 1 : Int.random(in: 1...(turn % 3 == 0 ? 300 : 6), using: &random)
       let isKept = turn % 7 != 3
       let before = try Self.content(writer)
@@ -83,7 +83,7 @@ import Testing
   private static func expectCommits(of other: SQLiteFile, in scratch: Scratch) throws {
     let found = try content(other)
     #expect(found.integrity == "ok")
-    #expect(found.items.count { $0["number"] == 2 } == 90)
+    #expect(try other.first("SELECT count(*) FROM item WHERE number = 2") == 90)
     #expect(try contentOfCopy(scratch, 0) == found)
   }
 
@@ -107,13 +107,18 @@ import Testing
 
   private struct Content: Equatable {
     var integrity: String?
-    var items: [SQLiteFile.Row]
+    var items: String?
   }
 
   private static func content(_ file: SQLiteFile) throws -> Content {
     Content(
       integrity: try file.first("PRAGMA integrity_check"),
-      items: try file.rows("SELECT id, length(value), hex(substr(value, 1, 16)), number FROM item ORDER BY id"))
+      items: try file.first(
+        """
+        SELECT group_concat(line) FROM (
+          SELECT id || ' ' || length(value) || ' ' || hex(substr(value, 1, 16)) || ' ' || number AS line
+          FROM item ORDER BY id)
+        """))
   }
 
   /// The content that a process would find that starts after this one was killed.

@@ -3,6 +3,7 @@ import Foundation
 import Ledger
 import LedgerFixtures
 import SeededRandom
+import TestSupport
 import Testing
 
 /// Apple's reports of a few purchases, in answers, signed transactions and notifications, told to the ledger in random
@@ -54,7 +55,8 @@ import Testing
     return steps
   }
 
-  @Test(arguments: 0..<12)
+  /// PostgreSQL takes four times as long.
+  @Test(arguments: 0..<(TestEngine.isPostgreSQL ? 4 : 12))
   func `random evidence in random order ends in one state`(seed: Int) async throws {
     var random = SeededRandom(seed: UInt64(seed))
     let steps = Self.steps(&random)

@@ -19,9 +19,9 @@ public struct SeededRandom: RandomNumberGenerator, Sendable {
   /// A number from zero to `limit`, which is not among them.
   public mutating func below(_ limit: Int) -> Int { Int(next() % UInt64(limit)) }
 
-  /// The number of random cases that a test tries: all of them with `COUNTERSIGN_CASES=full`, as in `make cases`, else a
-  /// tenth.
-  public static func cases(_ full: Int) -> Int {
-    getenv("COUNTERSIGN_CASES").map { String(cString: $0) } == "full" ? full : max(1, full / 10)
-  }
+  /// Whether tests try all of their cases: with `COUNTERSIGN_CASES=full`, as in `make cases`.
+  public static let triesAll = getenv("COUNTERSIGN_CASES").map { String(cString: $0) } == "full"
+
+  /// The number of random cases that a test tries: all of them, or a tenth.
+  public static func cases(_ full: Int) -> Int { triesAll ? full : max(1, full / 10) }
 }

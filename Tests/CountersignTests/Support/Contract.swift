@@ -20,6 +20,8 @@ struct Contract: @unchecked Sendable {
 
   /// Never changed after it was read.
   private let root: [String: Any]
+  let allOperations: Set<Operation>
+  private let templates: [(operation: Operation, parts: [Substring])]
 
   init() throws {
     let text = String(decoding: Resource.openAPI, as: UTF8.self)
@@ -27,6 +29,10 @@ struct Contract: @unchecked Sendable {
       throw Unsupported(description: "openapi.yaml is no mapping")
     }
     self.root = root
+    let paths = root["paths"] as? [String: [String: Any]] ?? [:]
+    allOperations = Set(
+      paths.flatMap { path, item in item.keys.map { Operation(method: $0.uppercased(), path: path) } })
+    templates = allOperations.map { ($0, $0.path.split(separator: "/")) }
   }
 
   static let shared = Result { try Contract() }
@@ -41,18 +47,13 @@ struct Contract: @unchecked Sendable {
   /// The operations of dialects, which are off by default and answer in shapes of their own.
   var dialectOperations: Set<Operation> { allOperations.filter { dialect(of: $0) != nil } }
 
-  var allOperations: Set<Operation> {
-    Set(paths.flatMap { path, item in item.keys.map { Operation(method: $0.uppercased(), path: path) } })
-  }
-
   /// The operation that a request is of.
   func operation(_ method: String, _ target: String) -> Operation? {
     let parts = target.prefix { $0 != "?" }.split(separator: "/")
-    return allOperations.first { operation in
-      let template = operation.path.split(separator: "/")
-      return operation.method == method && template.count == parts.count
+    return templates.first { operation, template in
+      operation.method == method && template.count == parts.count
         && zip(template, parts).allSatisfy { $0.hasPrefix("{") || $0 == $1 }
-    }
+    }?.operation
   }
 
   /// The dialect that an operation is of; `nil` for our own.
