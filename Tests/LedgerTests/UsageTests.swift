@@ -126,6 +126,24 @@ extension GiveBack.Outcome {
     }
   }
 
+  @Test func `keys that are over are freed once an hour`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      let feature = try meter("9 per day")
+      let week = 7.0 * 86_400
+      func keys() async throws -> [Int] {
+        try await scratch.fetch("SELECT count(*) FROM consumption WHERE idempotency_key IS NOT NULL")
+      }
+      #expect(try await ledger.consume(feature, key: "k") == .consumed(1))
+      #expect(try await ledger.consume(feature, at: 10, key: "l") == .consumed(2))
+      #expect(try await ledger.consume(feature, at: week + 5) == .consumed(1))
+      #expect(try await keys() == [1])
+      #expect(try await ledger.consume(feature, at: week + 3_604) == .consumed(2))
+      #expect(try await keys() == [1])
+      #expect(try await ledger.consume(feature, at: week + 3_606) == .consumed(3))
+      #expect(try await keys() == [0])
+    }
+  }
+
   @Test func `consumption that no rule looks back to is forgotten, and the total has it`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       let feature = try meter("5 per day", "6 in total")

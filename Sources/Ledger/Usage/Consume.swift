@@ -43,6 +43,8 @@ package struct Consume: LedgerOperation {
 
   /// The time for which a key stands for its request.
   package static let keyLifetime = Duration.seconds(7 * 86_400)
+  /// The least time between two looks for what is over: each costs two statements, and nothing that is over counts.
+  static let forgetting = Duration.seconds(3_600)
   /// The least time for which consumptions are kept, however short today's rules look back: a catalog may get longer ones.
   static let leastMemory = Duration.seconds(62 * 86_400)
 
@@ -64,7 +66,9 @@ package struct Consume: LedgerOperation {
     }
     let zone = try zone.resolved(for: user, at: now, tables)
     let attempt = Attempt(at: now, in: zone.zone, amount: amount)
-    let usage = try tables.usage.usage(of: feature.name, of: user, feature.questions(for: tier, attempt))
+    let former = try tables.usage.total(of: feature.name, of: user)
+    let usage = try tables.usage.usage(
+      of: feature.name, of: user, beside: former, feature.questions(for: tier, attempt))
     let access = feature.access(for: tier, attempt, usage: usage)
     guard access.isAllowed else {
       try appendRefusal(access, tables)
@@ -72,7 +76,6 @@ package struct Consume: LedgerOperation {
     }
 
     let answer = FeatureAnswer(tier: tier, access: feature.access(for: tier, after: attempt, usage: usage))
-    let former = try tables.usage.total(of: feature.name, of: user)
     if former == nil { try tables.progress.record(UserProgress(seen: now.utcDay), of: user) }
     var total = former ?? FeatureTotal()
     let isKeyed = idempotencyKey != nil
@@ -100,13 +103,12 @@ package struct Consume: LedgerOperation {
     try tables.changeEvents.append(.limitReached, of: user, at: now, detail)
   }
 
-  /// Forgets keys and consumptions that are over. Each is visited once.
+  /// Forgets keys and consumptions that are over, once an hour. Each key is visited once.
   private func forget(_ total: inout FeatureTotal, _ tables: LedgerTables) throws {
     let keysUntil = now.advanced(by: .zero - Self.keyLifetime)
-    if total.keysUntil < keysUntil {
-      try tables.usage.forgetKeys(of: feature.name, of: user, in: total.keysUntil..<keysUntil)
-      total.keysUntil = keysUntil
-    }
+    guard total.keysUntil.advanced(by: Self.forgetting) <= keysUntil else { return }
+    try tables.usage.forgetKeys(of: feature.name, of: user, in: total.keysUntil..<keysUntil)
+    total.keysUntil = keysUntil
     let memory = max(feature.horizon, Self.leastMemory)
     try tables.usage.forgetConsumptions(
       of: feature.name, of: user, before: now.advanced(by: .zero - memory),

@@ -66,7 +66,13 @@ struct UsageTable: LedgerTable {
 
   /// A user's consumption of a feature.
   func usage(of feature: FeatureName, of user: UserID, _ questions: Set<UsageQuestion>) throws -> Usage {
-    guard let total = try total(of: feature, of: user) else {
+    try usage(of: feature, of: user, beside: total(of: feature, of: user), questions)
+  }
+
+  func usage(
+    of feature: FeatureName, of user: UserID, beside total: FeatureTotal?, _ questions: Set<UsageQuestion>
+  ) throws -> Usage {
+    guard let total else {
       // Nothing was ever consumed.
       return Usage(total: 0, questions) { _ in UsageAnswer() }
     }
