@@ -99,6 +99,24 @@ package struct Purchase: Hashable, Codable, Sendable {
     }
   }
 
+  /// A sale by reference: it has the greater part of a row's size, and rows are copied many times.
+  private final class Sold: Hashable, Codable, Sendable, CustomStringConvertible {
+    let sale: Sale
+
+    init(_ sale: Sale) { self.sale = sale }
+
+    init(from decoder: any Decoder) throws { sale = try Sale(from: decoder) }
+
+    func encode(to encoder: any Encoder) throws { try sale.encode(to: encoder) }
+
+    func hash(into hasher: inout Hasher) { hasher.combine(sale) }
+
+    static func == (one: Sold, other: Sold) -> Bool { one === other || one.sale == other.sale }
+
+    /// Rows are sorted by their descriptions at last.
+    var description: String { "\(sale)" }
+  }
+
   package var productID: ProductID
   package var transactionID: TransactionID
   package var originalTransactionID: OriginalTransactionID
@@ -124,7 +142,11 @@ package struct Purchase: Hashable, Codable, Sendable {
   package var appAccountToken: String?
   /// The report time of this row, in merged evidence; `nil` means the evidence time.
   package var reportedAt: Date?
-  package var sale: Sale?
+  package var sale: Sale? {
+    get { sold?.sale }
+    set { sold = newValue.map(Sold.init) }
+  }
+  private var sold: Sold?
   /// The version that the customer had first; only of the app itself: see `OriginalPurchase`.
   package var appVersion: String?
 
@@ -132,7 +154,8 @@ package struct Purchase: Hashable, Codable, Sendable {
   private enum CodingKeys: String, CodingKey {
     case productID, transactionID, originalTransactionID, webOrderLineItemID, subscriptionGroupID, purchaseDate,
       expiresDate, cancellationDate, cancellationReason, isUpgraded, ownership, isTrial, isIntroductoryOffer,
-      isPrepaid, isFirst, appAccountToken, sale, appVersion
+      isPrepaid, isFirst, appAccountToken, appVersion
+    case sold = "sale"
     case reportedAt = "toldAt"
   }
 
@@ -161,7 +184,7 @@ package struct Purchase: Hashable, Codable, Sendable {
     self.isFirst = isFirst
     self.appAccountToken = appAccountToken
     self.reportedAt = reportedAt
-    self.sale = sale
+    sold = sale.map(Sold.init)
     self.appVersion = appVersion
   }
 
