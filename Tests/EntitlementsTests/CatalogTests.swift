@@ -27,7 +27,7 @@ import struct FoundationEssentials.Date
     #expect(verdict.status == .active)
     #expect(verdict.reason == .noPurchases)
     #expect(verdict.explanation.passedOver.isEmpty)
-    let surroundings = PurchaseSurroundings(of: bought, catalog: rules.catalog)
+    let surroundings = rules.surroundings(of: bought)
     for evidence in bought {
       #expect(rules.nextCheck(of: evidence, among: surroundings, at: noon) == nil)
       // It has an owner like any other.

@@ -139,7 +139,7 @@ import struct FoundationEssentials.Date
   @Test func `a season is checked at its end among the user's others`() throws {
     let catalog = try makeCatalog()
     func next(_ evidence: [SubscriptionEvidence], of place: Int, at now: Date) -> Date? {
-      let surroundings = PurchaseSurroundings(of: evidence, catalog: catalog)
+      let surroundings = PurchaseSurroundings(of: evidence, catalog: catalog, policy: EntitlementPolicy())
       return evidence[place].nextCheck(at: now, among: surroundings, catalog: catalog, policy: EntitlementPolicy())
     }
     // From 5 June to 5 July, and from then to 5 August.
@@ -212,7 +212,7 @@ import struct FoundationEssentials.Date
         row("1", of: "1", group: "G", from: day(-2), until: day(-1)),
         row("2", of: "2", group: "G", from: day(-1), until: noon), row("3", of: "3", group: "H", until: noon),
       ], in: .sandbox)
-    let surroundings = PurchaseSurroundings(of: evidence, catalog: catalog)
+    let surroundings = PurchaseSurroundings(of: evidence, catalog: catalog, policy: EntitlementPolicy())
     let next = evidence.map {
       $0.nextCheck(at: noon, among: surroundings, catalog: catalog, policy: EntitlementPolicy())
     }

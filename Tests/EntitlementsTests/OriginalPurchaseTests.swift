@@ -67,7 +67,7 @@ import Testing
     #expect(
       verdict.words().first == "The customer had the app itself early enough to have pro for life; it does not expire.")
     let (rules, evidence) = (try Self.rules([Self.early]), Self.evidence("2.1"))
-    let alone = PurchaseSurroundings(of: [evidence], catalog: rules.catalog)
+    let alone = rules.surroundings(of: [evidence])
     #expect(rules.nextCheck(of: evidence, among: alone, at: Self.now) == nil)
   }
 

@@ -109,7 +109,7 @@ import struct FoundationEssentials.Date
       let trial = try Trial(seed, groups: [nil])
       let whole = trial.evaluate(trial.evidence)
       // A season begins at the end of another.
-      let surroundings = PurchaseSurroundings(of: trial.evidence, catalog: trial.catalog)
+      let surroundings = PurchaseSurroundings(of: trial.evidence, catalog: trial.catalog, policy: trial.policy)
       let parts = trial.evidence.map { trial.evaluate([$0], among: surroundings) }.filter { $0.productID != nil }
       guard !parts.isEmpty else {
         #expect(whole.productID == nil, "seed \(seed)")
@@ -123,6 +123,16 @@ import struct FoundationEssentials.Date
             && $0.accessUntil == whole.accessUntil && $0.expiresAt == whole.expiresAt
             && $0.willRenew == whole.willRenew && $0.isStale == whole.isStale
         }, "seed \(seed)")
+    }
+  }
+
+  @Test func `surroundings change no verdict`() throws {
+    for seed in Self.cases {
+      let trial = try Trial(seed)
+      for evidence in [trial.evidence] + trial.evidence.map({ [$0] }) {
+        let surroundings = PurchaseSurroundings(of: evidence, catalog: trial.catalog, policy: trial.policy)
+        #expect(trial.evaluate(evidence, among: surroundings) == trial.evaluate(evidence), "seed \(seed)")
+      }
     }
   }
 

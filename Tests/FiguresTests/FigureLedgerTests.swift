@@ -184,7 +184,7 @@ import Testing
   @Test func `missing counts of users are added once, whatever is recorded meanwhile`() async throws {
     try await Scratch.withLedger { ledger, _ in
       for (id, user) in [("1", UserID("anna")), ("2", "ben")] {
-        _ = try await ledger.record(entry(user, [evidence(id, expires: 1_000)], evaluate: rules))
+        _ = try await ledger.record(entry(user, [evidence(id, expires: 1_000)], rules: rules))
       }
       try await Self.count(ledger)
       try await ledger.engine.submit { tables in
@@ -194,8 +194,8 @@ import Testing
         try await ledger.readLong(RecountSubscribers()),
         try await ledger.readLong(RecountSubscribers()),
       ]
-      _ = try await ledger.record(entry("ben", [evidence("2", time: 5_000, expires: 1_000)], evaluate: rules))
-      _ = try await ledger.record(entry("carl", [evidence("3", expires: 1_000)], evaluate: rules))
+      _ = try await ledger.record(entry("ben", [evidence("2", time: 5_000, expires: 1_000)], rules: rules))
+      _ = try await ledger.record(entry("carl", [evidence("3", expires: 1_000)], rules: rules))
       try await Self.count(ledger)
       for recount in recounts { try await ledger.run(recount) }
       try await Self.count(ledger)
@@ -300,7 +300,7 @@ import Testing
           _ = try await ledger.run(
             NotificationEntry(
               uuid: "\(number)", receivedAt: clock(100 * 86_400), payload: "signed", evidence: [report.evidence],
-              evaluatedAt: report.evidence.evidenceTime, evaluate: evaluate))
+              evaluatedAt: report.evidence.evidenceTime, rules: standIn))
         } else {
           _ = try await ledger.record(entry("anna", [report.evidence]))
         }
@@ -331,13 +331,13 @@ import Testing
           })
       }
       for (id, user) in [("1", UserID("anna")), ("2", "ben")] {
-        _ = try await ledger.record(entry(user, [evidence(id, expires: 1_000)], evaluate: rules))
+        _ = try await ledger.record(entry(user, [evidence(id, expires: 1_000)], rules: rules))
       }
       #expect(try await ledger.read(ReadSubscribers()) == [])
       #expect(try await counts() == ["pro active": 2])
       // The same verdict again, and one that ends the subscription.
-      _ = try await ledger.record(entry("anna", [evidence("1", time: 10, expires: 1_000)], evaluate: rules))
-      _ = try await ledger.record(entry("ben", [evidence("2", time: 5_000, expires: 1_000)], evaluate: rules))
+      _ = try await ledger.record(entry("anna", [evidence("1", time: 10, expires: 1_000)], rules: rules))
+      _ = try await ledger.record(entry("ben", [evidence("2", time: 5_000, expires: 1_000)], rules: rules))
       #expect(try await counts() == ["pro active": 1, "free expired": 1])
       // A record of a version without the count is seen at the next start.
       try await ledger.engine.submit { tables in

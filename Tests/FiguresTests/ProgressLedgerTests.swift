@@ -42,7 +42,7 @@ import Testing
       _ = try await ledger.run(consuming(Anna.meter, by: "carl", at: Self.days(1)))
       try await ledger.run(SetCount(1, of: Self.children, of: "dora", with: "free", at: clock(Self.days(1))))
       try await ledger.run(SetCount(2, of: Self.children, of: "dora", with: "free", at: clock(Self.days(5))))
-      _ = try await ledger.record(entry("anna", [Self.paid("1", from: 4, days: 30)], evaluate: rules))
+      _ = try await ledger.record(entry("anna", [Self.paid("1", from: 4, days: 30)], rules: rules))
       let report = try await Self.report(ledger)
       #expect(report.users(in: Self.day..<Self.day + 40) == [.users: 4, .conversions: 1, .viewers: 2, .purchasers: 1])
       // Her account was made on the first day.
@@ -60,7 +60,7 @@ import Testing
         #expect(byMonth.users(in: period) == report.users(in: period))
       }
       // She had bought long before: nobody won her here.
-      _ = try await ledger.record(entry("anna", [Self.paid("2", from: -90, days: 30)], evaluate: rules))
+      _ = try await ledger.record(entry("anna", [Self.paid("2", from: -90, days: 30)], rules: rules))
       let later = try await Self.report(ledger)
       #expect(later.users(in: Self.day..<Self.day + 40).filter { $0.value != 0 } == [.users: 3, .viewers: 1])
     }
@@ -71,7 +71,7 @@ import Testing
       _ = try await ledger.meet(Anna.alias, at: clock(0))
       try await ledger.record([Self.event(Anna.alias, "paywall_viewed", day: 0)], at: clock(1))
       _ = try await ledger.run(JoinCustomer(Anna.alias, to: "anna", requestID: "join", reevaluated(at: 10)))
-      _ = try await ledger.record(entry("anna", [Self.paid("1", from: 0, days: 30)], evaluate: rules))
+      _ = try await ledger.record(entry("anna", [Self.paid("1", from: 0, days: 30)], rules: rules))
       var counts = try await Self.report(ledger).users(in: Self.day..<Self.day + 1)
       #expect(counts == [.users: 1, .conversions: 1, .viewers: 1, .purchasers: 1])
       _ = try await ledger.erase(Anna.erasure("anna", hasRows: false))
@@ -107,12 +107,12 @@ import Testing
       _ = try await ledger.erase(Anna.erasure("dora", hasRows: false))
       #expect(try await near() == ["children free": 1])
       // Her tier changes from free to pro, which allows more, and back.
-      _ = try await ledger.record(entry("anna", [evidence("1", expires: -10)], evaluate: rules))
-      _ = try await ledger.record(entry("anna", [evidence("1", time: 10, expires: 1_000)], evaluate: rules))
+      _ = try await ledger.record(entry("anna", [evidence("1", expires: -10)], rules: rules))
+      _ = try await ledger.record(entry("anna", [evidence("1", time: 10, expires: 1_000)], rules: rules))
       #expect(try await near() == [:])
       var ended = evidence("1", time: 1_010, expires: 1_000)
       ended.renewals = []
-      _ = try await ledger.record(entry("anna", [ended], evaluate: rules))
+      _ = try await ledger.record(entry("anna", [ended], rules: rules))
       #expect(try await near() == ["children free": 1])
     }
   }
@@ -133,7 +133,7 @@ import Testing
       }
       #expect(try await sums() == [.trialStarts: 1, .trialsPending: 1])
       _ = try await ledger.run(JoinCustomer(Anna.alias, to: "anna", requestID: "join", reevaluated(at: 80)))
-      _ = try await ledger.record(entry("anna", [Self.paid("1", from: 1, days: 30)], evaluate: rules))
+      _ = try await ledger.record(entry("anna", [Self.paid("1", from: 1, days: 30)], rules: rules))
       #expect(try await sums() == [.trialStarts: 1, .trialConversions: 1])
       let span = FigureSpan(days: Self.day..<Self.day + 40, grain: .day, product: "$trial:week")
       #expect(try await ledger.readLong(ReadFigures(over: span)).series.flow(.trialConversions) == 1)
@@ -177,7 +177,7 @@ import Testing
           purchase.expiresDate = at((first + start + 30) * 86_400)
           return purchase
         }
-        _ = try await ledger.record(entry(UserID("user-\(id)"), [one], evaluate: rules))
+        _ = try await ledger.record(entry(UserID("user-\(id)"), [one], rules: rules))
       }
       try await subscribe("1", [5, 35, 65])
       try await subscribe("2", [5])

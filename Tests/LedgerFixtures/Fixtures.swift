@@ -44,8 +44,37 @@ package func ticket(_ id: String, bought day: Double, time: Double, cancelled: D
   return evidence
 }
 
+/// Rules that a test makes up.
+package struct StandInRules: VerdictRules {
+  package typealias Evaluate =
+    @Sendable (_ user: UserID, _ evidence: [SubscriptionEvidence], _ given: [GivenPeriod], _ now: Date) -> Entitlement
+
+  private let evaluate: Evaluate
+  /// Nothing is checked again, unless a test says so.
+  package var nextCheck: NextCheck = { _, _ in nil }
+
+  package init(_ evaluate: @escaping Evaluate) { self.evaluate = evaluate }
+
+  package func callAsFunction(
+    _ user: UserID, _ evidence: [SubscriptionEvidence], _ given: [GivenPeriod], _ now: Date
+  ) -> Entitlement { evaluate(user, evidence, given, now) }
+
+  package func surroundings(of evidence: [SubscriptionEvidence]) -> PurchaseSurroundings {
+    checkedRules.surroundings(of: evidence)
+  }
+
+  package func evaluate(
+    _ user: UserID, _ evidence: [SubscriptionEvidence], among _: PurchaseSurroundings?, given: [GivenPeriod],
+    at now: Date
+  ) -> Entitlement { evaluate(user, evidence, given, now) }
+
+  package func nextCheck(
+    of evidence: SubscriptionEvidence, among _: PurchaseSurroundings, at now: Date
+  ) -> Date? { nextCheck(evidence, now) }
+}
+
 /// A small stand-in for the rules: the row of a known product that ends last decides.
-package let evaluate: Evaluator = { _, evidence, _, now in
+package let standIn = StandInRules { _, evidence, _, now in
   let rows = evidence.flatMap { one in one.purchases.map { (one, $0) } }.filter { $0.1.productID == pro }
   let explanation = Explanation(decidedBy: nil, passedOver: [], evaluatedAt: now)
   guard let (from, last) = rows.max(by: { ($0.1.expiresDate ?? .distantPast) < ($1.1.expiresDate ?? .distantPast) })
@@ -68,7 +97,7 @@ package func entry(
   _ user: UserID, _ evidence: [SubscriptionEvidence], contested: Set<SubscriptionKey>? = nil,
   receipt: String = "cmVjZWlwdA==",
   ownership: OwnershipPolicy = .keep, evaluatedAt: Double? = nil, request: String = "request",
-  evaluate: @escaping Evaluator = evaluate
+  rules: any VerdictRules = standIn
 ) -> LedgerEntry {
   let known = Set(evidence.filter { $0.purchases.contains { $0.productID == pro } }.map(\.key))
   let newest = evidence.map(\.evaluatedAt).max() ?? at(0)
@@ -77,8 +106,7 @@ package func entry(
     receipt: KeptReceipt(
       base64: receipt, environment: evidence.first?.key.environment ?? .production, bundleID: "com.example.app"),
     origin: .presented(ownership), evaluatedAt: evaluatedAt.map(at) ?? newest, recordedAt: clock(5_000),
-    requestID: request,
-    evaluate: evaluate)
+    requestID: request, rules: rules)
 }
 
 extension RecordOutcome {
@@ -86,7 +114,7 @@ extension RecordOutcome {
   package var isRefused: Bool { if case .ownedByAnotherUser = self { true } else { false } }
 }
 
-package let evaluationContext = EvaluationContext(evaluatedAt: clock(0), recordedAt: clock(5_000), evaluate: evaluate)
+package let evaluationContext = EvaluationContext(evaluatedAt: clock(0), recordedAt: clock(5_000), rules: standIn)
 
 extension Ledger {
   /// Keeps a receipt without granting anything.
@@ -99,7 +127,7 @@ extension Ledger {
   package func keep(_ device: Device, of user: UserID, at now: Date) async throws {
     _ = try await run(
       KeepDevice(
-        device, of: user, requestID: "keep", EvaluationContext(evaluatedAt: now, recordedAt: now, evaluate: rules)))
+        device, of: user, requestID: "keep", EvaluationContext(evaluatedAt: now, recordedAt: now, rules: rules)))
   }
 }
 
@@ -125,20 +153,11 @@ package let catalog: Catalog = {
 /// A purchase that ended has ended at once: the ledger's cases need not wait for late renewals.
 private let policy = EntitlementPolicy(lateRenewal: .zero)
 
-private let entitlementRules = EntitlementRules(catalog: catalog, policy: policy, sandbox: .accept)
+package let checkedRules = EntitlementRules(catalog: catalog, policy: policy, sandbox: .accept)
 
-package let rules: Evaluator = { user, evidence, given, now in
-  entitlementRules.evaluate(user, evidence, given: given, at: now)
-}
-
-package let rulesOfOne: PartEvaluator = { all in
-  let surroundings = PurchaseSurroundings(of: all, catalog: catalog)
-  return { user, evidence, now in entitlementRules.evaluate(user, evidence, among: surroundings, at: now) }
-}
-
-package let nextCheck: NextChecks = { all in
-  let surroundings = PurchaseSurroundings(of: all, catalog: catalog)
-  return { evidence, now in evidence.nextCheck(at: now, among: surroundings, catalog: catalog, policy: policy) }
+/// The real rules, by which nothing is checked again.
+package let rules = StandInRules { user, evidence, given, now in
+  checkedRules.evaluate(user, evidence, given: given, at: now)
 }
 
 extension LedgerEntry {
@@ -169,7 +188,7 @@ package func pending(_ base64: String, of user: UserID, at seconds: Double = 0) 
 }
 
 package func reevaluated(at seconds: Double) -> EvaluationContext {
-  EvaluationContext(evaluatedAt: clock(seconds), recordedAt: clock(seconds), evaluate: rules)
+  EvaluationContext(evaluatedAt: clock(seconds), recordedAt: clock(seconds), rules: rules)
 }
 
 /// Support moves a purchase to another user.

@@ -29,6 +29,8 @@ func say(_ line: String) {
 }
 
 let start = Date(timeIntervalSince1970: 1_750_000_000)
+let rules = EntitlementRules(
+  catalog: try Catalog(tiers: ["free"], products: [:]), policy: EntitlementPolicy(), sandbox: .accept)
 
 func entry(_ user: String) -> LedgerEntry {
   let purchase = Purchase(
@@ -42,11 +44,7 @@ func entry(_ user: String) -> LedgerEntry {
     user: UserID(user), evidence: evidence, contestedKeys: Set(evidence.map(\.key)),
     receipt: KeptReceipt(base64: "receipt-of-\(user)", environment: .production, bundleID: "com.example.app"),
     origin: .presented(.keep), evaluatedAt: start, recordedAt: start, requestID: "probe-\(user)",
-    evaluate: { _, _, _, now in
-      .none(
-        tier: "free", reason: .noPurchases,
-        explanation: Explanation(decidedBy: nil, passedOver: [], evaluatedAt: now))
-    })
+    rules: rules)
 }
 
 func record(_ user: String, in ledger: Ledger) async {

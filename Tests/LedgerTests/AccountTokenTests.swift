@@ -12,13 +12,13 @@ import Testing
   private static func context(_ seconds: Double) -> EvaluationContext {
     EvaluationContext(
       evaluatedAt: clock(seconds), recordedAt: clock(seconds), tokensAreUserIDs: true, tellsAccountTokens: true,
-      evaluate: rules)
+      rules: rules)
   }
 
   private static func claim(
     _ user: UserID, _ evidence: SubscriptionEvidence, in ledger: Ledger, tells: Bool = true
   ) async throws {
-    var entry = entry(user, [evidence], evaluate: rules)
+    var entry = entry(user, [evidence], rules: rules)
     (entry.tokensAreUserIDs, entry.tellsAccountTokens) = (true, tells)
     _ = try await ledger.record(entry)
   }

@@ -15,7 +15,7 @@ import Testing
   private func record(
     _ ledger: Ledger, _ user: UserID = "anna", _ evidence: SubscriptionEvidence..., ownership: OwnershipPolicy = .keep
   ) async throws {
-    _ = try await ledger.record(entry(user, evidence, ownership: ownership, evaluate: rules))
+    _ = try await ledger.record(entry(user, evidence, ownership: ownership, rules: rules))
   }
 
   @Test func `a purchase, its renewal and its end make one event each, with both verdicts`() async throws {
@@ -441,7 +441,7 @@ import Testing
       func events(at time: Double, _ evidence: SubscriptionEvidence) async throws -> [String] {
         let last = try await ledger.newestChangeEvent()
         _ = try await ledger.record(
-          entry("anna", [evidence], evaluate: rules).with {
+          entry("anna", [evidence], rules: rules).with {
             $0.evaluatedAt = at(time); $0.recordedAt = clock(time)
           })
         return try await ledger.changeEvents(after: last, limit: 10).map(\.type)
@@ -493,7 +493,7 @@ import Testing
     let file = try SQLiteConnection(path: scratch.path)
     try file.write {
       try file.run("SAVEPOINT one")
-      let answer = entry("anna", [evidence("1")], evaluate: rules)
+      let answer = entry("anna", [evidence("1")], rules: rules)
       _ = try RecordOperation(prepared: PreparedEntry(answer), tables: LedgerTables(file)).run()
       #expect(try file.value(of: "SELECT count(*) FROM change_event") == 1)
       try file.run("ROLLBACK TO one; RELEASE one")

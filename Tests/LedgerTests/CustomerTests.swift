@@ -30,7 +30,7 @@ import Testing
 
   @Test func `a user who bought before any SDK came is no new customer`() async throws {
     try await Scratch.withLedger { ledger, _ async throws in
-      _ = try await ledger.record(entry("anna", [evidence("1", expires: 1_000)], evaluate: rules))
+      _ = try await ledger.record(entry("anna", [evidence("1", expires: 1_000)], rules: rules))
       let met = try await ledger.meet("anna", at: clock(500_000))
       #expect(!met.isNew && met.customer.firstSeenAt < at(500_000))
     }
@@ -38,7 +38,7 @@ import Testing
 
   @Test func `purchases, what was given and receipts that wait move, and both users have a line`() async throws {
     try await Scratch.withLedger { ledger, scratch async throws in
-      _ = try await ledger.record(entry(anonymous, [evidence("1", expires: 1_000)], evaluate: rules))
+      _ = try await ledger.record(entry(anonymous, [evidence("1", expires: 1_000)], rules: rules))
       _ = try await ledger.run(
         Give(
           user: anonymous, kind: .promotion, tier: "premium", startsAt: at(0), endsAt: at(200), author: "desk",
@@ -63,17 +63,17 @@ import Testing
   @Test func `a purchase that names a third user is left behind, for the user who proves it`() async throws {
     try await Scratch.withLedger { ledger, scratch async throws in
       let named = evidence("2", expires: 1_000, account: annasAccount)
-      _ = try await ledger.record(entry(anonymous, [evidence("1", expires: 1_000), named], evaluate: rules))
-      _ = try await ledger.record(entry(UserID(annasAccount), [evidence("3", expires: 1_000)], evaluate: rules))
+      _ = try await ledger.record(entry(anonymous, [evidence("1", expires: 1_000), named], rules: rules))
+      _ = try await ledger.record(entry(UserID(annasAccount), [evidence("3", expires: 1_000)], rules: rules))
       #expect(try await join(ledger, anonymous, "ben") == .joined)
       #expect(try await ledger.keys(of: "ben") == [key("1")])
       #expect(try await ledger.keys(of: anonymous) == [key("1")])
       #expect(try await ledger.profile(of: "ben")?.entitlement.tier == "pro")
       let left = try #require(try await ledger.ownedPurchases("2").first?.owner)
       #expect(left.isErased)
-      #expect(try await ledger.record(entry("ben", [named], evaluate: rules)).isRefused)
-      #expect(try await ledger.record(entry("carl", [named], evaluate: rules)).isRefused)
-      _ = try await ledger.record(entry(UserID(annasAccount), [named], evaluate: rules))
+      #expect(try await ledger.record(entry("ben", [named], rules: rules)).isRefused)
+      #expect(try await ledger.record(entry("carl", [named], rules: rules)).isRefused)
+      _ = try await ledger.record(entry(UserID(annasAccount), [named], rules: rules))
       #expect(try await ledger.keys(of: UserID(annasAccount)) == [key("2"), key("3")])
       #expect(try await scratch.verify().findings == [])
     }
@@ -106,9 +106,9 @@ import Testing
     for tokensAreUserIDs in [true, false] {
       try await Scratch.withLedger { ledger, _ async throws in
         let named = evidence("1", expires: 1_000, account: annasAccount)
-        _ = try await ledger.record(entry(anonymous, [named], evaluate: rules))
+        _ = try await ledger.record(entry(anonymous, [named], rules: rules))
         let context = EvaluationContext(
-          evaluatedAt: clock(50), recordedAt: clock(50), tokensAreUserIDs: tokensAreUserIDs, evaluate: rules)
+          evaluatedAt: clock(50), recordedAt: clock(50), tokensAreUserIDs: tokensAreUserIDs, rules: rules)
         #expect(try await ledger.run(JoinCustomer(anonymous, to: "ben", requestID: "join", context)) == .joined)
         #expect(try await ledger.keys(of: "ben") == (tokensAreUserIDs ? [] : [key("1")]))
       }
@@ -118,7 +118,7 @@ import Testing
   @Test func `whatever is recorded for the ID afterwards is the user's`() async throws {
     try await Scratch.withLedger { ledger, _ async throws in
       #expect(try await join(ledger, anonymous, "anna") == .joined)
-      let answer = entry(anonymous, [evidence("1", expires: 1_000)], evaluate: rules)
+      let answer = entry(anonymous, [evidence("1", expires: 1_000)], rules: rules)
       #expect(try await ledger.record(answer).recorded != nil)
       #expect(try await ledger.ownedPurchases("1").first?.owner == "anna")
       #expect(try await ledger.user(named: anonymous) == "anna")
@@ -141,7 +141,7 @@ import Testing
 
   @Test func `a purchase that support moves to the ID leaves its user's grant alone`() async throws {
     try await Scratch.withLedger { ledger, scratch async throws in
-      _ = try await ledger.record(entry("ben", [evidence("1", expires: 1_000)], evaluate: rules))
+      _ = try await ledger.record(entry("ben", [evidence("1", expires: 1_000)], rules: rules))
       _ = try await ledger.erase(Anna.erasure("ben", hasRows: false))
       #expect(try await join(ledger, anonymous, "anna", at: 9_050) == .joined)
       let grant = signed("1", time: 9_100, expires: 20_000, until: 15_000)
@@ -244,7 +244,7 @@ import Testing
 
   @Test func `two named users keep what they have`() async throws {
     try await Scratch.withLedger { ledger, _ async throws in
-      _ = try await ledger.record(entry("anna", [evidence("1", expires: 1_000)], evaluate: rules))
+      _ = try await ledger.record(entry("anna", [evidence("1", expires: 1_000)], rules: rules))
       #expect(try await join(ledger, "anna", "ben") == .separate)
       #expect(try await ledger.ownedPurchases("1").first?.owner == "anna")
       #expect(try await ledger.profile(of: "ben") == nil)
@@ -254,8 +254,8 @@ import Testing
   @Test func `a user's UUID is the same in capitals`() async throws {
     let uuid: UserID = "6F0C2F3E-0D3E-4F83-9A52-2A1C9D6F6A11"
     try await Scratch.withLedger { ledger, _ async throws in
-      _ = try await ledger.record(entry(uuid, [evidence("1", expires: 1_000)], evaluate: rules))
-      _ = try await ledger.record(entry(anonymous, [evidence("2", expires: 2_000)], evaluate: rules))
+      _ = try await ledger.record(entry(uuid, [evidence("1", expires: 1_000)], rules: rules))
+      _ = try await ledger.record(entry(anonymous, [evidence("2", expires: 2_000)], rules: rules))
       #expect(try await join(ledger, anonymous, UserID(uuid.rawValue.lowercased())) == .joined)
       #expect(try await ledger.user(named: anonymous).rawValue == uuid.rawValue)
       #expect(try await ledger.profile(of: uuid)?.evidence.count == 2)
@@ -316,7 +316,7 @@ import Testing
       let anna = try await ledger.meet("anna", at: clock(60)).customer
       #expect(anna.firstSeenAt == at(10) && anna.originalID == "anna")
       _ = try await ledger.meet(other, at: clock(20))
-      _ = try await ledger.record(entry(other, [evidence("1", expires: 1_000)], evaluate: rules))
+      _ = try await ledger.record(entry(other, [evidence("1", expires: 1_000)], rules: rules))
       _ = try await ledger.meet("ben", at: clock(40))
       #expect(try await join(ledger, other, "ben") == .joined)
       let ben = try await ledger.meet("ben", at: clock(60)).customer
@@ -326,7 +326,7 @@ import Testing
 
   @Test func `fifty of a user's invented IDs are known`() async throws {
     try await Scratch.withLedger { ledger, scratch async throws in
-      _ = try await ledger.record(entry(other, [evidence("1", expires: 1_000)], evaluate: rules))
+      _ = try await ledger.record(entry(other, [evidence("1", expires: 1_000)], rules: rules))
       #expect(try await join(ledger, other, "anna", at: 40) == .joined)
       for number in 0..<60 {
         let id = UserID("$RCAnonymousID:" + String(repeating: "0", count: 30) + String(number + 10))
@@ -392,7 +392,7 @@ import Testing
         _ = try await ledger.meet(id, at: clock(0))
       }
       _ = try await ledger.keep(["a": .init(value: "x", updatedAtMilliseconds: 1)], of: "said", at: clock(0))
-      _ = try await ledger.record(entry("bought", [evidence("1", expires: 1_000)], evaluate: rules))
+      _ = try await ledger.record(entry("bought", [evidence("1", expires: 1_000)], rules: rules))
       _ = try await join(ledger, anonymous, "joined", at: 0)
       _ = try await ledger.meet("fresh", at: clock(86_401))
       #expect(try await ledger.pruneCustomers(before: at(86_400), limit: 10) == 1)

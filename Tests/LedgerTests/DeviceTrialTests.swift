@@ -15,7 +15,7 @@ import Testing
   /// A moment of the clock.
   private static func now(_ seconds: Double) -> Date { at(seconds + 0.123456789) }
   private static func context(_ seconds: Double) -> EvaluationContext {
-    EvaluationContext(evaluatedAt: now(seconds), recordedAt: now(seconds), evaluate: rules)
+    EvaluationContext(evaluatedAt: now(seconds), recordedAt: now(seconds), rules: rules)
   }
 
   private func start(

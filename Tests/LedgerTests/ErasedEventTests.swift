@@ -63,7 +63,7 @@ import Testing
 
   @Test func `later changes of an erased user's purchase make no event, until another user owns it`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      _ = try await ledger.record(entry(Anna.id, [evidence("1", expires: 1_000)], evaluate: rules))
+      _ = try await ledger.record(entry(Anna.id, [evidence("1", expires: 1_000)], rules: rules))
       _ = try await ledger.erase(Anna.erasure(hasRows: false))
       _ = try await ledger.run(
         notification("n1", [part("1", "t2", reported: 9_500, expires: 99_000)], received: 9_500))

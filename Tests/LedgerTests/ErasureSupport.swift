@@ -33,8 +33,7 @@ extension Anna {
     // Before she signed in.
     _ = try await ledger.meet(alias, at: clock(0))
     _ = try await ledger.record(
-      entry(alias, [evidence("1", expires: 1_000)], receipt: "YWxpYXM=", evaluate: rules)
-        .with { $0.nextCheck = nextCheck })
+      entry(alias, [evidence("1", expires: 1_000)], receipt: "YWxpYXM=", rules: checkedRules))
     _ = try await ledger.run(JoinCustomer(alias, to: id, requestID: "join-\(session)", reevaluated(at: 10)))
     _ = try await ledger.keep(
       ["$email": CustomerAttribute(value: email, updatedAtMilliseconds: 1)], of: alias, at: clock(10))
@@ -44,13 +43,12 @@ extension Anna {
     _ = try await ledger.record(
       entry(
         id, [named, evidence("3", time: 20, expires: 20_000)], receipt: receipt, request: "r-\(session)",
-        evaluate: rules
-      ).with { $0.nextCheck = nextCheck })
+        rules: checkedRules))
     _ = try await ledger.run(
       notification(
         "n1", [part("2", reported: 30, expires: 30_000, account: annasAccount)], for: id,
         payload: jws(naming: annasAccount)))
-    _ = try await ledger.record(entry("ben", [evidence("4", time: 20)], receipt: "YmVu", evaluate: rules))
+    _ = try await ledger.record(entry("ben", [evidence("4", time: 20)], receipt: "YmVu", rules: rules))
     for (purchase, user) in [("3", UserID("ben")), ("4", id)] {
       _ = try await ledger.run(
         moving(
@@ -59,7 +57,7 @@ extension Anna {
     // Ben's purchase has a period that she had bought, with a transaction that says so.
     var bens = part("5", reported: 50, expires: 60_000, account: annasAccount)
     bens.purchases[0].ownership = .purchased
-    let kept = entry("ben", [bens], receipt: jws(naming: annasAccount), evaluate: rules)
+    let kept = entry("ben", [bens], receipt: jws(naming: annasAccount), rules: rules)
     _ = try await ledger.record(kept)
 
     // Elsewhere.

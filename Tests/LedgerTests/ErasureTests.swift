@@ -33,7 +33,7 @@ import Testing
     try await erased { ledger, scratch, _ in
       try await expectNoTraces(scratch)
       // Later writes bring nothing back.
-      _ = try await ledger.record(entry("carl", [evidence("77")], evaluate: rules))
+      _ = try await ledger.record(entry("carl", [evidence("77")], rules: rules))
       try await expectNoTraces(scratch, of: ledger)
       try await isSound(scratch)
       try await ledger.verifyIntegrity()
@@ -49,7 +49,7 @@ import Testing
           entry(
             user, [evidence("\(1_000 + number)", time: Double(number), expires: 50_000)],
             receipt: Data(repeating: UInt8(number % 251), count: 300 + number * 7).base64EncodedString(),
-            evaluate: rules))
+            rules: rules))
         if number.isMultiple(of: 5) {
           _ = try await ledger.run(
             consuming(Anna.meter, by: user, with: "pro", at: 100 + Double(number), key: "key-\(number)"))
@@ -129,7 +129,7 @@ import Testing
   @Test func `a receipt with purchases of two users stays with the other one`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       _ = try await ledger.record(
-        entry("anna", [evidence("1"), evidence("2")], receipt: "c2hhcmVk", evaluate: rules))
+        entry("anna", [evidence("1"), evidence("2")], receipt: "c2hhcmVk", rules: rules))
       _ = try await ledger.run(moving("2", to: "ben", at: 1))
       let report = try await ledger.erase(Anna.erasure("anna"))
       #expect(report.receipts == 0 && report.purchases == 1)
@@ -142,8 +142,8 @@ import Testing
 
   @Test func `a short name is not taken for a part of others' words`() async throws {
     try await Scratch.withLedger { ledger, scratch in
-      _ = try await ledger.record(entry("1", [evidence("11")], evaluate: rules))
-      _ = try await ledger.record(entry("anna", [evidence("12")], evaluate: rules))
+      _ = try await ledger.record(entry("1", [evidence("11")], rules: rules))
+      _ = try await ledger.record(entry("anna", [evidence("12")], rules: rules))
       _ = try await ledger.keepNote(
         Note(author: "desk", text: "gave 1 month to annabel, not to anna", requestID: "n", recordedAt: clock(1)),
         about: "ben")
@@ -156,7 +156,7 @@ import Testing
 
   @Test func `a job's progress loses the name, and keeps a member of the same name`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      _ = try await ledger.record(entry("place", [evidence("11")], evaluate: rules))
+      _ = try await ledger.record(entry("place", [evidence("11")], rules: rules))
       try await ledger.keepMemo("job", #"{"place":"place","users":["place","places"]}"#)
       _ = try await ledger.erase(Anna.erasure("place"))
       #expect(try await ledger.memo("job") == #"{"place":"pl","users":["pl","places"]}"#)
@@ -171,13 +171,13 @@ import Testing
   ) async throws {
     try await erased { ledger, scratch, _ in
       let named = evidence("2", time: 9_500, expires: 20_000, account: annasAccount)
-      let guess = entry("carl", [named], receipt: "bmV3", evaluate: rules).with { $0.origin = .askedByID }
+      let guess = entry("carl", [named], receipt: "bmV3", rules: rules).with { $0.origin = .askedByID }
       #expect(try await ledger.record(guess).isRefused)
-      let question = entry("carl", [named], receipt: "bmV3", evaluate: rules).with { $0.origin = .recheck(nil) }
+      let question = entry("carl", [named], receipt: "bmV3", rules: rules).with { $0.origin = .recheck(nil) }
       #expect(try await ledger.record(question).isRefused)
       #expect(try await ledger.ownedPurchases("2").first?.owner.isErased == true)
       // She is back under another ID, with the receipt of the same Apple account, which names who she was.
-      let proof = entry("carl", [named], receipt: "bmV3", ownership: policy, evaluate: rules)
+      let proof = entry("carl", [named], receipt: "bmV3", ownership: policy, rules: rules)
         .with { $0.keysNamingOthers = [key("2")] }
       let recorded = try #require(try await ledger.record(proof).recorded)
       #expect(recorded.entitlement.tier == "pro" && recorded.losers.allSatisfy(\.isErased))
@@ -185,7 +185,7 @@ import Testing
       #expect(try await ledger.receipts(of: "carl", limit: 5).map(\.receipt.base64) == ["bmV3"])
       #expect(try await ledger.waitingUpdate(of: "carl")?.entitlement.tier == "pro")
       // It has an owner again.
-      let next = try await ledger.record(entry("dora", [named], receipt: "bmV3", evaluate: rules))
+      let next = try await ledger.record(entry("dora", [named], receipt: "bmV3", rules: rules))
       #expect(next.isRefused)
       try await isSound(scratch)
     }
@@ -201,7 +201,7 @@ import Testing
       #expect(try await ledger.waitingUpdate(of: Anna.id)?.entitlement.tier == "pro")
       #expect(try await ledger.waitingUpdate(of: owner) == nil, "a pseudonym has no row")
       let again = try await ledger.record(
-        entry(Anna.id, [evidence("2", time: 9_700, expires: 20_000)], receipt: "bmV3", evaluate: rules))
+        entry(Anna.id, [evidence("2", time: 9_700, expires: 20_000)], receipt: "bmV3", rules: rules))
       #expect(again.recorded?.entitlement.tier == "pro")
       #expect(try await ledger.receipts(of: Anna.id, limit: 5).map(\.receipt.base64) == ["bmV3"])
       try await isSound(scratch)
@@ -291,7 +291,7 @@ import Testing
       let waiting = try #require(try await ledger.pendingReceipts(dueAt: clock(1), limit: 1).first)
       _ = try await ledger.erase(Anna.erasure())
       let outcome = try await ledger.record(
-        entry(Anna.id, [evidence("1")], evaluate: rules).with { $0.origin = .settlement(waiting.id, .keep) })
+        entry(Anna.id, [evidence("1")], rules: rules).with { $0.origin = .settlement(waiting.id, .keep) })
       if case .heldBack = outcome {} else { Issue.record("\(outcome)") }
       #expect(try await ledger.profile(of: Anna.id) == nil)
     }
@@ -300,13 +300,13 @@ import Testing
   @Test func `an erased purchase is due as before, with nothing to show`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       _ = try await ledger.record(
-        entry(Anna.id, [evidence("1", expires: 1_000)], evaluate: rules).with { $0.nextCheck = nextCheck })
+        entry(Anna.id, [evidence("1", expires: 1_000)], rules: checkedRules))
       _ = try await ledger.erase(Anna.erasure())
       let due = try await ledger.claimRechecks(dueAt: clock(100_000), limit: 10)
       #expect(due.map(\.receipt.isErased) == [true] && due.map(\.owner.isErased) == [true])
       let answer = entry(
         try #require(due.first?.owner), [evidence("1", time: 2_000, expires: 200_000)],
-        receipt: Anna.jws(naming: annasAccount), evaluate: rules
+        receipt: Anna.jws(naming: annasAccount), rules: rules
       ).with {
         $0.origin = .recheck(nil)
         $0.keepsReceipts = true
@@ -350,7 +350,7 @@ import Testing
 
   @Test func `where there is no row, nothing waits for one`() async throws {
     try await Scratch.withLedger { ledger, scratch in
-      _ = try await ledger.record(entry(Anna.id, [evidence("1")], evaluate: rules))
+      _ = try await ledger.record(entry(Anna.id, [evidence("1")], rules: rules))
       _ = try await ledger.erase(Anna.erasure())
       let update = try #require(try await ledger.waitingUpdate(of: Anna.id))
       try await ledger.missUpdate(of: Anna.id, version: update.version, retryAt: at(1e6))
@@ -361,7 +361,7 @@ import Testing
 
   @Test func `an erased user who comes back is a new user, whose row goes on from the reset`() async throws {
     try await Scratch.withLedger { ledger, scratch in
-      _ = try await ledger.record(entry(Anna.id, [evidence("1", time: 100)], evaluate: rules))
+      _ = try await ledger.record(entry(Anna.id, [evidence("1", time: 100)], rules: rules))
       _ = try await ledger.erase(Anna.erasure())
       let reset = try #require(try await ledger.waitingUpdate(of: Anna.id))
       _ = try await ledger.run(
@@ -381,7 +381,7 @@ import Testing
   @Test func `but for an erasure the history cannot be changed, and in one its facts cannot`() async throws {
     let scratch = try Scratch()
     let ledger = try await scratch.open()
-    _ = try await ledger.record(entry("anna", [evidence("1")], evaluate: rules))
+    _ = try await ledger.record(entry("anna", [evidence("1")], rules: rules))
     await ledger.close()
     let erasing = "BEGIN; INSERT INTO memo (name, text) VALUES ('erasing', '');"
     for sql in [

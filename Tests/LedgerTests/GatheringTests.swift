@@ -20,7 +20,7 @@ import Testing
       onCommit: writer.note, pause: writer.pause)
     try await withThrowingDiscardingTaskGroup { group in
       let evaluator = PausedEvaluator()
-      group.addTask { _ = try await ledger.record(entry("gate", [evidence("gate")], evaluate: evaluator.evaluate)) }
+      group.addTask { _ = try await ledger.record(entry("gate", [evidence("gate")], rules: evaluator.rules)) }
       try await evaluator.started()
       for number in 0..<first {
         group.addTask { _ = try await ledger.record(entry(UserID("u\(number)"), [evidence("\(number)")])) }
@@ -89,7 +89,7 @@ import Testing
       })
     opened.value = ledger
     try await withThrowingDiscardingTaskGroup { group in
-      group.addTask { _ = try await ledger.record(entry("gate", [evidence("gate")], evaluate: evaluator.evaluate)) }
+      group.addTask { _ = try await ledger.record(entry("gate", [evidence("gate")], rules: evaluator.rules)) }
       try await evaluator.started()
       for number in 0..<4 {
         group.addTask { _ = try await ledger.record(entry(UserID("u\(number)"), [evidence("\(number)")])) }

@@ -40,7 +40,7 @@ import Testing
 
   @Test func `each note is in the history once, with the verdict at that time, changed or not`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      _ = try await ledger.record(entry("anna", [evidence("1", expires: 1_000)], evaluate: rules))
+      _ = try await ledger.record(entry("anna", [evidence("1", expires: 1_000)], rules: rules))
       // The purchase gives the same tier, and lasts longer.
       let record = try await give(ledger, giving())
       _ = try await ledger.run(EndGiven(record.period.id, of: "anna", note: note(at: 5), reevaluated(at: 5)))
@@ -57,7 +57,7 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       _ = try await give(ledger, giving(tier: "premium", from: 10, for: 10_000))
       let outcome = try await ledger.record(
-        entry("anna", [evidence("1", time: 9, expires: 1_000)], evaluate: rules))
+        entry("anna", [evidence("1", time: 9, expires: 1_000)], rules: rules))
       let verdict = try #require(outcome.recorded).entitlement
       #expect(verdict.tier == "premium" && verdict.reason == .granted)
       #expect(verdict.explanation.evaluatedAt == at(10) && verdict.evidenceTime == at(9))
@@ -67,10 +67,10 @@ import Testing
 
   @Test func `whoever loses a purchase by such an answer keeps the grant`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      _ = try await ledger.record(entry("anna", [evidence("1", time: 5, expires: 1_000)], evaluate: rules))
+      _ = try await ledger.record(entry("anna", [evidence("1", time: 5, expires: 1_000)], rules: rules))
       _ = try await give(ledger, giving(tier: "premium", from: 10, for: 10_000))
       let outcome = try await ledger.record(
-        entry("ben", [evidence("1", time: 9, expires: 1_000)], ownership: .transfer, evaluate: rules))
+        entry("ben", [evidence("1", time: 9, expires: 1_000)], ownership: .transfer, rules: rules))
       #expect(try #require(outcome.recorded).losers == ["anna"])
       let row = try await ledger.waitingUpdate(of: "anna")?.entitlement
       #expect(row?.tier == "premium" && row?.reason == .granted)
@@ -79,7 +79,7 @@ import Testing
 
   @Test func `a grant ends by itself, once, and leaves purchases alone`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      _ = try await ledger.record(entry("anna", [evidence("1", expires: 1_000)], evaluate: rules))
+      _ = try await ledger.record(entry("anna", [evidence("1", expires: 1_000)], rules: rules))
       _ = try await give(ledger, giving(tier: "premium", from: 10))
       #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "premium")
       #expect(try await ledger.endOverdueGiven(reevaluated(at: 109)) == 0)
@@ -95,7 +95,7 @@ import Testing
 
   @Test func `the grant of a user who cannot be read does not end, and those of others do`() async throws {
     try await Scratch.withLedger { ledger, scratch in
-      _ = try await ledger.record(entry("anna", [evidence("1", expires: 1_000)], evaluate: rules))
+      _ = try await ledger.record(entry("anna", [evidence("1", expires: 1_000)], rules: rules))
       let record = try await give(ledger, giving())
       _ = try await give(ledger, giving("ben"))
       let row = try #require(try await scratch.rows("SELECT evidence FROM purchase").first)
@@ -140,7 +140,7 @@ import Testing
 
   @Test func `where a clock was wrong, the grant of a user who cannot be read holds up no other`() async throws {
     try await Scratch.withLedger { ledger, scratch in
-      _ = try await ledger.record(entry("anna", [evidence("1", expires: 1_000)], evaluate: rules))
+      _ = try await ledger.record(entry("anna", [evidence("1", expires: 1_000)], rules: rules))
       let record = try await give(ledger, giving(for: 10_000))
       _ = try await give(ledger, giving("ben", for: 10_000))
       #expect(try await ledger.endOverdueGiven(reevaluated(at: 20_000)) == 2)
@@ -178,7 +178,7 @@ import Testing
   @Test func `an answer of Apple's leaves a given tier, and its end needs no Apple`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await give(ledger, giving(tier: "premium", for: 1_000))
-      _ = try await ledger.record(entry("anna", [evidence("1", time: 5, expires: 500)], evaluate: rules))
+      _ = try await ledger.record(entry("anna", [evidence("1", time: 5, expires: 500)], rules: rules))
       #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "premium")
       #expect(try await ledger.endOverdueGiven(reevaluated(at: 1_000)) == 1)
       #expect(try await ledger.profile(of: "anna")?.entitlement.tier != "premium")

@@ -32,7 +32,7 @@ import Testing
     try await Scratch.withLedger { ledger, scratch in
       let evaluator = PausedEvaluator()
       try await withThrowingTaskGroup { group in
-        group.addTask { _ = try await ledger.record(entry("u0", [evidence("0")], evaluate: evaluator.evaluate)) }
+        group.addTask { _ = try await ledger.record(entry("u0", [evidence("0")], rules: evaluator.rules)) }
         try await evaluator.started()
         for number in 1..<256 {
           group.addTask { _ = try await ledger.record(entry(UserID("u\(number)"), [evidence("\(number)")])) }
@@ -62,7 +62,7 @@ import Testing
       let evaluator = PausedEvaluator()
       let failures = try await withThrowingTaskGroup { group in
         group.addTask {
-          _ = try await ledger.record(entry("first", [evidence("first")], evaluate: evaluator.evaluate))
+          _ = try await ledger.record(entry("first", [evidence("first")], rules: evaluator.rules))
           return false
         }
         try await evaluator.started()
@@ -101,7 +101,7 @@ import Testing
       let evaluator = PausedEvaluator()
       let asked = Questions()
       try await withThrowingTaskGroup { group in
-        group.addTask { _ = try await ledger.record(entry("first", [evidence("first")], evaluate: evaluator.evaluate)) }
+        group.addTask { _ = try await ledger.record(entry("first", [evidence("first")], rules: evaluator.rules)) }
         try await evaluator.started()
         for number in 0..<5 {
           group.addTask {
@@ -129,7 +129,7 @@ import Testing
   @Test func `no caller is answered before the commit`() async throws {
     try await Scratch.withLedger { ledger, _ in
       let evaluator = PausedEvaluator()
-      async let recorded = ledger.record(entry("anna", [evidence("1")], evaluate: evaluator.evaluate))
+      async let recorded = ledger.record(entry("anna", [evidence("1")], rules: evaluator.rules))
       try await evaluator.started()
       #expect(try await ledger.profile(of: "anna") == nil)
       evaluator.resume()
@@ -141,7 +141,7 @@ import Testing
   @Test func `a record whose caller was cancelled is made all the same`() async throws {
     try await Scratch.withLedger { ledger, _ in
       let evaluator = PausedEvaluator()
-      async let first = ledger.record(entry("first", [evidence("1")], evaluate: evaluator.evaluate))
+      async let first = ledger.record(entry("first", [evidence("1")], rules: evaluator.rules))
       try await evaluator.started()
       let cancelled = Task { try await ledger.record(entry("anna", [evidence("2")])) }
       while ledger.statistics.waiting < 1 { await Task.yield() }
@@ -157,7 +157,7 @@ import Testing
     let scratch = try Scratch()
     let ledger = try await scratch.open()
     let evaluator = PausedEvaluator()
-    async let first = ledger.record(entry("first", [evidence("1")], evaluate: evaluator.evaluate))
+    async let first = ledger.record(entry("first", [evidence("1")], rules: evaluator.rules))
     try await evaluator.started()
     async let second = ledger.record(entry("second", [evidence("2")]))
     while ledger.statistics.waiting < 1 { await Task.yield() }
@@ -190,11 +190,11 @@ final class PausedEvaluator: Sendable {
   private let isResumed = DispatchSemaphore(value: 0)
   private let isStarted = Mutex(false)
 
-  var evaluate: Evaluator {
-    { [self] user, evidence, given, now in
+  var rules: StandInRules {
+    StandInRules { [self] user, evidence, given, now in
       isStarted.withLock { $0 = true }
       isResumed.wait()
-      return LedgerFixtures.evaluate(user, evidence, given, now)
+      return standIn(user, evidence, given, now)
     }
   }
 

@@ -24,13 +24,13 @@ import Testing
   }
 
   static func post(_ evidence: SubscriptionEvidence, of user: UserID) -> LedgerEntry {
-    entry(user, [evidence], receipt: "receipt-\(evidence.key.originalTransactionID)", evaluate: rules)
+    entry(user, [evidence], receipt: "receipt-\(evidence.key.originalTransactionID)", rules: rules)
   }
 
   static func notification(_ evidence: SubscriptionEvidence) -> NotificationEntry {
     NotificationEntry(
       uuid: "migration-\(evidence.evidenceTime.millisecondsSince1970)", type: "MIGRATION", receivedAt: clock(5_000),
-      payload: "payload", evidence: [evidence], evaluatedAt: evidence.evaluatedAt, evaluate: rules)
+      payload: "payload", evidence: [evidence], evaluatedAt: evidence.evaluatedAt, rules: rules)
   }
 
   /// The kept evidence of a user: the purchase, and its transactions.
@@ -75,7 +75,7 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(Self.post(Self.former, of: "anna"))
       _ = try await ledger.run(Self.notification(Self.successor()))
-      let context = EvaluationContext(evaluatedAt: clock(200), recordedAt: clock(200), evaluate: rules)
+      let context = EvaluationContext(evaluatedAt: clock(200), recordedAt: clock(200), rules: rules)
       for (user, isAnothers) in [("anna", false), ("ben", true)] {
         #expect(
           try await ledger.isAnothers(
@@ -272,7 +272,7 @@ import Testing
       _ = try await ledger.record(entry(user, [evidence("2")]))
       var notification = NotificationEntry(
         uuid: "1", type: "SUBSCRIBED", receivedAt: clock(1), payload: "payload",
-        evidence: [Self.seat("1", account: Self.account)], evaluatedAt: at(1), evaluate: evaluate)
+        evidence: [Self.seat("1", account: Self.account)], evaluatedAt: at(1), rules: standIn)
       notification.proof = KeptReceipt(base64: "a.b.c", environment: .production, bundleID: "com.example.app")
       notification.claimant = user
       let outcome = try await ledger.run(notification)

@@ -29,11 +29,11 @@ import Testing
   @Test(.ofTheFile) func `a migration keeps what is recorded, and an older release refuses the file`() async throws {
     let scratch = try Scratch()
     var ledger = try await scratch.open()
-    _ = try await ledger.record(entry("anna", [evidence("1")], evaluate: rules))
+    _ = try await ledger.record(entry("anna", [evidence("1")], rules: rules))
     await ledger.close()
     ledger = try await Ledger.open(path: scratch.path, synchronous: .full, onFatal: { _ in }, schema: Self.next)
     #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "pro")
-    _ = try await ledger.record(entry("ben", [evidence("2")], evaluate: rules))
+    _ = try await ledger.record(entry("ben", [evidence("2")], rules: rules))
     await ledger.close()
     #expect(try await scratch.rows("SELECT code, user_id FROM coupon") == [["welcome", "anna"]])
     await #expect(throws: LedgerOpenError.newerSchema(path: scratch.path)) { try await scratch.open() }
@@ -83,7 +83,7 @@ import Testing
     let url = server.url(of: database)
     let former = try await Ledger.open(url: url, connections: 1)
     #expect(former.isNew)
-    _ = try await former.record(entry("anna", [evidence("1")], evaluate: rules))
+    _ = try await former.record(entry("anna", [evidence("1")], rules: rules))
     // Those that start together migrate once.
     let replicas = try await withThrowingTaskGroup(of: Ledger.self) { group in
       for _ in 0..<3 {
@@ -93,7 +93,7 @@ import Testing
     }
     for replica in replicas { #expect(!replica.isNew) }
     for (ledger, user) in zip([former] + replicas, ["ben", "carl", "dora", "emil"] as [UserID]) {
-      _ = try await ledger.record(entry(user, [evidence(user.rawValue)], evaluate: rules))
+      _ = try await ledger.record(entry(user, [evidence(user.rawValue)], rules: rules))
       #expect(try await ledger.profile(of: "anna")?.entitlement.tier == "pro")
     }
     #expect(try await former.profile(of: "emil")?.entitlement.tier == "pro")

@@ -34,14 +34,14 @@ func proof(_ text: String, _ environment: StoreEnvironment = .production) -> Kep
 func notification(
   _ uuid: String, _ evidence: [SubscriptionEvidence], proof kept: KeptReceipt? = proof("jws"),
   for claimant: UserID? = nil, makesClaimant: Bool = true,
-  received: Double = 5_000, payload: String = "signed", evaluate: @escaping Evaluator = rules
+  received: Double = 5_000, payload: String = "signed", rules: any VerdictRules = checkedRules
 ) -> NotificationEntry {
   let reported = evidence.map(\.evidenceTime).max()
   return NotificationEntry(
     uuid: uuid, type: "DID_RENEW", subtype: "BILLING_RECOVERY", environment: .production, bundleID: "com.example.app",
     signedAt: reported, receivedAt: clock(received), payload: payload, evidence: evidence, proof: kept,
     claimant: claimant,
-    makesClaimant: makesClaimant, evaluatedAt: reported ?? at(0), evaluate: evaluate, nextCheck: nextCheck)
+    makesClaimant: makesClaimant, evaluatedAt: reported ?? at(0), rules: rules)
 }
 
 /// A signed transaction that a user posts.
@@ -49,9 +49,8 @@ func posted(
   _ user: UserID, _ evidence: [SubscriptionEvidence], jws: String = "posted", ownership: OwnershipPolicy = .keep,
   request: String = "post"
 ) -> LedgerEntry {
-  entry(user, evidence, receipt: jws, ownership: ownership, request: request, evaluate: rules).with {
+  entry(user, evidence, receipt: jws, ownership: ownership, request: request, rules: checkedRules).with {
     $0.keepsReceipts = true
-    $0.nextCheck = nextCheck
     $0.keysNamingOthers = Set(evidence.filter { $0.namesAnother(than: user) }.map(\.key))
   }
 }

@@ -241,12 +241,14 @@ import Testing
         // Of every other one nothing says that it is to be asked about.
         _ = try await ledger.record(
           posted(UserID("u\(number)"), [part("\(number)", cancelled: number % 2 == 0 ? nil : -50)]).with {
-            $0.nextCheck = { _ in { _, _ in nil } }
+            $0.rules = rules
           })
       }
-      #expect(try await ledger.scheduleMissing(nextCheck, at: clock(100), limit: 3) == 5)
-      #expect(try await ledger.scheduleMissing(nextCheck, at: clock(100), limit: 3) == 0)
-      #expect(try await ledger.scheduleMissing({ _ in { _, now in now } }, at: clock(100), limit: 4) == 5)
+      #expect(try await ledger.scheduleMissing(by: checkedRules, at: clock(100), limit: 3) == 5)
+      #expect(try await ledger.scheduleMissing(by: checkedRules, at: clock(100), limit: 3) == 0)
+      var due = standIn
+      due.nextCheck = { _, now in now }
+      #expect(try await ledger.scheduleMissing(by: due, at: clock(100), limit: 4) == 5)
       #expect(try await ledger.claimRechecks(dueAt: clock(999), limit: 20).count == 5)
       #expect(try await ledger.claimRechecks(dueAt: clock(1_060), limit: 20).count == 5)
     }

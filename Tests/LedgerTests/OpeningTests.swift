@@ -223,7 +223,7 @@ import Testing
         user: "canary-user", evidence: [evidence("canary-id")], contestedKeys: [],
         receipt: KeptReceipt(base64: "canary-receipt", environment: .production, bundleID: ""),
         origin: .presented(.keep),
-        evaluatedAt: at(0), recordedAt: clock(0), requestID: "canary-request", evaluate: evaluate)
+        evaluatedAt: at(0), recordedAt: clock(0), requestID: "canary-request", rules: standIn)
       let error = await #expect(throws: LedgerError.self) { _ = try await ledger.record(bad) }
       guard case .unusable(let sentence) = error else {
         Issue.record("\(String(describing: error))")

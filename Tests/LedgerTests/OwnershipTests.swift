@@ -99,16 +99,15 @@ struct OwnershipCase: Sendable, CustomTestStringConvertible {
   @Test func `a season that runs after another one of its owner is not inactive`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(
-        entry("anna", [ticket("1", bought: 0, time: 5), ticket("2", bought: 5, time: 5)], evaluate: rules))
+        entry("anna", [ticket("1", bought: 0, time: 5), ticket("2", bought: 5, time: 5)], rules: rules))
       func claim(at day: Double) -> LedgerEntry {
         entry(
           "ben", [ticket("2", bought: 5, time: day)], contested: [key("2")], ownership: .transferIfInactive,
-          evaluate: rules
-        ).with { $0.evaluatePart = rulesOfOne }
+          rules: checkedRules)
       }
       #expect(try await ledger.record(claim(at: 40)).isRefused)
       let context = EvaluationContext(
-        evaluatedAt: clock(40 * 86_400), recordedAt: clock(40 * 86_400), evaluate: rules, evaluatePart: rulesOfOne)
+        evaluatedAt: clock(40 * 86_400), recordedAt: clock(40 * 86_400), rules: checkedRules)
       #expect(
         try await ledger.isAnothers(
           claim(at: 40).evidence, contested: [key("2")], than: "ben", ownership: .transferIfInactive, context))
@@ -120,35 +119,35 @@ struct OwnershipCase: Sendable, CustomTestStringConvertible {
     try await Scratch.withLedger { ledger, _ in
       var named = evidence("1", account: annasAccount)
       // Nobody is known by that UUID: it need not be a user's ID.
-      _ = try await ledger.record(entry("ben", [named], evaluate: rules))
+      _ = try await ledger.record(entry("ben", [named], rules: rules))
       #expect(try await ledger.keys(of: "ben") == [key("1")])
       // By the configuration it is.
       let other = evidence("2", account: annasAccount)
-      let sure = entry("ben", [other], evaluate: rules).with { $0.tokensAreUserIDs = true }
+      let sure = entry("ben", [other], rules: rules).with { $0.tokensAreUserIDs = true }
       #expect(try await ledger.record(sure).isRefused)
       // Somebody is.
-      _ = try await ledger.record(entry(UserID(annasAccount), [evidence("3")], evaluate: rules))
+      _ = try await ledger.record(entry(UserID(annasAccount), [evidence("3")], rules: rules))
       for policy in OwnershipPolicy.allCases {
-        #expect(try await ledger.record(entry("ben", [other], ownership: policy, evaluate: rules)).isRefused)
+        #expect(try await ledger.record(entry("ben", [other], ownership: policy, rules: rules)).isRefused)
         #expect(
           try await ledger.isAnothers(
             [other], contested: [key("2")], than: "ben", ownership: policy, reevaluated(at: 0.5)))
       }
       #expect(
-        try await ledger.record(entry(UserID(annasAccount), [other], evaluate: rules)).recorded?.entitlement.tier
+        try await ledger.record(entry(UserID(annasAccount), [other], rules: rules)).recorded?.entitlement.tier
           == "pro")
       // The purchase that he has stays his, until she presents it.
       named.evidenceTime = at(5)
       named.evaluatedAt = at(5)
-      #expect(try await ledger.record(entry("ben", [named], evaluate: rules)).recorded != nil)
+      #expect(try await ledger.record(entry("ben", [named], rules: rules)).recorded != nil)
       #expect(try await ledger.keys(of: "ben") == [key("1")])
-      let byID = entry(UserID(annasAccount), [named], evaluate: rules).with { $0.origin = .askedByID }
+      let byID = entry(UserID(annasAccount), [named], rules: rules).with { $0.origin = .askedByID }
       #expect(try await ledger.record(byID).isRefused)
       #expect(
         try await !ledger.isAnothers(
           [named], contested: [key("1")], than: UserID(annasAccount), ownership: .keep, reevaluated(at: 5)))
       #expect(
-        try await ledger.record(entry(UserID(annasAccount), [named], evaluate: rules)).recorded?.losers == ["ben"])
+        try await ledger.record(entry(UserID(annasAccount), [named], rules: rules)).recorded?.losers == ["ben"])
       #expect(try await ledger.keys(of: "ben") == [])
     }
   }
@@ -157,9 +156,9 @@ struct OwnershipCase: Sendable, CustomTestStringConvertible {
     try await Scratch.withLedger { ledger, _ in
       let named = evidence("1", account: annasAccount)
       let ben = UserID("00000000-0000-4000-8000-000000000002")
-      _ = try await ledger.record(entry(UserID(annasAccount), [named], evaluate: rules))
+      _ = try await ledger.record(entry(UserID(annasAccount), [named], rules: rules))
       _ = try await ledger.run(moving("1", to: ben, at: 1))
-      #expect(try await ledger.record(entry(UserID(annasAccount), [named], evaluate: rules)).isRefused)
+      #expect(try await ledger.record(entry(UserID(annasAccount), [named], rules: rules)).isRefused)
       #expect(try await ledger.keys(of: ben) == [key("1")])
     }
   }

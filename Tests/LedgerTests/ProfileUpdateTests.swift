@@ -1,8 +1,9 @@
 import Entitlements
 import Foundation
-import Ledger
 import LedgerFixtures
 import Testing
+
+@testable import Ledger
 
 @Suite struct ProfileUpdateTests {
   private let everything = at(1e6)
@@ -412,9 +413,8 @@ import Testing
       #expect(try await ledger.backlog(at: everything) == LedgerBacklog())
       for (index, user) in ["a", "b", "c"].enumerated() {
         _ = try await ledger.record(
-          entry(UserID(user), [evidence(user, expires: 100)]).with {
+          entry(UserID(user), [evidence(user, expires: 100)], rules: checkedRules).with {
             $0.recordedAt = clock(Double(10 + index))
-            $0.nextCheck = nextCheck
           })
       }
       try await ledger.retryUpdate(of: "a", version: milliseconds(0), at: at(20), problem: "older", isDoubtful: false)

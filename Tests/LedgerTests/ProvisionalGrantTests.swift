@@ -19,7 +19,7 @@ import Testing
   }
 
   private func answer(_ user: UserID, _ evidence: [SubscriptionEvidence]) -> LedgerEntry {
-    entry(user, evidence, evaluate: rules)
+    entry(user, evidence, rules: rules)
   }
 
   // MARK: Given

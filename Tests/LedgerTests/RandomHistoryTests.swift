@@ -118,11 +118,8 @@ import Testing
       let outcome = try await ledger.record(
         entry(
           user, answer, receipt: "receipt\(receipts)", ownership: pick([.keep, .transfer, .transferIfInactive]),
-          evaluatedAt: time, evaluate: rules
-        ).with {
-          $0.nextCheck = nextCheck
-          $0.recordedAt = clock(now)
-        })
+          evaluatedAt: time, rules: checkedRules
+        ).with { $0.recordedAt = clock(now) })
       guard let recorded = outcome.recorded, !answer.isEmpty else { return }
       let changed = try await ledger.profile(of: user)?.version ?? 0
       if changed > reported[user, default: ReportedRow()].history {

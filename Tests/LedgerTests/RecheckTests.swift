@@ -10,7 +10,7 @@ import Testing
   private func offset(_ id: String) -> Double { Double(RecheckSchedule.offset(of: key(id))) / 1_000 }
 
   private func answer(_ user: UserID, _ evidence: [SubscriptionEvidence], receipt: String = "YQ==") -> LedgerEntry {
-    entry(user, evidence, receipt: receipt).with { $0.nextCheck = nextCheck }
+    entry(user, evidence, receipt: receipt).with { $0.rules = checkedRules }
   }
 
   @Test func `a subscription is asked about when its state ends, and not before`() async throws {
@@ -96,7 +96,7 @@ import Testing
     }
     try await Scratch.withLedger { ledger, _ in
       for ticket in tickets { _ = try await ledger.record(entry("anna", [ticket])) }
-      #expect(try await ledger.scheduleMissing(nextCheck, at: clock(40 * 86_400), limit: 1) == 1)
+      #expect(try await ledger.scheduleMissing(by: checkedRules, at: clock(40 * 86_400), limit: 1) == 1)
       #expect(try await ledger.claimRechecks(dueAt: clock(end + 60), limit: 10).map(\.scheduledAt) == [at(end)])
     }
     // Without the first one the second one ends earlier.
@@ -157,7 +157,7 @@ import Testing
       }
       try await scratch.change("UPDATE purchase SET evidence = '[]' WHERE original_transaction_id = '1'")
       var unreadable: [Int64] = []
-      let count = try await ledger.scheduleMissing(nextCheck, at: clock(0), limit: 10) { unreadable += $0 }
+      let count = try await ledger.scheduleMissing(by: checkedRules, at: clock(0), limit: 10) { unreadable += $0 }
       #expect(count == 1 && unreadable.count == 1)
     }
   }
@@ -167,7 +167,7 @@ import Testing
       _ = try await ledger.record(entry("anna", [evidence("1", expires: 100), evidence("2", expires: 200)]))
       try await scratch.change("UPDATE purchase SET evidence = '[]' WHERE original_transaction_id = '1'")
       var unreadable: [Int64] = []
-      let count = try await ledger.scheduleMissing(nextCheck, at: clock(0), limit: 10) { unreadable += $0 }
+      let count = try await ledger.scheduleMissing(by: checkedRules, at: clock(0), limit: 10) { unreadable += $0 }
       let row = try await scratch.rows("SELECT id FROM purchase WHERE original_transaction_id = '1'")
       #expect(count == 1 && row.joined().compactMap(\.self) == unreadable.map { "\($0)" })
       #expect(try await ledger.claimRechecks(dueAt: clock(500), limit: 10).map(\.key) == [key("2")])

@@ -35,8 +35,8 @@ import Testing
 
   private static func record(_ user: UserID, _ id: String, time: Double = 0, in tables: LedgerTables) throws {
     let answer = entry(
-      user, [evidence(id, time: time, expires: time + 1_000)], receipt: "receipt-\(id)-\(time)", evaluate: rules
-    ).with { $0.nextCheck = nextCheck }
+      user, [evidence(id, time: time, expires: time + 1_000)], receipt: "receipt-\(id)-\(time)",
+      rules: checkedRules)
     let outcome = try RecordOperation(prepared: PreparedEntry(answer), tables: tables).run()
     #expect(outcome.recorded != nil)
   }

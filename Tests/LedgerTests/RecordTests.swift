@@ -13,7 +13,7 @@ import Testing
       let profile = try #require(try await ledger.profile(of: "anna"))
       #expect(profile.evidence == [one])
       #expect(profile.entitlement == recorded.entitlement)
-      #expect(profile.entitlement == evaluate("anna", [one], [], at(10)))
+      #expect(profile.entitlement == standIn("anna", [one], [], at(10)))
       #expect(profile.version == 1)
       let kept = try await ledger.receipts(mentioning: "1")
       #expect(
@@ -214,7 +214,7 @@ import Testing
       }
       let profile = try #require(try await ledger.profile(of: "anna"))
       #expect(profile.evidence == [evidence("1", time: 40, expires: 600)])
-      #expect(profile.entitlement == evaluate("anna", profile.evidence, [], at(40)))
+      #expect(profile.entitlement == standIn("anna", profile.evidence, [], at(40)))
       #expect(try await ledger.receipts(mentioning: "1").map(\.base64) == ["receipt2"])
     }
   }

@@ -9,7 +9,7 @@ import Testing
     for number in users {
       let product = number.isMultiple(of: 3) ? forever : pro
       let evidence = evidence("\(number)", expires: Double(number * 100), product: product)
-      let entry = entry(UserID("u\(number)"), [evidence], evaluate: rules).with { $0.nextCheck = nextCheck }
+      let entry = entry(UserID("u\(number)"), [evidence], rules: checkedRules)
       _ = try await ledger.record(entry)
     }
   }
@@ -17,11 +17,11 @@ import Testing
   private static func reevaluation(
     of user: UserID, _ requestID: String = "r", at seconds: Double,
     withholds: @escaping Withholding = { _, _, _, _, _ in false }, approves: @escaping Approval = { _, _ in true },
-    by evaluate: @escaping Evaluator = rules
+    by rules: StandInRules = rules
   ) -> Reevaluate {
     Reevaluate(
       user, requestID: requestID,
-      EvaluationContext(evaluatedAt: clock(seconds), recordedAt: clock(seconds), evaluate: evaluate),
+      EvaluationContext(evaluatedAt: clock(seconds), recordedAt: clock(seconds), rules: rules),
       withholds: withholds,
       approves: approves)
   }
@@ -61,7 +61,7 @@ import Testing
       let outcome = try await ledger.run(
         Self.reevaluation(
           of: "u1", "rules-1", at: 5,
-          by: { user, evidence, given, now in
+          by: StandInRules { user, evidence, given, now in
             #expect(evidence.count == 1 && now == at(5))
             var verdict = rules(user, evidence, given, now)
             verdict.tier = "premium"
@@ -83,7 +83,7 @@ import Testing
   {
     try await Scratch.withLedger { ledger, _ in
       try await Self.record(1...1, in: ledger)
-      let lower: Evaluator = { user, _, given, now in rules(user, [], given, now) }
+      let lower = StandInRules { user, _, given, now in rules(user, [], given, now) }
       let withheld = Self.reevaluation(
         of: "u1", at: 5,
         withholds: { verdict, _, _, recorded, _ in verdict.tier == "free" && recorded.tier == "pro" },
@@ -123,7 +123,7 @@ import Testing
   {
     try await Scratch.withLedger { ledger, scratch in
       try await Self.record(1...7, in: ledger)
-      _ = try await ledger.record(entry("nothing", [], evaluate: rules))
+      _ = try await ledger.record(entry("nothing", [], rules: rules))
       let expected = [
         AccessCount(tier: "premium", product: forever, isForLife: true, users: 2),
         AccessCount(tier: "pro", product: pro, users: 5),

@@ -196,10 +196,10 @@ import Testing
 
   @Test func `each due check is claimed by one replica`() async throws {
     try await Self.withReplicas { ledgers, _ in
+      var due = standIn
+      due.nextCheck = { _, _ in at(10) }
       for number in 0..<30 {
-        var due = entry(UserID("u\(number)"), [evidence("\(number)")])
-        due.nextCheck = { _ in { _, _ in at(10) } }
-        _ = try await ledgers[0].record(due)
+        _ = try await ledgers[0].record(entry(UserID("u\(number)"), [evidence("\(number)")], rules: due))
         _ = try await ledgers[0].postpone(
           PendingReceipt(
             user: UserID("u\(number)"), base64: "cmVj\(1000 + number)", requestID: "r", receivedAt: clock(0)))

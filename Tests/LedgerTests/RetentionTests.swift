@@ -17,7 +17,7 @@ import Testing
 
   private static func record(
     _ ledger: Ledger, at seconds: Double, expires: Double, user: UserID = "anna", note: NoteID? = nil,
-    by evaluate: @escaping Evaluator = evaluate
+    by rules: StandInRules = standIn
   ) async throws {
     let entry = entry(
       user, [evidence("of \(user)", time: seconds, expires: expires, order: Int(seconds))], evaluatedAt: seconds,
@@ -26,7 +26,7 @@ import Testing
       entry.with {
         $0.recordedAt = clock(seconds)
         if note != nil { ($0.origin, $0.note) = (.recheck(nil), note) }
-        $0.evaluate = evaluate
+        $0.rules = rules
       })
   }
 
@@ -136,7 +136,7 @@ import Testing
       _ = try await ledger.run(
         TransferPurchase(
           key: key("of anna"), to: "ben", note: note("moved", 650),
-          evaluationContext: EvaluationContext(evaluatedAt: clock(650), recordedAt: clock(650), evaluate: evaluate)))
+          evaluationContext: EvaluationContext(evaluatedAt: clock(650), recordedAt: clock(650), rules: standIn)))
       try await Self.record(ledger, at: 5_000, expires: 9_000, user: "ben")
       _ = try await ledger.pruneChangeEvents(before: at(9_000), limit: 1_000)
       try await Self.thin(ledger, before: 4_000)

@@ -118,7 +118,7 @@ func storeTime(_ seconds: Double) -> Date { at(seconds) }
       #expect(try await ledger.profile(of: "anna")?.entitlement.reason == .refunded)
       let hint = RevenueCatReport.report(.hint(key("9000"), refund), id: "3", at: 3)
       #expect(try await take(ledger, hint) == "noted")
-      _ = try await ledger.record(entry("bert", [evidence("9000", expires: 900)], evaluate: rules))
+      _ = try await ledger.record(entry("bert", [evidence("9000", expires: 900)], rules: rules))
       var second = hint
       second.id = "4"
       #expect(try await take(ledger, second) == "hint bert")
@@ -129,10 +129,10 @@ func storeTime(_ seconds: Double) -> Date { at(seconds) }
 
   @Test func `a purchase beside one at Apple's leaves it alone`() async throws {
     try await Scratch.withLedger { ledger, scratch in
-      _ = try await ledger.record(entry("anna", [evidence("1", expires: 500)], evaluate: rules))
+      _ = try await ledger.record(entry("anna", [evidence("1", expires: 500)], rules: rules))
       _ = try await take(ledger, RevenueCatReport.purchase(RevenueCatReport.event(.period, id: "1", at: 1)))
       #expect(try await ledger.profile(of: "anna")?.entitlement.source == .revenuecat)
-      _ = try await ledger.record(entry("anna", [evidence("1", time: 5, expires: 2_000)], evaluate: rules))
+      _ = try await ledger.record(entry("anna", [evidence("1", time: 5, expires: 2_000)], rules: rules))
       let profile = try #require(try await ledger.profile(of: "anna"))
       #expect(profile.entitlement.source == .verifyReceipt && profile.evidence.count == 2)
       try await isSound(scratch)
@@ -242,7 +242,7 @@ func storeTime(_ seconds: Double) -> Date { at(seconds) }
 
   @Test func `a hint raises nobody who does not have the purchase`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      _ = try await ledger.record(entry("bert", [evidence("9000", time: -900, expires: -500)], evaluate: rules))
+      _ = try await ledger.record(entry("bert", [evidence("9000", time: -900, expires: -500)], rules: rules))
       let hint = RevenueCatReport.report(
         .hint(key("9000"), RevenueCatReport.event(.period, id: "1", at: 1)), id: "1", at: 1)
       #expect(try await take(ledger, hint) == "hint bert")

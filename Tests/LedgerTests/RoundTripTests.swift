@@ -17,7 +17,7 @@ import Testing
   private static func record(
     _ user: UserID, _ id: String, time: Double, receipt: String, in tables: LedgerTables
   ) throws {
-    let answer = entry(user, [evidence(id, time: time, expires: time + 1_000)], receipt: receipt, evaluate: rules)
+    let answer = entry(user, [evidence(id, time: time, expires: time + 1_000)], receipt: receipt, rules: rules)
     #expect(try RecordOperation(prepared: PreparedEntry(answer), tables: tables).run().recorded != nil)
   }
 

@@ -13,7 +13,7 @@ import TestSupport
   private static let hours: Double = 3_600
 
   private func answer(_ user: UserID, _ evidence: [SubscriptionEvidence], receipt: String = "YQ==") -> LedgerEntry {
-    entry(user, evidence, receipt: receipt).with { $0.nextCheck = nextCheck }
+    entry(user, evidence, receipt: receipt, rules: checkedRules)
   }
 
   /// Subscription `n` of user `un` ends so many hours from now.

@@ -218,7 +218,7 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
 
   @Test func `evidence in parts is written in this form`() async throws {
     try await Scratch.withLedger { ledger, scratch in
-      _ = try await ledger.record(entry("anna", [evidence("1", time: 100, evaluatedAt: 101)], evaluate: rules))
+      _ = try await ledger.record(entry("anna", [evidence("1", time: 100, evaluatedAt: 101)], rules: rules))
       _ = try await ledger.run(
         notification("n1", [part("1", reported: 200, renewal: RenewalInfo(autoRenews: false, periodEnd: at(1_000)))]))
       #expect(
@@ -239,11 +239,13 @@ struct Forbidden: Sendable, CustomTestStringConvertible {
         var one = evidence(status.rawValue)
         one.isAccountGone = true
         _ = try await ledger.record(
-          entry(UserID(status.rawValue), [one]) { user, evidence, given, now in
-            var verdict = evaluate(user, evidence, given, now)
-            verdict.status = status
-            return verdict
-          })
+          entry(
+            UserID(status.rawValue), [one],
+            rules: StandInRules { user, evidence, given, now in
+              var verdict = standIn(user, evidence, given, now)
+              verdict.status = status
+              return verdict
+            }))
         let profile = try await ledger.profile(of: UserID(status.rawValue))
         #expect(profile?.entitlement.status == status)
         #expect(profile?.evidence == [one])

@@ -16,7 +16,7 @@ import Testing
   {
     TransferPurchase(
       key: key(id), to: user, note: note(text, at: seconds),
-      evaluationContext: EvaluationContext(evaluatedAt: clock(0), recordedAt: clock(seconds), evaluate: evaluate))
+      evaluationContext: EvaluationContext(evaluatedAt: clock(0), recordedAt: clock(seconds), rules: standIn))
   }
 
   private static func words(_ events: [TimelineEvent]) -> [String] {
@@ -188,7 +188,7 @@ import Testing
 
   @Test func `a grant on a signature does not stay with the loser`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      _ = try await ledger.record(entry("anna", [evidence("1", expires: 100)]) { rules($0, $1, $2, $3) })
+      _ = try await ledger.record(entry("anna", [evidence("1", expires: 100)], rules: rules))
       let renewal = signed("1", time: 150, expires: 10_000, until: 9_000)
       _ = try await ledger.run(
         Postpone(

@@ -78,9 +78,9 @@ import Testing
     try await Scratch.withLedger { ledger, _ in
       var free = evidence("1", expires: 100)
       free.purchases[0].isTrial = true
-      _ = try await ledger.record(entry("anna", [free], evaluate: rules))
+      _ = try await ledger.record(entry("anna", [free], rules: rules))
       // Apple's answer has the last transaction alone.
-      _ = try await ledger.record(entry("anna", [evidence("1", time: 110, expires: 200)], evaluate: rules))
+      _ = try await ledger.record(entry("anna", [evidence("1", time: 110, expires: 200)], rules: rules))
       #expect(try await ledger.profile(of: "anna")?.evidence.flatMap(\.purchases).map(\.isTrial) == [false])
       #expect(try await ledger.run(start(at: 300)) == .used(.storeAccount))
       _ = try await ledger.erase(Erasure(user: "anna", reset: nil, recordedAt: clock(400)))

@@ -207,7 +207,7 @@ import Testing
       let all = [whole, later, early]
       for index in order {
         _ = try await ledger.record(
-          entry("anna", [all[index]], receipt: "receipt\(index)", evaluate: rules).with {
+          entry("anna", [all[index]], receipt: "receipt\(index)", rules: rules).with {
             $0.keepsReceipts = index != 0
           })
         await ledger.close()
@@ -234,7 +234,7 @@ import Testing
       for evidence in order + [bought] {
         let isAnswer = evidence.coverage == .snapshot
         _ = try await ledger.record(
-          entry("anna", [evidence], receipt: isAnswer ? "answer" : "signed", evaluate: rules).with {
+          entry("anna", [evidence], receipt: isAnswer ? "answer" : "signed", rules: rules).with {
             $0.keepsReceipts = !isAnswer
           })
         await ledger.close()

@@ -11,10 +11,10 @@ import Testing
   @Test(arguments: [(small, capitals), (capitals, small)])
   func `a user is known by the name that came first, and found by both`(first: String, second: String) async throws {
     try await Scratch.withLedger { ledger, scratch in
-      _ = try await ledger.record(entry(UserID(first), [evidence("1")], evaluate: rules))
+      _ = try await ledger.record(entry(UserID(first), [evidence("1")], rules: rules))
       // The same purchase is theirs, and another one is added.
       let outcome = try await ledger.record(
-        entry(UserID(second), [evidence("1"), evidence("2", expires: 2_000)], receipt: "both", evaluate: rules))
+        entry(UserID(second), [evidence("1"), evidence("2", expires: 2_000)], receipt: "both", rules: rules))
       #expect(outcome.recorded?.losers == [])
       for name in [first, second].map({ UserID($0) }) {
         let profile = try #require(try await ledger.profile(of: name))
@@ -35,16 +35,16 @@ import Testing
   @Test func `mixed letters are written small`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       let mixed = UserID(Self.small.replacing("f", with: "F"))
-      _ = try await ledger.record(entry(mixed, [evidence("1")], evaluate: rules))
+      _ = try await ledger.record(entry(mixed, [evidence("1")], rules: rules))
       #expect(try await scratch.fetch("SELECT coalesce(spelling, key) FROM account", as: String.self) == [Self.small])
     }
   }
 
   @Test func `a name that is no UUID means its letters`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      _ = try await ledger.record(entry("Anna", [evidence("1")], evaluate: rules))
+      _ = try await ledger.record(entry("Anna", [evidence("1")], rules: rules))
       #expect(try await ledger.profile(of: "anna") == nil)
-      #expect(try await ledger.record(entry("anna", [evidence("1")], evaluate: rules)).recorded == nil)
+      #expect(try await ledger.record(entry("anna", [evidence("1")], rules: rules)).recorded == nil)
     }
   }
 

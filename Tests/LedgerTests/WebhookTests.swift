@@ -58,9 +58,9 @@ import Testing
             price: Int64(number) * 4_990, currency: "EUR", storefront: "DEU", offerType: 2, offerPeriod: "P1M",
             offerID: "spring", revocationPercentage: 45_000)
         }
-        _ = try await ledger.record(entry("anna", [one], evaluate: rules))
+        _ = try await ledger.record(entry("anna", [one], rules: rules))
       }
-      _ = try await ledger.record(entry("ben", [evidence("2", expires: 1_000)], evaluate: rules))
+      _ = try await ledger.record(entry("ben", [evidence("2", expires: 1_000)], rules: rules))
       try await events(ledger, of: "anna")
       func begins() async throws -> [Date?] {
         let work = try await work(ledger)

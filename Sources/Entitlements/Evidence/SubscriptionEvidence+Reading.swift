@@ -16,7 +16,7 @@ package import struct FoundationEssentials.Date
 ///     a purchase that the answer does not have yet       the answer's renewal info does not apply to it. It does not
 ///                                                          count once it was upgraded, or was over at the answer
 extension SubscriptionEvidence {
-  package struct Reading {
+  package struct Reading: Sendable {
     package var purchase: Purchase
     var reportedAt: Date
     /// The row was never reported: the renewal info supplies its end, the latest purchase the rest.

@@ -32,13 +32,20 @@ package struct EntitlementRules: Sendable {
     environment == .production || sandbox.accepts(user)
   }
 
+  /// - Parameter evidence: all of a user's.
+  package func surroundings(of evidence: [SubscriptionEvidence]) -> PurchaseSurroundings {
+    PurchaseSurroundings(of: evidence, catalog: catalog, policy: policy)
+  }
+
   /// Evaluates a user. Sandbox evidence that the user may not use is ignored, even if the policy changed after it was
   /// recorded.
+  /// - Parameter surroundings: of all the user's evidence; `nil`: this is all.
   package func evaluate(
-    _ user: UserID, _ evidence: [SubscriptionEvidence], given: [GivenPeriod] = [], at now: Date
+    _ user: UserID, _ evidence: [SubscriptionEvidence], among surroundings: PurchaseSurroundings? = nil,
+    given: [GivenPeriod] = [], at now: Date
   ) -> Entitlement {
     let accepted = evidence.filter { accepts($0.key.environment, for: user) }
-    let bought = Entitlement.evaluate(accepted, at: now, catalog: catalog, policy: policy)
+    let bought = Entitlement.evaluate(accepted, among: surroundings, at: now, catalog: catalog, policy: policy)
     return given.isEmpty ? bought : bought.adding(given, at: now, catalog: catalog)
   }
 
@@ -46,13 +53,6 @@ package struct EntitlementRules: Sendable {
   package func running(_ user: UserID, _ evidence: [SubscriptionEvidence], at now: Date) -> [Entitlement] {
     let accepted = evidence.filter { accepts($0.key.environment, for: user) }
     return Entitlement.running(accepted, at: now, catalog: catalog, policy: policy)
-  }
-
-  package func evaluate(
-    _ user: UserID, _ evidence: SubscriptionEvidence, among surroundings: PurchaseSurroundings, at now: Date
-  ) -> Entitlement {
-    let accepted = accepts(evidence.key.environment, for: user) ? [evidence] : []
-    return Entitlement.evaluate(accepted, among: surroundings, at: now, catalog: catalog, policy: policy)
   }
 
   /// The next check of a user's subscription with Apple; `nil` for never.

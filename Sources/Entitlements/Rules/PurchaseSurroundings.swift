@@ -1,6 +1,6 @@
 import struct FoundationEssentials.Date
 
-/// The context of one purchase among all proven purchases of its user.
+/// What is known of all proven purchases of a user, for a purchase that is evaluated or checked by itself.
 package struct PurchaseSurroundings: Sendable {
   private struct Group: Hashable {
     let environment: StoreEnvironment
@@ -11,12 +11,19 @@ package struct PurchaseSurroundings: Sendable {
   let periods: NonRenewingPeriods
   /// Where one purchase is all, nothing follows it.
   private var lastBought: [Group: Date] = [:]
+  /// The subscriptions of the only purchase, grouped once for its verdict and its next check; `nil` where there are several.
+  private(set) var ofOnlyPurchase: [SubscriptionGroup]?
 
   /// - Parameter evidence: all of the user's.
-  package init(of evidence: [SubscriptionEvidence], catalog: Catalog) {
+  package init(of evidence: [SubscriptionEvidence], catalog: Catalog, policy: EntitlementPolicy) {
     let proven = evidence.filter { $0.provisionalUntil == nil }
     periods = NonRenewingPeriods(of: proven, catalog: catalog)
-    guard proven.count > 1 else { return }
+    guard proven.count > 1 else {
+      if !proven.isEmpty {
+        ofOnlyPurchase = SubscriptionGroup.groups(of: proven, periods, catalog: catalog, policy: policy)
+      }
+      return
+    }
     for item in proven {
       for purchase in item.purchases {
         guard let id = purchase.subscriptionGroupID else { continue }

@@ -14,7 +14,7 @@ struct SubscriptionGroup {
   ///
   /// By its place, because rows are large and kept in sorted tables: a customer may have a thousand.
   struct Row: CustomStringConvertible {
-    private final class Source {
+    private final class Source: Sendable {
       let evidence: SubscriptionEvidence
       let readings: [SubscriptionEvidence.Reading]
       let products: [Catalog.Product?]
@@ -142,6 +142,14 @@ struct SubscriptionGroup {
     of evidence: [SubscriptionEvidence], among surroundings: PurchaseSurroundings? = nil, catalog: Catalog,
     policy: EntitlementPolicy
   ) -> [SubscriptionGroup] {
+    if evidence.count == 1, let known = surroundings?.ofOnlyPurchase { return known }
+    let periods = surroundings?.periods ?? NonRenewingPeriods(of: evidence, catalog: catalog)
+    return groups(of: evidence, periods, catalog: catalog, policy: policy)
+  }
+
+  static func groups(
+    of evidence: [SubscriptionEvidence], _ periods: NonRenewingPeriods, catalog: Catalog, policy: EntitlementPolicy
+  ) -> [SubscriptionGroup] {
     // A row without a group belongs to the group of the other rows of its key.
     var groupOfKey: [SubscriptionKey: SubscriptionGroupID] = [:]
     for item in evidence {
@@ -151,7 +159,6 @@ struct SubscriptionGroup {
       groupOfKey[item.key] = group
     }
     // A consumable says nothing about any tier.
-    let periods = surroundings?.periods ?? NonRenewingPeriods(of: evidence, catalog: catalog)
     let reported = evidence.flatMap { item in
       Row.all(periods.completing(item.readings(), in: item.key.environment), of: item, catalog: catalog).filter {
         $0.product?.kind != .consumable

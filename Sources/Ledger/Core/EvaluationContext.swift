@@ -1,23 +1,26 @@
 package import Entitlements
 package import struct FoundationEssentials.Date
 
-/// Evaluates a user over all evidence at a moment. Pure; it runs inside the ledger's transaction.
-package typealias Evaluator =
-  @Sendable (
-    _ user: UserID, _ evidence: [SubscriptionEvidence], _ given: [GivenPeriod], _ now: Date
+/// The rules of verdicts. Pure: they run inside the ledger's transaction.
+package protocol VerdictRules: Sendable {
+  /// - Parameter evidence: all of a user's.
+  func surroundings(of evidence: [SubscriptionEvidence]) -> PurchaseSurroundings
+
+  /// Evaluates a user over evidence at a moment.
+  /// - Parameter surroundings: of all the user's evidence; `nil`: this is all.
+  func evaluate(
+    _ user: UserID, _ evidence: [SubscriptionEvidence], among surroundings: PurchaseSurroundings?,
+    given: [GivenPeriod], at now: Date
   ) -> Entitlement
+
+  /// The time of a subscription's next check with Apple, as known at a moment; `nil` for never.
+  func nextCheck(of evidence: SubscriptionEvidence, among surroundings: PurchaseSurroundings, at now: Date) -> Date?
+}
+
+extension EntitlementRules: VerdictRules {}
 
 /// The time of a subscription's next check, as known at a moment; `nil` for never. Pure.
 package typealias NextCheck = @Sendable (_ evidence: SubscriptionEvidence, _ now: Date) -> Date?
-
-/// The rule for the next checks of a user's purchases, from all evidence on the user. Pure.
-package typealias NextChecks = @Sendable (_ all: [SubscriptionEvidence]) -> NextCheck
-
-/// Evaluates a purchase of a user by itself, as it is among all evidence on the user. Pure.
-package typealias PartEvaluator =
-  @Sendable (_ all: [SubscriptionEvidence]) -> (
-    _ user: UserID, _ evidence: SubscriptionEvidence, _ now: Date
-  ) -> Entitlement
 
 /// Whether a verdict may replace the previous one, `nil` for an unknown user.
 ///
@@ -30,8 +33,7 @@ package struct EvaluationContext: Sendable {
   package let evaluatedAt: Date
   /// Our own clock, for the record, in whole milliseconds too.
   package let recordedAt: Date
-  package var evaluate: Evaluator
-  package var evaluatePart: PartEvaluator
+  package var rules: any VerdictRules
   /// Every account token is the ID of a user (`policy.app_account_token`).
   package var tokensAreUserIDs: Bool
   /// Apple is told the users of purchases that do not name them.
@@ -39,14 +41,13 @@ package struct EvaluationContext: Sendable {
 
   package init(
     evaluatedAt: Date, recordedAt: Date, tokensAreUserIDs: Bool = false, tellsAccountTokens: Bool = false,
-    evaluate: @escaping Evaluator, evaluatePart: PartEvaluator? = nil
+    rules: any VerdictRules
   ) {
     self.evaluatedAt = evaluatedAt.inWholeMilliseconds
     self.recordedAt = recordedAt.inWholeMilliseconds
     self.tokensAreUserIDs = tokensAreUserIDs
     self.tellsAccountTokens = tellsAccountTokens
-    self.evaluate = evaluate
-    self.evaluatePart = evaluatePart ?? Self.alone(evaluate)
+    self.rules = rules
   }
 
   /// Whether a user has bought access since a moment, running or not: a consumable, a product that the catalog lacks, a
@@ -59,18 +60,15 @@ package struct EvaluationContext: Sendable {
       evidence.purchases = evidence.purchases.bought(since: start).filter { $0.ownership != .familyShared }
       return evidence
     }
-    return evaluate(user, bought.filter { !$0.purchases.isEmpty }, [], evaluatedAt).productID != nil
+    return rules.evaluate(
+      user, bought.filter { !$0.purchases.isEmpty }, among: nil, given: [], at: evaluatedAt
+    ).productID != nil
   }
 
   /// Whether a user's purchases give as much by now as a trial would that went on.
   func covers(_ trial: GivenPeriod, of user: UserID, _ evidence: [SubscriptionEvidence]) -> Bool {
     var trial = trial
     trial.endsAt = .distantFuture
-    return evaluate(user, evidence, [trial], evaluatedAt).source != trial.source
-  }
-
-  /// The evaluation of a purchase on which the others have no bearing.
-  static func alone(_ evaluate: @escaping Evaluator) -> PartEvaluator {
-    { _ in { user, evidence, now in evaluate(user, [evidence], [], now) } }
+    return rules.evaluate(user, evidence, among: nil, given: [trial], at: evaluatedAt).source != trial.source
   }
 }

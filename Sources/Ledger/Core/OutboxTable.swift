@@ -74,12 +74,10 @@ struct OutboxTable: LedgerTable {
     """)
 
   private static func update(_ row: SQLRow) throws -> WaitingUpdate {
-    var update = WaitingUpdate(
+    WaitingUpdate(
       user: try row.get(1, as: UserID?.self) ?? row.get(0), version: try row.get(2),
       entitlement: try StoredForm.value(Entitlement.self, row.get(3)), waitingSince: try row.get(4),
-      attempts: try row.get(5), state: try state(row.get(6)))
-    update.isReset = try row.get(7, as: String?.self) != nil
-    return update
+      attempts: try row.get(5), state: try state(row.get(6)), isReset: try row.get(7, as: String?.self) != nil)
   }
 
   func hasAny(dueAt now: Date) throws -> Bool {

@@ -109,14 +109,15 @@ struct PurchaseTable: LedgerTable {
 
   /// The rule of `transfer_if_inactive` over stored purchases: whether one grants its owner nothing.
   func inactivity(
-    of stored: [SubscriptionKey: StoredPurchase], by evaluatePart: @escaping PartEvaluator, at now: Date
+    of stored: [SubscriptionKey: StoredPurchase], by rules: any VerdictRules, at now: Date
   ) -> (SubscriptionKey) throws -> Bool {
-    var rules: [UserID: (UserID, SubscriptionEvidence, Date) -> Entitlement] = [:]
+    var known: [UserID: PurchaseSurroundings] = [:]
     return { [self] key in
       guard let purchase = stored[key] else { return false }
-      let rule = try rules[purchase.owner] ?? evaluatePart(evidence(of: purchase.owner))
-      rules[purchase.owner] = rule
-      return rule(purchase.owner, purchase.evidence, now).isInactive
+      let owner = purchase.owner
+      let surroundings = try known[owner] ?? rules.surroundings(of: evidence(of: owner))
+      known[owner] = surroundings
+      return rules.evaluate(owner, [purchase.evidence], among: surroundings, given: [], at: now).isInactive
     }
   }
 

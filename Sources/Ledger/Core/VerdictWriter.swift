@@ -8,7 +8,7 @@ internal import struct FoundationEssentials.Date
 /// One transaction holds all of them, so every verdict reaches the app, and every change those who listen.
 struct VerdictWriter {
   let tables: LedgerTables
-  let evaluate: Evaluator
+  let rules: any VerdictRules
   /// The evaluation time, unless evidence of the user is newer.
   let evaluatedAt: Date
   let head: EventTable.EventHead
@@ -23,10 +23,11 @@ struct VerdictWriter {
   func reevaluate(_ account: inout Account) throws {
     let evidence = try tables.purchases.evidence(of: account)
     let (user, moment) = (account.user, moment(of: evidence, for: account))
-    let verdict = evaluate(user, evidence, account.given, moment)
-    _ = try save(verdict, of: &account, after: try tables.accounts.verdict(of: account), on: evidence) { _ in
-      evaluate(user, evidence, [], moment)
+    func verdict(_ given: [GivenPeriod]) -> Entitlement {
+      rules.evaluate(user, evidence, among: nil, given: given, at: moment)
     }
+    let before = try tables.accounts.verdict(of: account)
+    _ = try save(verdict(account.given), of: &account, after: before, on: evidence) { _ in verdict([]) }
   }
 
   /// As `reevaluate`, but writes nothing if the verdict is unchanged.
@@ -37,7 +38,7 @@ struct VerdictWriter {
     let evidence = try tables.purchases.evidence(of: account)
     let (user, moment) = (account.user, moment(of: evidence, for: account))
     func verdict(_ given: [GivenPeriod], after recorded: Entitlement?) -> Entitlement {
-      let verdict = evaluate(user, evidence, given, moment)
+      let verdict = rules.evaluate(user, evidence, among: nil, given: given, at: moment)
       guard let recorded, withholds(verdict, evidence, given, recorded, moment) else { return verdict }
       return recorded
     }
@@ -197,7 +198,7 @@ extension LedgerTables {
     evidenceAt: Int64? = nil, rowsClaimedUntil: Date? = nil
   ) throws -> VerdictWriter {
     VerdictWriter(
-      tables: self, evaluate: context.evaluate, evaluatedAt: context.evaluatedAt,
+      tables: self, rules: context.rules, evaluatedAt: context.evaluatedAt,
       head: .init(recordedAt: try StoredForm.milliseconds(context.recordedAt), requestID: requestID, note: note),
       digest: digest, evidenceAt: evidenceAt, rowsDueAt: try rowsClaimedUntil.map(StoredForm.milliseconds) ?? 0)
   }

@@ -29,15 +29,4 @@ package struct WaitingUpdate: Hashable, Sendable {
   package var state: ProfileWriteState
   /// The user was erased, and the row is to be as if there had never been one. Then nothing names the user any more.
   package var isReset = false
-
-  package init(
-    user: UserID, version: Int64, entitlement: Entitlement, waitingSince: Date, attempts: Int, state: ProfileWriteState
-  ) {
-    self.user = user
-    self.version = version
-    self.entitlement = entitlement
-    self.waitingSince = waitingSince
-    self.attempts = attempts
-    self.state = state
-  }
 }

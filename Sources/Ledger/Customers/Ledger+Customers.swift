@@ -116,7 +116,7 @@ extension Ledger {
         unpresented: Set(stored.filter { $0.value.claim == .accountToken }.map(\.key)),
         ownerless: Set(stored.filter { $0.value.owner.isErased }.map(\.key)),
         isInactive: tables.purchases.inactivity(
-          of: stored, by: evaluationContext.evaluatePart, at: evaluationContext.evaluatedAt))
+          of: stored, by: evaluationContext.rules, at: evaluationContext.evaluatedAt))
       return ruling == .refused
     }
   }

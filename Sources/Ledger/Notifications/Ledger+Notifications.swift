@@ -62,14 +62,14 @@ extension Ledger {
   ///   - onUnreadable: gets the rows of those that cannot be read.
   /// - Returns: how many were scheduled.
   package func scheduleMissing(
-    _ nextCheck: @escaping NextChecks, at now: Date, limit: Int, onUnreadable: ([Int64]) -> Void = { _ in }
+    by rules: any VerdictRules, at now: Date, limit: Int, onUnreadable: ([Int64]) -> Void = { _ in }
   ) async throws(LedgerError) -> Int {
     var scheduled = 0
     var place: Int64 = 0
     while true {
       let after = place
       let page = try await engine.submit { tables in
-        try tables.notifications.scheduleMissing(nextCheck, at: now, after: after, limit: limit)
+        try tables.notifications.scheduleMissing(by: rules, at: now, after: after, limit: limit)
       }
       scheduled += page.scheduled
       if !page.unreadable.isEmpty { onUnreadable(page.unreadable) }
@@ -82,17 +82,23 @@ extension Ledger {
 extension NotificationTable {
   /// - Returns: how many were scheduled, those that cannot be read, and the last row examined; `nil` if there was none.
   func scheduleMissing(
-    _ nextCheck: NextChecks, at now: Date, after id: Int64, limit: Int
+    by rules: any VerdictRules, at now: Date, after id: Int64, limit: Int
   ) throws -> (scheduled: Int, unreadable: [Int64], last: Int64?) {
     let page = try tables.schedule.unscheduled(after: id, limit: limit)
     var scheduled = 0
-    var rules: [UserID: NextCheck] = [:]
+    /// Of users with several purchases.
+    var known: [UserID: PurchaseSurroundings] = [:]
     let unreadable = try tables.skippingUnreadable(page) { id in
       let purchase = try tables.purchases.purchase(id: id)
       let moment = max(now, purchase.evidence.evaluatedAt)
-      let rule = try rules[purchase.owner] ?? nextCheck(surroundings(of: purchase))
-      rules[purchase.owner] = rule
-      guard let due = rule(purchase.evidence, moment) else { return }
+      var surroundings = known[purchase.owner]
+      if surroundings == nil {
+        let all = try allEvidence(with: purchase)
+        surroundings = rules.surroundings(of: all)
+        if all.count > 1 { known[purchase.owner] = surroundings }
+      }
+      guard let surroundings, let due = rules.nextCheck(of: purchase.evidence, among: surroundings, at: moment)
+      else { return }
       try tables.schedule.schedule(
         id, PurchaseTable.Schedule.next(after: nil, of: purchase.evidence.key, at: due, asOf: moment))
       scheduled += 1
@@ -102,7 +108,7 @@ extension NotificationTable {
 
   /// All evidence of a purchase's owner, who mostly has no other; where some of it cannot be read, that of the purchases at
   /// Apple's that can.
-  private func surroundings(of purchase: PurchaseTable.StoredPurchase) throws -> [SubscriptionEvidence] {
+  private func allEvidence(with purchase: PurchaseTable.StoredPurchase) throws -> [SubscriptionEvidence] {
     guard let account = try tables.accounts.account(of: purchase.owner), account.purchases.count > 1 else {
       return [purchase.evidence]
     }

@@ -96,8 +96,7 @@ extension NotificationEntry: LedgerOperation {
   ) throws -> Recorded {
     var entry = LedgerEntry(
       user: user, evidence: [evidence], contestedKeys: [], receipt: receipt, origin: .named,
-      evaluatedAt: try moment(for: user, tables), recordedAt: receivedAt, requestID: uuid, evaluate: evaluate,
-      nextCheck: nextCheck)
+      evaluatedAt: try moment(for: user, tables), recordedAt: receivedAt, requestID: uuid, rules: rules)
     entry.keepsReceipts = true
     entry.rowsClaimedUntil = rowsClaimedUntil
     let operation = try RecordOperation(prepared: try PreparedEntry(entry), tables: tables)

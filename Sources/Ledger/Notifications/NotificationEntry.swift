@@ -24,8 +24,7 @@ package struct NotificationEntry: Sendable {
   package var makesClaimant: Bool
   /// The evaluation time.
   package var evaluatedAt: Date
-  package var evaluate: Evaluator
-  package var nextCheck: NextChecks
+  package var rules: any VerdictRules
   /// The fields of the notification, for an event of its own; `nil` for one that the service acts on.
   package var notice: StoreNotice?
   /// Apple's request in a `CONSUMPTION_REQUEST`.
@@ -43,9 +42,7 @@ package struct NotificationEntry: Sendable {
     uuid: String, type: String? = nil, subtype: String? = nil, environment: StoreEnvironment? = nil,
     bundleID: BundleID? = nil, signedAt: Date? = nil, receivedAt: Date, payload: String,
     evidence: [SubscriptionEvidence] = [], proof: KeptReceipt? = nil, claimant: UserID? = nil,
-    makesClaimant: Bool = false, evaluatedAt: Date,
-    evaluate: @escaping Evaluator, nextCheck: @escaping NextChecks = { _ in { _, _ in nil } },
-    rowsClaimedUntil: Date? = nil
+    makesClaimant: Bool = false, evaluatedAt: Date, rules: any VerdictRules, rowsClaimedUntil: Date? = nil
   ) {
     self.uuid = uuid
     self.type = type
@@ -60,8 +57,7 @@ package struct NotificationEntry: Sendable {
     self.claimant = claimant
     self.makesClaimant = makesClaimant
     self.evaluatedAt = evaluatedAt
-    self.evaluate = evaluate
-    self.nextCheck = nextCheck
+    self.rules = rules
     self.rowsClaimedUntil = rowsClaimedUntil
   }
 }

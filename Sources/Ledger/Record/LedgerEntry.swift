@@ -58,9 +58,7 @@ package struct LedgerEntry: Sendable {
   package var recordedAt: Date
   /// The request's ID in the history.
   package var requestID: String
-  package var evaluate: Evaluator
-  package var evaluatePart: PartEvaluator
-  package var nextCheck: NextChecks
+  package var rules: any VerdictRules
   /// Called before a verdict replaces another; `false` leaves everything unchanged.
   package var approves: Approval
   /// Until when the app's rows are claimed for the caller, which writes the rows of users who lost a purchase first.
@@ -69,8 +67,7 @@ package struct LedgerEntry: Sendable {
 
   package init(
     user: UserID, evidence: [SubscriptionEvidence], contestedKeys: Set<SubscriptionKey>, receipt: KeptReceipt,
-    origin: Origin, evaluatedAt: Date, recordedAt: Date, requestID: String, evaluate: @escaping Evaluator,
-    evaluatePart: PartEvaluator? = nil, nextCheck: @escaping NextChecks = { _ in { _, _ in nil } },
+    origin: Origin, evaluatedAt: Date, recordedAt: Date, requestID: String, rules: any VerdictRules,
     approves: @escaping Approval = { _, _ in true }
   ) {
     self.user = user
@@ -81,9 +78,7 @@ package struct LedgerEntry: Sendable {
     self.evaluatedAt = evaluatedAt
     self.recordedAt = recordedAt
     self.requestID = requestID
-    self.evaluate = evaluate
-    self.evaluatePart = evaluatePart ?? EvaluationContext.alone(evaluate)
-    self.nextCheck = nextCheck
+    self.rules = rules
     self.approves = approves
   }
 }

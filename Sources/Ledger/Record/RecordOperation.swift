@@ -56,7 +56,7 @@ final class RecordOperation {
   private var claim: PurchaseTable.Claim { entry.origin == .named ? .accountToken : .proof }
   private var writer: VerdictWriter {
     VerdictWriter(
-      tables: tables, evaluate: entry.evaluate, evaluatedAt: entry.evaluatedAt,
+      tables: tables, rules: entry.rules, evaluatedAt: entry.evaluatedAt,
       head: .init(recordedAt: prepared.recordedAt, requestID: entry.requestID, note: entry.note),
       digest: prepared.proof.digest, evidenceAt: prepared.evidenceAt, rowsDueAt: prepared.rowsDueAt)
   }
@@ -151,7 +151,7 @@ final class RecordOperation {
       naming: origin.isProven ? Set(known.merged.filter { $0.value.names(entry.user) }.map(\.key)) : [],
       unpresented: origin.isByUser ? Set(known.stored.filter { $0.value.claim == .accountToken }.map(\.key)) : [],
       ownerless: origin.isProven ? Set(known.stored.filter { $0.value.owner.isErased }.map(\.key)) : [],
-      isInactive: tables.purchases.inactivity(of: known.stored, by: entry.evaluatePart, at: entry.evaluatedAt))
+      isInactive: tables.purchases.inactivity(of: known.stored, by: entry.rules, at: entry.evaluatedAt))
   }
 
   private func record(_ grant: OwnershipRuling.Grant, over known: StoredState) throws -> RecordOutcome {
@@ -169,7 +169,11 @@ final class RecordOperation {
     let answers = Dictionary(uniqueKeysWithValues: prepared.subscriptions.map { ($0.evidence.key, $0) })
     let evidence = try evidence(with: news, of: answers, over: known.stored)
     let moment = writer.moment(of: evidence, for: account)
-    let verdict = entry.evaluate(entry.user, evidence, account.given, moment)
+    let surroundings = entry.rules.surroundings(of: evidence)
+    func evaluated(_ given: [GivenPeriod]) -> Entitlement {
+      entry.rules.evaluate(entry.user, evidence, among: surroundings, given: given, at: moment)
+    }
+    let verdict = evaluated(account.given)
     let before = try tables.accounts.verdict(of: account)
     guard entry.approves(before, verdict) else { return .heldBack }
     let gained =
@@ -198,7 +202,7 @@ final class RecordOperation {
         }
       }
     }
-    let rows = try save(news, over: known.stored, at: moment, entry.nextCheck(evidence))
+    let rows = try save(news, over: known.stored, among: surroundings, at: moment)
     for past in past {
       if let row = rows[past.key] { try tables.pastTransactions.keep(past, of: row) }
     }
@@ -218,9 +222,7 @@ final class RecordOperation {
       if repeated != nil {
         recorded.write = try tables.outbox.writeState(of: entry.user)
       } else {
-        recorded = try writer.save(verdict, of: &account, after: before, on: evidence) { _ in
-          entry.evaluate(entry.user, evidence, [], moment)
-        }
+        recorded = try writer.save(verdict, of: &account, after: before, on: evidence) { _ in evaluated([]) }
       }
       disproven = try endGrants(on: own + named.map(\.subscription)).subtracting(grant.moved.values)
     }
@@ -344,8 +346,8 @@ final class RecordOperation {
   /// Writes only differences: a post that repeats stored evidence writes nothing and costs no fsync.
   /// - Returns: the rows of the purchases.
   private func save(
-    _ news: [PurchaseUpdate], over known: [SubscriptionKey: PurchaseTable.StoredPurchase], at moment: Date,
-    _ nextCheck: NextCheck
+    _ news: [PurchaseUpdate], over known: [SubscriptionKey: PurchaseTable.StoredPurchase],
+    among surroundings: PurchaseSurroundings, at moment: Date
   ) throws -> [SubscriptionKey: Int64] {
     var shared = try known.values.map(\.proof).first { try tables.proofs.isProof($0, prepared.proof) }
     var rows: [SubscriptionKey: Int64] = [:]
@@ -353,7 +355,8 @@ final class RecordOperation {
       let stored = known[new.key]
       let evidence = new.subscription.evidence
       let schedule = try PurchaseTable.Schedule.next(
-        after: stored?.schedule, of: new.key, at: nextCheck(evidence, moment), asOf: moment)
+        after: stored?.schedule, of: new.key,
+        at: entry.rules.nextCheck(of: evidence, among: surroundings, at: moment), asOf: moment)
       if let stored, let row = stored.id, isSame(new, as: stored, proof: shared) {
         if schedule != stored.schedule { try tables.schedule.schedule(row, schedule) }
         rows[new.key] = row

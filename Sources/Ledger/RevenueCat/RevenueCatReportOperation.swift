@@ -62,10 +62,14 @@ private struct RevenueCatReportOperation {
     let entry = NotificationEntry(
       uuid: report.uuid, type: report.type, subtype: report.store?.rawValue, environment: report.environment,
       signedAt: report.at, receivedAt: context.recordedAt, payload: namesErased ? "" : report.payload,
-      evaluatedAt: context.evaluatedAt,
-      evaluate: context.evaluate)
+      evaluatedAt: context.evaluatedAt, rules: context.rules)
     try tables.notifications.append(entry, about: key, outcome: user == nil ? .noted : .recorded, user: user)
     return outcome
+  }
+
+  /// Whether a purchase by itself gives nothing.
+  private func isInactive(_ evidence: SubscriptionEvidence, of user: UserID, at moment: Date) -> Bool {
+    context.rules.evaluate(user, [evidence], among: nil, given: [], at: moment).isInactive
   }
 
   private func writer(for account: Account) throws -> VerdictWriter {
@@ -105,7 +109,7 @@ private struct RevenueCatReportOperation {
     let transfers = try tables.storeTransfers.transfers(from: first.user)
     return StoreEvent.owner(of: events, transfers: transfers) { events, moment in
       guard let evidence = SubscriptionEvidence(events, of: key) else { return true }
-      return context.evaluate(first.user, [evidence], [], moment).isInactive
+      return isInactive(evidence, of: first.user, at: moment)
     }
   }
 
@@ -213,7 +217,7 @@ private struct RevenueCatReportOperation {
     event.product = event.product ?? event.entitlements?.first.map { ProductID($0) }
     guard var given = SubscriptionEvidence([event], of: key) else { return nil }
     given.provisionalUntil = event.expiresAt
-    return context.evaluate(event.user, [given], [], event.at).isInactive ? nil : given
+    return isInactive(given, of: event.user, at: event.at) ? nil : given
   }
 
   /// Ends what was given to a user temporarily: RevenueCat has reached the store.
@@ -266,7 +270,7 @@ private struct RevenueCatReportOperation {
       return false
     }
     if policy == .transferIfInactive,
-      !context.evaluate(purchase.owner, [evidence], [], max(context.evaluatedAt, evidence.evaluatedAt)).isInactive
+      !isInactive(evidence, of: purchase.owner, at: max(context.evaluatedAt, evidence.evaluatedAt))
     {
       return false
     }

@@ -197,8 +197,7 @@ package struct NotificationReceiver: Sendable {
       environment: verified.environment, bundleID: verified.bundleID, signedAt: verified.signedDate, receivedAt: now,
       payload: payload, evidence: evidence, proof: proof(of: verified), claimant: claimant(of: evidence),
       makesClaimant: verdicts.accountTokenIsUserID,
-      evaluatedAt: isMissed ? evaluatedAt : max(evaluatedAt, now), evaluate: verdicts.evaluate,
-      nextCheck: verdicts.nextCheck,
+      evaluatedAt: isMissed ? evaluatedAt : max(evaluatedAt, now), rules: verdicts.rules,
       rowsClaimedUntil: verdicts.rowsClaim)
     if EventType(ofNotification: notification.type) != nil { entry.notice = notice(of: verified, uuid) }
     entry.consumption = consumption(of: verified, isMissed: isMissed, at: now)
@@ -334,7 +333,7 @@ package struct NotificationReceiver: Sendable {
       _ = try await ledger.run(
         NotificationEntry(
           uuid: "v1-\(digest.hex)", type: notification.type, bundleID: notification.bundleID, receivedAt: now,
-          payload: "", evaluatedAt: now, evaluate: verdicts.evaluate))
+          payload: "", evaluatedAt: now, rules: verdicts.rules))
     } catch { throw .ledgerUnavailable(error) }
     logger.info(
       "notification",

@@ -358,9 +358,7 @@ package final class ReceiptValidator: Sendable {
       evaluatedAt: accepted.evaluatedAt,
       recordedAt: verdicts.now(),
       requestID: submission.requestID,
-      evaluate: verdicts.evaluate,
-      evaluatePart: verdicts.evaluatePart,
-      nextCheck: verdicts.nextCheck,
+      rules: rules,
       approves: mode.approves)
     if case .app(let app) = reference.receipt?.content {
       entry.sharedOctets = app.sharedOctets

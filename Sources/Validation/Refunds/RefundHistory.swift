@@ -196,7 +196,7 @@ package final class RefundHistory: Sendable {
       user: owner, evidence: history.evidence(), contestedKeys: [],
       receipt: KeptReceipt(base64: newest.text, environment: environment, bundleID: newest.transaction.bundleID),
       origin: .recheck(nil), evaluatedAt: max(history.evaluatedAt, now), recordedAt: now, requestID: requestID,
-      evaluate: verdicts.evaluate, nextCheck: verdicts.nextCheck, approves: approves)
+      rules: verdicts.rules, approves: approves)
     entry.keepsReceipts = true
     entry.tokensAreUserIDs = verdicts.accountTokenIsUserID
     entry.rowsClaimedUntil = verdicts.rowsClaim

@@ -50,7 +50,7 @@ struct RecheckScheduler: Service {
   private func scheduleMissing() async {
     do throws(LedgerError) {
       let count = try await ledger.scheduleMissing(
-        check.validator.verdicts.nextCheck, at: now(), limit: 500, onUnreadable: logUnreadable)
+        by: check.validator.rules, at: now(), limit: 500, onUnreadable: logUnreadable)
       if count > 0 {
         logger.notice("Apple answers about subscriptions again", metadata: ["subscriptions": .stringConvertible(count)])
       }

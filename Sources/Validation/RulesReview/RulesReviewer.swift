@@ -108,9 +108,7 @@ struct RulesReviewer: Service {
     // Reads compute everything that the row does not have.
     guard verdict.profileRow != recorded.profileRow, await writes.turn() else { return .unchanged }
     // Something may have been recorded since the page was read.
-    let context = EvaluationContext(evaluatedAt: now, recordedAt: now) { [rules] user, evidence, given, now in
-      rules.evaluate(user, evidence, given: given, at: now)
-    }
+    let context = EvaluationContext(evaluatedAt: now, recordedAt: now, rules: rules)
     let withholds: Withholding = { [rules] verdict, evidence, given, recorded, now in
       !isReleased && rules.withholds(verdict, from: id, evidence, given: given, recorded: recorded, at: now)
     }

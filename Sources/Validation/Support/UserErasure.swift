@@ -24,7 +24,7 @@ package struct UserErasure: Sendable {
   /// - Throws: an error of the ledger: repeat it. What was done before that is done.
   package func erase(_ user: UserID, author: String, logger: Logger) async throws(LedgerError) -> Outcome {
     let context = verdicts.evaluationContext
-    let reset = verdicts.writeBack.map { _ in context.evaluate(user, [], [], context.evaluatedAt) }
+    let reset = verdicts.writeBack.map { _ in verdicts.rules.evaluate(user, [], at: context.evaluatedAt) }
     let report = try await ledger.erase(
       Erasure(user: user, reset: reset, recordedAt: context.recordedAt, rowsClaimedUntil: verdicts.rowsClaim))
     let write: ProfileWrite =

@@ -32,26 +32,7 @@ package struct VerdictContext: Sendable {
     let now = now()
     return EvaluationContext(
       evaluatedAt: now, recordedAt: now, tokensAreUserIDs: accountTokenIsUserID,
-      tellsAccountTokens: tellsAccountTokens, evaluate: evaluate, evaluatePart: evaluatePart)
-  }
-
-  var evaluate: Evaluator {
-    { [rules] user, evidence, given, now in rules.evaluate(user, evidence, given: given, at: now) }
-  }
-
-  var evaluatePart: PartEvaluator {
-    { [rules] all in
-      let surroundings = PurchaseSurroundings(of: all, catalog: rules.catalog)
-      return { user, evidence, now in rules.evaluate(user, evidence, among: surroundings, at: now) }
-    }
-  }
-
-  /// The next check of a purchase: Apple is asked then, or if that is impossible, holds that are over end.
-  var nextCheck: NextChecks {
-    { [rules] all in
-      let surroundings = PurchaseSurroundings(of: all, catalog: rules.catalog)
-      return { evidence, now in rules.nextCheck(of: evidence, among: surroundings, at: now) }
-    }
+      tellsAccountTokens: tellsAccountTokens, rules: rules)
   }
 
   /// The time until which a new verdict's rows are claimed: `write` may take as long for a loser's row as for the

@@ -2,6 +2,7 @@ import Entitlements
 import Foundation
 import HTTPTransport
 import Ledger
+import LedgerFixtures
 import TestSupport
 import Testing
 
@@ -335,7 +336,7 @@ import Testing
           receipt: KeptReceipt(base64: "MIAA", environment: .sandbox, bundleID: "com.example.app"),
           origin: .presented(.keep),
           evaluatedAt: noon, recordedAt: noon, requestID: "test",
-          evaluate: { _, _, _, now in
+          rules: StandInRules { _, _, _, now in
             .none(
               tier: "free", reason: .noPurchases,
               explanation: Explanation(decidedBy: nil, passedOver: [], evaluatedAt: now))

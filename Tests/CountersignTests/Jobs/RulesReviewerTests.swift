@@ -61,9 +61,7 @@ import Testing
     try await run { bench, _, clock in
       let now = bench.now()
       let rules = bench.validator.gateway.rules
-      let context = EvaluationContext(evaluatedAt: now, recordedAt: now) { user, evidence, given, moment in
-        rules.evaluate(user, evidence, given: given, at: moment)
-      }
+      let context = EvaluationContext(evaluatedAt: now, recordedAt: now, rules: rules)
       // It begins a moment after it was judged, as one did whose start was rounded up.
       _ = try await bench.ledger.run(
         Give(

@@ -123,7 +123,7 @@ import Testing
     _ = try await ledger.run(
       NotificationEntry(
         uuid: "\(user.rawValue) \(number)", receivedAt: arrival.at.date, payload: "signed", evidence: evidence,
-        evaluatedAt: arrival.report.at.date, evaluate: evaluate))
+        evaluatedAt: arrival.report.at.date, rules: standIn))
   }
 
   private static let compared: [Figure] = [

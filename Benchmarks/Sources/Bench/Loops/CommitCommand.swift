@@ -171,12 +171,26 @@ enum BenchEntry {
       user: UserID("user-\(number)"), evidence: evidence, contestedKeys: Set(evidence.map(\.key)),
       receipt: KeptReceipt(base64: receipt, environment: .production, bundleID: BundleID(AnswerTemplate.bundleID)),
       origin: .presented(.keep), evaluatedAt: bought, recordedAt: bought, requestID: "seed-\(number)",
-      evaluate: { _, _, _, now in
-        .none(
-          tier: "free", reason: .noPurchases,
-          explanation: Explanation(decidedBy: nil, passedOver: [], evaluatedAt: now))
-      },
-      nextCheck: { _ in { _, _ in nextCheck } })
+      rules: SeedRules(nextCheck: nextCheck))
+  }
+
+  /// Nobody has bought anything, and each purchase is due at one moment.
+  private struct SeedRules: VerdictRules {
+    let nextCheck: Date?
+    private let rules = EntitlementRules(catalog: catalog, policy: EntitlementPolicy(), sandbox: .accept)
+
+    init(nextCheck: Date?) { self.nextCheck = nextCheck }
+
+    func surroundings(of evidence: [SubscriptionEvidence]) -> PurchaseSurroundings { rules.surroundings(of: []) }
+
+    func evaluate(
+      _ user: UserID, _ evidence: [SubscriptionEvidence], among surroundings: PurchaseSurroundings?,
+      given: [GivenPeriod], at now: Date
+    ) -> Entitlement { rules.evaluate(user, [], at: now) }
+
+    func nextCheck(
+      of evidence: SubscriptionEvidence, among surroundings: PurchaseSurroundings, at now: Date
+    ) -> Date? { nextCheck }
   }
 
   /// What the service records of an answer of verifyReceipt: a subscription of some periods, judged by the rules.
@@ -202,23 +216,13 @@ enum BenchEntry {
       environment: .production, source: .verifyReceipt, evidenceTime: now, evaluatedAt: now, purchases: rows,
       renewals: [renewal])
     let evidence = history.evidence()
-    let policy = EntitlementPolicy()
     return LedgerEntry(
       user: UserID(user(number)), evidence: evidence, contestedKeys: Set(evidence.map(\.key)),
       receipt: KeptReceipt(
         base64: String(5_000_000 + number) + filler, environment: .production,
         bundleID: BundleID(AnswerTemplate.bundleID)),
       origin: .presented(.keep), evaluatedAt: now, recordedAt: now, requestID: "9f8c6a6e-45ee-4a44-9d4d-\(number)",
-      evaluate: { _, evidence, _, now in
-        guard let catalog else { preconditionFailure("the catalog is wrong") }
-        return Entitlement.evaluate(evidence, at: now, catalog: catalog, policy: policy)
-      },
-      nextCheck: { all in
-        let surroundings = catalog.map { PurchaseSurroundings(of: all, catalog: $0) }
-        return { evidence, now in
-          catalog.flatMap { evidence.nextCheck(at: now, among: surroundings, catalog: $0, policy: policy) }
-        }
-      })
+      rules: EntitlementRules(catalog: catalog, policy: EntitlementPolicy(), sandbox: .accept))
   }
 
   /// A UUID, of which the users of a service that has some come in no order.
@@ -232,13 +236,17 @@ enum BenchEntry {
   private static let filler = String(
     repeating: "MIIT5wYJKoZIhvcNAQcCoIIT2DCCE9QCAQExDzANBglghkgBZQMEAgEFADCC", count: 95)
 
-  private static let catalog = try? Catalog(
-    tiers: ["free", "pro", "premium"],
-    products: [
+  private static let catalog: Catalog = {
+    let products: [ProductID: Catalog.Product] = [
       ProductID(AnswerTemplate.product): .init(tier: "pro"),
       "com.example.app.premium.yearly": .init(tier: "premium"),
       "com.example.app.forever": .init(tier: "premium", kind: .lifetime),
-    ])
+    ]
+    guard let catalog = try? Catalog(tiers: ["free", "pro", "premium"], products: products) else {
+      preconditionFailure("the catalog is wrong")
+    }
+    return catalog
+  }()
 }
 
 extension [Double] {
