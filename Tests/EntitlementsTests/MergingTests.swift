@@ -224,6 +224,15 @@ import struct FoundationEssentials.Date
     #expect(merged.map(\.renewals) == answered.map(\.renewals))
   }
 
+  @Test func `rows that differ in their sale alone have descriptions that differ`() {
+    let descriptions = [Int64(4_990), 9_990].map { price in
+      var row = Self.period(1, begin: 0, end: 10)
+      row.sale = Purchase.Sale(price: price)
+      return String(describing: row)
+    }
+    #expect(Set(descriptions).count == 2)
+  }
+
   @Test func `the price of a transaction is known as long as the transaction stands`() {
     let sale = Purchase.Sale(price: 4_990, currency: "EUR", storefront: "DEU")
     var sold = Self.period(1, begin: 0, end: 10)

@@ -99,8 +99,8 @@ package struct Purchase: Hashable, Codable, Sendable {
     }
   }
 
-  /// A sale by reference: it has the greater part of a row's size, and rows are copied many times.
-  private final class Sold: Hashable, Codable, Sendable, CustomStringConvertible {
+  /// Holds a sale by reference: a sale is the greater part of a row's size, and each step of a receipt copies the rows.
+  private final class SaleBox: Hashable, Codable, Sendable, CustomStringConvertible {
     let sale: Sale
 
     init(_ sale: Sale) { self.sale = sale }
@@ -111,9 +111,9 @@ package struct Purchase: Hashable, Codable, Sendable {
 
     func hash(into hasher: inout Hasher) { hasher.combine(sale) }
 
-    static func == (one: Sold, other: Sold) -> Bool { one === other || one.sale == other.sale }
+    static func == (one: SaleBox, other: SaleBox) -> Bool { one === other || one.sale == other.sale }
 
-    /// Rows are sorted by their descriptions at last.
+    /// The rules sort rows by their description where nothing else differs, so it has to show the sale.
     var description: String { "\(sale)" }
   }
 
@@ -143,19 +143,19 @@ package struct Purchase: Hashable, Codable, Sendable {
   /// The report time of this row, in merged evidence; `nil` means the evidence time.
   package var reportedAt: Date?
   package var sale: Sale? {
-    get { sold?.sale }
-    set { sold = newValue.map(Sold.init) }
+    get { saleBox?.sale }
+    set { saleBox = newValue.map(SaleBox.init) }
   }
-  private var sold: Sold?
+  private var saleBox: SaleBox?
   /// The version that the customer had first; only of the app itself: see `OriginalPurchase`.
   package var appVersion: String?
 
-  /// The property names in the ledger; a differing name is the property's former one.
+  /// The property names in the ledger. `toldAt` is a former one.
   private enum CodingKeys: String, CodingKey {
     case productID, transactionID, originalTransactionID, webOrderLineItemID, subscriptionGroupID, purchaseDate,
       expiresDate, cancellationDate, cancellationReason, isUpgraded, ownership, isTrial, isIntroductoryOffer,
       isPrepaid, isFirst, appAccountToken, appVersion
-    case sold = "sale"
+    case saleBox = "sale"
     case reportedAt = "toldAt"
   }
 
@@ -184,7 +184,7 @@ package struct Purchase: Hashable, Codable, Sendable {
     self.isFirst = isFirst
     self.appAccountToken = appAccountToken
     self.reportedAt = reportedAt
-    sold = sale.map(Sold.init)
+    saleBox = sale.map(SaleBox.init)
     self.appVersion = appVersion
   }
 

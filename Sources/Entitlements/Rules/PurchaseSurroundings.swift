@@ -1,6 +1,6 @@
 import struct FoundationEssentials.Date
 
-/// What is known of all proven purchases of a user, for a purchase that is evaluated or checked by itself.
+/// The proven purchases of a user, as the context in which one of them is evaluated, or its next check is set.
 package struct PurchaseSurroundings: Sendable {
   private struct Group: Hashable {
     let environment: StoreEnvironment

@@ -86,7 +86,7 @@ extension NotificationTable {
   ) throws -> (scheduled: Int, unreadable: [Int64], last: Int64?) {
     let page = try tables.schedule.unscheduled(after: id, limit: limit)
     var scheduled = 0
-    /// Of users with several purchases.
+    /// Surroundings by user, kept for users with several purchases: nobody asks for the others again, which hold all rows.
     var known: [UserID: PurchaseSurroundings] = [:]
     let unreadable = try tables.skippingUnreadable(page) { id in
       let purchase = try tables.purchases.purchase(id: id)

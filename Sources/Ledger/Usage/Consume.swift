@@ -43,8 +43,9 @@ package struct Consume: LedgerOperation {
 
   /// The time for which a key stands for its request.
   package static let keyLifetime = Duration.seconds(7 * 86_400)
-  /// The least time between two looks for what is over: each costs two statements, and nothing that is over counts.
-  static let forgetting = Duration.seconds(3_600)
+  /// The least time between two cleanups of a user's feature. Each costs two statements; keys and consumptions that are over
+  /// count for nothing until then.
+  static let cleanupInterval = Duration.seconds(3_600)
   /// The least time for which consumptions are kept, however short today's rules look back: a catalog may get longer ones.
   static let leastMemory = Duration.seconds(62 * 86_400)
 
@@ -106,7 +107,7 @@ package struct Consume: LedgerOperation {
   /// Forgets keys and consumptions that are over, once an hour. Each key is visited once.
   private func forget(_ total: inout FeatureTotal, _ tables: LedgerTables) throws {
     let keysUntil = now.advanced(by: .zero - Self.keyLifetime)
-    guard total.keysUntil.advanced(by: Self.forgetting) <= keysUntil else { return }
+    guard total.keysUntil.advanced(by: Self.cleanupInterval) <= keysUntil else { return }
     try tables.usage.forgetKeys(of: feature.name, of: user, in: total.keysUntil..<keysUntil)
     total.keysUntil = keysUntil
     let memory = max(feature.horizon, Self.leastMemory)
