@@ -2,6 +2,8 @@ import Access
 import Entitlements
 import Foundation
 import LedgerFixtures
+import SeededRandom
+import TestSupport
 import Testing
 
 @testable import Ledger
@@ -40,7 +42,9 @@ import Testing
     }
   }
 
-  @Test(.ofTheFile) func `pages that were split and emptied before hold nothing either`() async throws {
+  /// PostgreSQL has no such pages, and takes long; `COUNTERSIGN_CASES=full` plays it there, too.
+  @Test(.enabled(if: !TestEngine.isPostgreSQL || SeededRandom.triesAll))
+  func `pages that were split and emptied before hold nothing either`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       try await Anna.fill(ledger)
       for number in 0..<600 {
