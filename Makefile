@@ -34,7 +34,7 @@ FAULT_LOG := .build/faults.log
 # Load, certificates and requests for the benchmarks.
 BENCH_PACKAGES := curl openssl postgresql python3 strace util-linux wrk
 
-.PHONY: help demo test test-postgresql build-tests checks app-package-check javascript-check javascript-deps apple-library-check apple-library-deps docs site site-deps prometheus-deps cases fuzz faults cost bench \
+.PHONY: help demo test test-postgresql build-tests bench-check checks app-package-check javascript-check javascript-deps apple-library-check apple-library-deps docs site site-deps prometheus-deps cases fuzz faults cost bench \
   build release release-all release-check deb deb-check package-check lint format image-check deps test-deps clean
 
 help: ## Say what there is
@@ -139,6 +139,9 @@ cost: test-deps ## Count allocations, system calls and bytes of a receipt; a ten
 	$(SWIFT) build $(BUILD_FLAGS) --product countersign
 	$(SWIFT) build $(BUILD_FLAGS) --product app-store-simulator
 	@scripts/check-cost
+
+bench-check: deps ## Compile the benchmarks, in a package of their own
+	$(SWIFT) build $(BUILD_FLAGS) --package-path Benchmarks
 
 # What is measured is what is deployed, so both programs are built as `release` does. The machine should have nothing else to
 # do meanwhile. BENCH='--only reads' measures less.

@@ -33,7 +33,10 @@ package struct JSONValue {
   }
 
   /// The kind of a member's value; `nil` if it is absent or `null`.
-  package func kind(_ key: String) -> Kind? { self[key]?.kind }
+  package func kind(_ key: String) -> Kind? {
+    guard let found = index.member(key, of: place), index.entries[found].kind != .null else { return nil }
+    return index.kind(of: found)
+  }
 
   /// The value of a member that is an integer, or a text of at most 18 digits behind a minus, if there is one; `nil` for
   /// any other.

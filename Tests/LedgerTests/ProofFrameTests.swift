@@ -56,6 +56,22 @@ import Testing
     }
   }
 
+  @Test(.ofTheFile) func `a receipt that was decoded before is stored as one that was not`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      let receipt = Self.receipt(1, around: Self.certificates())
+      let octets = try #require(Data(base64Encoded: receipt.base64).map { Array($0) })
+      for (user, octets) in [("u1", nil), ("u2", octets)] as [(String, [UInt8]?)] {
+        let entry = entry(UserID(user), [evidence(user)], receipt: receipt.base64).with {
+          ($0.receiptOctets, $0.sharedOctets) = (octets, receipt.shared)
+        }
+        #expect(try await ledger.record(entry).recorded != nil)
+        #expect(try await Self.isKept(receipt, as: OriginalTransactionID(user), in: ledger))
+      }
+      #expect(try await scratch.rows("SELECT DISTINCT hex(sha256), is_text, hex(content) FROM proof").count == 1)
+      #expect(try await scratch.verify().findings == [])
+    }
+  }
+
   @Test(.ofTheFile) func `a signed transaction shares its header`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       let header = String(repeating: "eyJ4NWMiOlsi", count: 100)

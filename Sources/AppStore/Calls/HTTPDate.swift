@@ -6,23 +6,23 @@ package import struct FoundationEssentials.Date
 ///
 /// The two obsolete forms are not supported; a header with one of them counts as absent.
 package enum HTTPDate {
+  private static let form = Array("???, 00 ??? 0000 00:00:00 GMT".utf8)
   private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
   package static func parse(_ text: String) -> Date? {
-    let parts = text.split(separator: " ", omittingEmptySubsequences: false)
-    guard parts.count == 6, parts[0].utf8.count == 4, parts[0].hasSuffix(","), parts[5] == "GMT",
-      let month = months.firstIndex(where: { $0 == parts[2] }),
-      let day = number(parts[1], digits: 2), let year = number(parts[3], digits: 4)
-    else { return nil }
-    let time = parts[4].split(separator: ":", omittingEmptySubsequences: false)
-    guard time.count == 3, let hour = number(time[0], digits: 2), let minute = number(time[1], digits: 2),
-      let second = number(time[2], digits: 2)
-    else { return nil }
-    return AppleDate.moment(year: year, month: month + 1, day: day, hour: hour, minute: minute, second: second)
-  }
-
-  private static func number(_ text: Substring, digits: Int) -> Int? {
-    guard text.utf8.count == digits, text.utf8.allSatisfy(\.isDigit) else { return nil }
-    return Int(text)
+    let text = Array(text.utf8)
+    guard text.count == form.count else { return nil }
+    for (byte, place) in zip(text, form) where place != UInt8(ascii: "?") {
+      guard place == UInt8(ascii: "0") ? byte.isDigit : byte == place else { return nil }
+    }
+    guard let month = months.firstIndex(where: { $0.utf8.elementsEqual(text[8..<11]) }) else { return nil }
+    func number(_ digits: Range<Int>) -> Int {
+      var number = 0
+      for digit in text[digits] { number = 10 * number + Int(digit & 0x0F) }
+      return number
+    }
+    return AppleDate.moment(
+      year: number(12..<16), month: month + 1, day: number(5..<7), hour: number(17..<19), minute: number(20..<22),
+      second: number(23..<25))
   }
 }

@@ -7,7 +7,7 @@ import struct FoundationEssentials.Date
 /// and, for the undocumented ones, comparison with Apple's own answers for the same receipts.
 package struct AppReceipt: Hashable, Sendable {
   /// The submitted bytes, in DER or BER.
-  let encoded: [UInt8]
+  package let encoded: [UInt8]
   /// Attribute 0, as sent: `Production`, `ProductionVPP`, `ProductionSandbox`, `ProductionVPPSandbox`, `Xcode`.
   let receiptType: String?
   /// Attribute 2.

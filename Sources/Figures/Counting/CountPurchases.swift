@@ -84,9 +84,10 @@ extension FigureTable {
   func counted(_ id: Int64, _ terms: [ProductID: Plans.Terms]) throws -> CountedPurchase? {
     guard id >= Self.lastTrial else { return CountedPurchase(figures: try trialFigures(id)) }
     guard let (evidence, owner) = try tables.otherStores.countable(id) else { return nil }
+    let bought = evidence.counted
     return CountedPurchase(
-      figures: evidence.figures(terms), owner: owner, periods: evidence.billingPeriods,
-      isWhole: evidence.isKnownFromStart, isInProduction: evidence.key.environment == .production)
+      figures: evidence.figures(of: bought, terms), owner: owner, periods: evidence.billingPeriods,
+      isWhole: evidence.isKnownFromStart(by: bought), isInProduction: evidence.key.environment == .production)
   }
 
   /// The progress of an owner by the first payment of a purchase, if it changes the known one. An owner of a purchase whose

@@ -10,13 +10,17 @@ extension SubscriptionEvidence {
   /// own, up to the late payment if there is one, and so does `hold` the last one where nobody was asked since. A day counts
   /// in UTC.
   package func figures(_ terms: [ProductID: Plans.Terms]) -> [FigureKey: FigureCounts] {
-    let bought = counted
+    figures(of: counted, terms)
+  }
+
+  /// - Parameter bought: the purchases that count: see `counted`.
+  func figures(of bought: [Purchase], _ terms: [ProductID: Plans.Terms]) -> [FigureKey: FigureCounts] {
     var tally = FigureTally()
     for purchase in bought where purchase.isPayment {
       tally.pay(purchase, Money(of: purchase, terms))
     }
     tally.add(
-      periods(of: bought), terms, isWhole: isKnownFromStart,
+      periods(of: bought, terms), terms, isWhole: isKnownFromStart(by: bought),
       isPending: renewals.contains { $0.autoRenews == true }, at: evaluatedAt)
     return tally.figures
   }
@@ -29,19 +33,18 @@ extension SubscriptionEvidence {
   package var billingPeriods: [(product: ProductID, period: BillingPeriod)] {
     guard key.environment == .production else { return [] }
     var newest: [FigurePeriod] = []
-    for purchase in purchases where !purchase.isTrial && !purchase.isIntroductoryOffer && !purchase.isBilledMonthly {
-      guard purchase.ownership == .purchased, let period = FigurePeriod(purchase) else { continue }
-      if let place = newest.firstIndex(where: { $0.purchase.productID == purchase.productID }) {
+    for purchase in purchases where !purchase.isTrial && !purchase.isIntroductoryOffer {
+      guard purchase.ownership == .purchased, let period = FigurePeriod(purchase), !period.isBilledMonthly else {
+        continue
+      }
+      if let place = newest.firstIndex(where: { $0.product == period.product }) {
         if newest[place].start <= period.start { newest[place] = period }
       } else {
         newest.append(period)
       }
     }
     return newest.map { period in
-      (
-        period.purchase.productID,
-        period.isRegular ? BillingPeriod(ofApples: period.days) : BillingPeriod(days: period.days)
-      )
+      (period.product, period.isRegular ? BillingPeriod(ofApples: period.days) : BillingPeriod(days: period.days))
     }
   }
 
@@ -50,9 +53,11 @@ extension SubscriptionEvidence {
   /// Apple signs single transactions, and the Server API answers the last one of a subscription: the first that is known may be
   /// a renewal, for years after the start, and so may a receipt of iOS 6's style. Other stores tell their events from the
   /// first.
-  package var isKnownFromStart: Bool {
+  package var isKnownFromStart: Bool { isKnownFromStart(by: counted) }
+
+  /// - Parameter bought: the purchases that count: see `counted`.
+  func isKnownFromStart(by bought: [Purchase]) -> Bool {
     guard !key.isOfAnotherStore else { return true }
-    let bought = counted
     guard let start = bought.compactMap(\.purchaseDate).min() else { return true }
     return bought.contains { purchase in
       purchase.purchaseDate == start && !purchase.isMigrated
@@ -76,19 +81,18 @@ extension SubscriptionEvidence {
   }
 
   /// The periods of a subscription, by their start.
-  private func periods(of purchases: [Purchase]) -> [FigurePeriod] {
-    var periods = purchases.compactMap(FigurePeriod.init).sorted {
-      ($0.start, $0.purchase.transactionID.rawValue) < ($1.start, $1.purchase.transactionID.rawValue)
+  private func periods(of purchases: [Purchase], _ terms: [ProductID: Plans.Terms]) -> [FigurePeriod] {
+    var periods = purchases.compactMap { FigurePeriod($0, terms) }.sorted {
+      $0.start == $1.start ? $0.transactionID.rawValue < $1.transactionID.rawValue : $0.start < $1.start
     }
     for index in periods.indices.dropLast() {
       periods[index].end = min(periods[index].end, periods[index + 1].start)
       if periods[index + 1].isLate(after: periods[index]) {
         periods[index + 1].begin(with: periods[index].end)
-        if !periods[index].purchase.isTrial { periods[index].graceEnd = periods[index + 1].start }
+        if !periods[index].isTrial { periods[index].graceEnd = periods[index + 1].start }
       }
     }
-    if let last = periods.indices.last, periods[last].purchase.cancellationDate == nil, !periods[last].purchase.isTrial
-    {
+    if let last = periods.indices.last, !periods[last].isTakenBack, !periods[last].isTrial {
       periods[last].graceEnd = knownGrace?.granted(after: periods[last].end)?.lastEnd(after: periods[last].end).flatMap
       {
         $0 > periods[last].end ? $0 : nil
@@ -102,26 +106,44 @@ extension SubscriptionEvidence {
   }
 }
 
-/// A period that was bought.
+/// A period that was bought: what counts of its purchase.
 private struct FigurePeriod {
-  var purchase: Purchase
+  let product: ProductID
+  let transactionID: TransactionID
+  let money: Money
   var start: Date
   var end: Date
+  /// The end that was bought.
+  let expires: Date
   var graceEnd: Date?
   var heldUntil: Date?
   /// The length that was bought, in days.
   var days: Int
+  let isTrial: Bool
+  let isRefunded: Bool
+  /// Refunded, or replaced by an upgrade.
+  let isTakenBack: Bool
+  /// Whether it is one of the payments of a commitment, whose length is the product's.
+  let isBilledMonthly: Bool
   /// Whether it was sold by the App Store at no offer.
   let isRegular: Bool
 
-  init?(_ purchase: Purchase) {
+  init?(_ purchase: Purchase, _ terms: [ProductID: Plans.Terms] = [:]) {
     guard let start = purchase.purchaseDate, let expires = purchase.expiresDate, start < expires else { return nil }
-    self.purchase = purchase
+    let sale = purchase.sale
+    product = purchase.productID
+    transactionID = purchase.transactionID
+    money = Money(of: purchase, terms)
     self.start = start
+    self.expires = expires
     end = purchase.cancellationDate.map { max(start, min($0, expires)) } ?? expires
     days = Self.days(from: start, to: expires)
+    isTrial = purchase.isTrial
+    isRefunded = purchase.isRefunded
+    isTakenBack = purchase.cancellationDate != nil
+    isBilledMonthly = sale?.terms?.isBilledMonthly == true
     isRegular =
-      !purchase.isTrial && !purchase.isIntroductoryOffer && purchase.sale?.offerType == nil
+      !purchase.isTrial && !purchase.isIntroductoryOffer && sale?.offerType == nil
       && !purchase.originalTransactionID.isOfAnotherStore
   }
 
@@ -132,8 +154,8 @@ private struct FigurePeriod {
   /// Whether it was paid for in the grace period of the one before: it ends as if it had begun with the end of that. A period
   /// that is bought after a gap has its whole length.
   func isLate(after former: FigurePeriod) -> Bool {
-    guard isRegular, former.purchase.cancellationDate == nil, former.end < start,
-      start <= former.end.advanced(by: EntitlementPolicy.longestGrace), let expires = purchase.expiresDate
+    guard isRegular, !former.isTakenBack, former.end < start,
+      start <= former.end.advanced(by: EntitlementPolicy.longestGrace)
     else { return false }
     let distance = BillingPeriod.distance(of: expires, from: former.end)
     return distance <= Self.tolerance && distance < BillingPeriod.distance(of: expires, from: start)
@@ -143,9 +165,7 @@ private struct FigurePeriod {
   private static let tolerance = 3 * 86_400.0
 
   /// Counts the length from an earlier day.
-  mutating func begin(with day: Date) {
-    if let expires = purchase.expiresDate { days = Self.days(from: day, to: expires) }
-  }
+  mutating func begin(with day: Date) { days = Self.days(from: day, to: expires) }
 }
 
 /// The price of a purchase.
@@ -161,13 +181,14 @@ struct Money {
 
   /// The price that the store reports, else the catalog's, if that has one currency.
   init(of purchase: Purchase, _ terms: [ProductID: Plans.Terms]) {
-    if let price = purchase.sale?.price, let currency = purchase.sale?.currency {
+    let sale = purchase.sale
+    if let price = sale?.price, let currency = sale?.currency {
       (amount, self.currency) = ((0...Self.limit).contains(price) ? price : 0, currency)
     } else if let prices = terms[purchase.productID]?.prices, prices.count == 1, let price = prices.first {
       currency = price.key
       if !purchase.isTrial { amount = price.value.milliunits }
     }
-    refunded = purchase.sale?.refund(of: amount) ?? amount
+    refunded = sale?.refund(of: amount) ?? amount
   }
 
   /// The amount for a month of a period's length, in whole hundredths of the unit.
@@ -206,8 +227,8 @@ private struct FigureTally {
     return figures
   }
 
-  private mutating func add(_ figure: Figure, _ amount: Int64 = 1, on day: Int, _ purchase: Purchase, _ money: Money) {
-    let name = FigureKey(day: 0, product: purchase.productID.rawValue, currency: money.currency)
+  private mutating func add(_ figure: Figure, _ amount: Int64 = 1, on day: Int, _ product: ProductID, _ money: Money) {
+    let name = FigureKey(day: 0, product: product.rawValue, currency: money.currency)
     let place = names.firstIndex(of: name) ?? names.count
     if place == names.count {
       names.append(name)
@@ -218,11 +239,12 @@ private struct FigureTally {
 
   mutating func pay(_ purchase: Purchase, _ money: Money) {
     guard let day = purchase.purchaseDate?.utcDay else { return }
-    add(.payments, on: day, purchase, money)
-    add(.revenue, money.amount, on: day, purchase, money)
+    let product = purchase.productID
+    add(.payments, on: day, product, money)
+    add(.revenue, money.amount, on: day, product, money)
     guard purchase.isRefunded else { return }
-    add(.refundedPayments, on: day, purchase, money)
-    add(.refunds, money.refunded, on: day, purchase, money)
+    add(.refundedPayments, on: day, product, money)
+    add(.refunds, money.refunded, on: day, product, money)
   }
 
   mutating func add(
@@ -231,45 +253,45 @@ private struct FigureTally {
   ) {
     /// The days of each product's shortest period.
     var shortest: [ProductID: Int] = [:]
-    for period in periods where period.isRegular && !period.purchase.isBilledMonthly {
-      shortest[period.purchase.productID] = min(shortest[period.purchase.productID] ?? .max, period.days)
+    for period in periods where period.isRegular && !period.isBilledMonthly {
+      shortest[period.product] = min(shortest[period.product] ?? .max, period.days)
     }
     /// The paid period before, and the day on which it ends.
-    var former: (period: FigurePeriod, money: Money, end: Int)?
+    var former: (product: ProductID, money: Money, end: Int)?
     for (index, period) in periods.enumerated() {
-      let (purchase, money) = (period.purchase, Money(of: period.purchase, terms))
+      let (product, money) = (period.product, period.money)
       let start = period.start.utcDay
       let end = (period.heldUntil ?? period.graceEnd ?? period.end).utcDay
-      if purchase.isTrial {
-        level(.trials, from: start, to: period.end.utcDay, purchase, money)
-        add(.trialStarts, on: start, purchase, money)
-        let next = periods[(index + 1)...].first { !$0.purchase.isTrial }
+      if period.isTrial {
+        level(.trials, from: start, to: period.end.utcDay, product, money)
+        add(.trialStarts, on: start, product, money)
+        let next = periods[(index + 1)...].first { !$0.isTrial }
         if let next {
-          if !next.purchase.isRefunded { add(.trialConversions, on: start, purchase, money) }
+          if !next.isRefunded { add(.trialConversions, on: start, product, money) }
         } else if isPending, period.end > evaluatedAt {
-          add(.trialsPending, on: start, purchase, money)
+          add(.trialsPending, on: start, product, money)
         }
         continue
       }
       let monthly = money.monthly(
-        length(of: period, shortest[purchase.productID], terms[purchase.productID]?.period))
-      level(.active, from: start, to: end, purchase, money)
-      level(.mrr, monthly, from: start, to: end, purchase, money)
+        length(of: period, shortest[product], terms[product]?.period))
+      level(.active, from: start, to: end, product, money)
+      level(.mrr, monthly, from: start, to: end, product, money)
       if let graceEnd = period.graceEnd {
-        level(.grace, from: period.end.utcDay, to: graceEnd.utcDay, purchase, money)
+        level(.grace, from: period.end.utcDay, to: graceEnd.utcDay, product, money)
       }
       if let former {
         if start > former.end {
-          add(.ended, on: former.end, former.period.purchase, former.money)
-          add(.resubscribed, on: start, purchase, money)
+          add(.ended, on: former.end, former.product, former.money)
+          add(.resubscribed, on: start, product, money)
         }
       } else {
-        add(isWhole ? .new : .existing, on: start, purchase, money)
-        add(isWhole ? .newMRR : .existingMRR, monthly, on: start, purchase, money)
+        add(isWhole ? .new : .existing, on: start, product, money)
+        add(isWhole ? .newMRR : .existingMRR, monthly, on: start, product, money)
       }
-      former = (period, money, end)
+      former = (product, money, end)
     }
-    if let former { add(.ended, on: former.end, former.period.purchase, former.money) }
+    if let former { add(.ended, on: former.end, former.product, former.money) }
   }
 
   /// The length by which a payment counts for a month. A late payment shortens the dates of its period, and an extension
@@ -280,18 +302,18 @@ private struct FigureTally {
   /// year, which may follow months of the same product; an offer and another store have the length of their dates.
   private func length(of period: FigurePeriod, _ shortest: Int?, _ regular: BillingPeriod?) -> BillingPeriod {
     let dates = BillingPeriod(days: period.days)
-    if period.purchase.isBilledMonthly { return BillingPeriod(count: 1, unit: .month) }
+    if period.isBilledMonthly { return BillingPeriod(count: 1, unit: .month) }
     guard period.isRegular else { return dates }
     if let regular, period.days * 2 >= regular.days { return regular }
     return dates.unit == .year ? dates : BillingPeriod(ofApples: shortest ?? period.days)
   }
 
   private mutating func level(
-    _ figure: Figure, _ amount: Int64 = 1, from start: Int, to end: Int, _ purchase: Purchase, _ money: Money
+    _ figure: Figure, _ amount: Int64 = 1, from start: Int, to end: Int, _ product: ProductID, _ money: Money
   ) {
     guard start < end else { return }
-    add(figure, amount, on: start, purchase, money)
-    add(figure, -amount, on: end, purchase, money)
+    add(figure, amount, on: start, product, money)
+    add(figure, -amount, on: end, product, money)
   }
 }
 
@@ -304,9 +326,6 @@ extension Purchase {
 
   /// Whether it names the ID that its subscription had before a migration.
   fileprivate var isMigrated: Bool { sale?.terms?.previousOriginalTransactionID != nil }
-
-  /// Whether it is one of the payments of a commitment, whose length is the product's.
-  fileprivate var isBilledMonthly: Bool { sale?.terms?.isBilledMonthly == true }
 
   /// An upgrade ends a period too, and Apple gives back what is left of it; RevenueCat counts no refund there.
   var isRefunded: Bool { cancellationDate != nil && !isUpgraded }

@@ -56,10 +56,17 @@ extension SubscriptionEvidence {
       .reduce(nil) { $0?.merging($1) ?? $1 }
   }
 
+  /// Whether two rows may be of one transaction, as a restored one is: see `including(past:)`.
+  private var mayRepeat: Bool {
+    let items = purchases.compactMap(\.webOrderLineItemID).filter { !$0.isEmpty }
+    return purchases.contains { $0.expiresDate == nil } || Set(items).count < items.count
+      || Set(purchases.map(\.transactionID)).count < purchases.count
+  }
+
   /// The evidence with earlier transactions that the last answer left out: each once, as it was reported last, with the
   /// price that any report told.
   func including(past: [Purchase]) -> SubscriptionEvidence {
-    guard purchases.count + past.count > 1 else { return self }
+    guard purchases.count + past.count > 1, !past.isEmpty || mayRepeat else { return self }
     var whole = self
     whole.purchases = []
     var times: [Date] = []

@@ -13,11 +13,14 @@ struct StoredProof: Sendable {
   private(set) var frame: (octets: [UInt8], at: Int)?
 
   /// - Parameters:
+  ///   - octets: what the base64 spells; `nil`: it has not been decoded.
   ///   - shared: the octets of the receipt that others have too; `nil`: none.
   ///   - digest: the receipt's; `nil`: it is not known.
-  init(_ receipt: KeptReceipt, sharing shared: Range<Int>? = nil, digest: SHA256Digest? = nil) {
+  init(
+    _ receipt: KeptReceipt, octets: [UInt8]? = nil, sharing shared: Range<Int>? = nil, digest: SHA256Digest? = nil
+  ) {
     (environment, bundleID) = (receipt.environment, receipt.bundleID)
-    let bytes = Base64.bytes(of: receipt.base64)
+    let bytes = octets ?? Base64.bytes(of: receipt.base64)
     (content, isText) = (bytes ?? Array(receipt.base64.utf8), bytes == nil)
     self.digest = ReceiptDigest(bytes: (digest ?? SHA256Digest(of: content)).bytes)
     guard let shared, (ProofFrame.least...ProofFrame.most).contains(shared.count), shared.lowerBound >= 0,

@@ -38,7 +38,8 @@ struct PreparedEntry: Sendable {
     var entry = entry
     entry.approves = ApprovalCache.remembering(entry.approves)
     self.entry = entry
-    proof = StoredProof(entry.receipt, sharing: entry.sharedOctets, digest: entry.receiptDigest)
+    proof = StoredProof(
+      entry.receipt, octets: entry.receiptOctets, sharing: entry.sharedOctets, digest: entry.receiptDigest)
     subscriptions = try Self.merged(entry.evidence)
     recordedAt = try StoredForm.milliseconds(entry.recordedAt)
     evidenceAt = subscriptions.map(\.evidenceAt).max()

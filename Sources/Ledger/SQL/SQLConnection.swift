@@ -75,7 +75,7 @@ extension SQLRunner {
   package func execute<each Value: SQLValue>(_ sql: SQL, _ values: repeat each Value) throws {
     let statement = try statement(sql)
     defer { statement.reset() }
-    try bind((repeat each values), to: statement)
+    try bind(to: statement, repeat each values)
     try statement.run()
   }
 
@@ -85,7 +85,7 @@ extension SQLRunner {
   ) throws -> Result? {
     let statement = try statement(sql)
     defer { statement.reset() }
-    try bind((repeat each values), to: statement)
+    try bind(to: statement, repeat each values)
     guard try statement.step() else { return nil }
     let result = try read(SQLRow(statement: statement))
     // Only at its end has a statement written everything.
@@ -99,7 +99,7 @@ extension SQLRunner {
   ) throws -> [Result] {
     let statement = try statement(sql)
     defer { statement.reset() }
-    try bind((repeat each values), to: statement)
+    try bind(to: statement, repeat each values)
     var results: [Result] = []
     while try statement.step() { results.append(try read(SQLRow(statement: statement))) }
     return results
@@ -152,7 +152,7 @@ extension SQLRunner {
     try first(sql, repeat each values) { _ in true } ?? false
   }
 
-  private func bind<each Value: SQLValue>(_ values: (repeat each Value), to statement: any SQLStatement) throws {
+  private func bind<each Value: SQLValue>(to statement: any SQLStatement, _ values: repeat each Value) throws {
     var index = 0
     for value in repeat each values {
       try value.bind(to: statement, at: index)

@@ -361,7 +361,7 @@ package final class ReceiptValidator: Sendable {
       rules: rules,
       approves: mode.approves)
     if case .app(let app) = reference.receipt?.content {
-      entry.sharedOctets = app.sharedOctets
+      (entry.receiptOctets, entry.sharedOctets) = (app.encoded, app.sharedOctets)
     } else {
       entry.sharedOctets = CompactJWS.rangeOfHeader(in: entry.receipt.base64)
     }

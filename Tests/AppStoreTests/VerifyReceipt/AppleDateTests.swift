@@ -96,6 +96,7 @@ import Testing
     "", "now", "Fri, 05 Oct 2018 11:24:18", "Fri, 05 Oct 2018 11:24:18 PST", "Sunday, 06-Nov-94 08:49:37 GMT",
     "Sun Nov  6 08:49:37 1994", "Fri, 5 Oct 2018 11:24:18 GMT", "Fri, 31 Feb 2018 11:24:18 GMT",
     "Fri, 05 Okt 2018 11:24:18 GMT", "Fri, 05 Oct 2018 25:24:18 GMT",
+    "Fri, 0x Oct 2018 11:24:18 GMT", "Fri, 05 Oct 2018 11:24:18 GMT ", "Fri; 05 Oct 2018 11:24:18 GMT",
   ])
   func `other dates of an HTTP header count as absent`(_ text: String) {
     #expect(HTTPDate.parse(text) == nil)

@@ -69,12 +69,9 @@ struct PartsCommand: AsyncParsableCommand {
 
   private func judging(_ rows: Int) throws -> [Part] {
     let entry = BenchEntry.validation(number: 0, purchases: rows, period: 0)
-    guard entry.evaluate(entry.user, entry.evidence, [], entry.evaluatedAt).tier == "pro", try entry.prepare() == 1
-    else {
-      throw ValidationError("no subscriber")
-    }
+    guard entry.evaluate().tier == "pro", try entry.prepare() == 1 else { throw ValidationError("no subscriber") }
     return [
-      Part(name: "judge_\(rows)") { _ = entry.evaluate(entry.user, entry.evidence, [], entry.evaluatedAt) },
+      Part(name: "judge_\(rows)") { _ = entry.evaluate() },
       Part(name: "encode_\(rows)") { _ = try entry.prepare() },
     ]
   }

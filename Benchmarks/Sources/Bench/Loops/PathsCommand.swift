@@ -95,7 +95,7 @@ struct PathsCommand: ParsableCommand {
 
   private func texts() throws -> [Path] {
     let entry = BenchEntry.validation(number: 0, purchases: 6, period: 0)
-    let verdict = entry.evaluate(entry.user, entry.evidence, [], entry.evaluatedAt)
+    let verdict = entry.evaluate()
     let text = try StoredFormMeasured.write(verdict)
     try check(try StoredFormMeasured.encode(verdict) == text, "the two writers of a verdict differ")
     let id = UserID("6f0c2f3e-0d3e-4f83-9a52-2a1c9d6f6a11")
