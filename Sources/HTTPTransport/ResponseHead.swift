@@ -48,9 +48,11 @@ struct ResponseHead {
   }
 
   private mutating func takeStatus(_ text: Slice<UnsafeRawBufferPointer>) throws(TransportError) {
-    let fields = text.split(separator: UInt8(ascii: " "), maxSplits: 2)
-    guard fields.count >= 2, let status = Int(String(decoding: fields[1], as: UTF8.self)), (100...999).contains(status)
-    else { throw .protocolViolation("a status line without a status") }
+    let space = UInt8(ascii: " ")
+    let digits = text.drop { $0 != space }.drop { $0 == space }.prefix { $0 != space }
+    guard let status = Int(String(decoding: digits, as: UTF8.self)), (100...999).contains(status) else {
+      throw .protocolViolation("a status line without a status")
+    }
     isInterim = status < 200
     hasStatusLine = true
     headers = []

@@ -57,6 +57,7 @@ final class JSONIndex {
     self.bytes = bytes
     self.entries = entries
     self.names = names
+    questions.reserveCapacity(32)
   }
 
   /// - Returns: `nil` if the parser has to read the text.
@@ -64,8 +65,12 @@ final class JSONIndex {
     let pass = bytes.withUnsafeBytes { text -> Pass? in
       guard text.count <= limits.bytes, let scanner = JSONScanner(text) else { return nil }
       var pass = Pass(scanner: scanner, limits: limits)
-      // A value of an answer takes some 40 bytes, with its name.
+      // A value of an answer takes some 40 bytes, with its name; a row of one has some 25 of them.
       pass.entries.reserveCapacity(text.count / 32)
+      pass.pending.reserveCapacity(64)
+      pass.open.reserveCapacity(64)
+      pass.names.reserveCapacity(64)
+      pass.levels.reserveCapacity(8)
       guard pass.run(root), !pass.scanner.sawMoreThanASCII || String(validating: text, as: UTF8.self) != nil else {
         return nil
       }

@@ -139,7 +139,12 @@ package struct JSONWriter {
       bytes.append(UInt8(ascii: "0") + UInt8(rest % 10))
       rest /= 10
     } while rest > 0
-    bytes[begin...].reverse()
+    // In place: to reverse a slice would copy it.
+    var (first, last) = (begin, bytes.count - 1)
+    while first < last {
+      bytes.swapAt(first, last)
+      (first, last) = (first + 1, last - 1)
+    }
   }
 
   private mutating func quote(_ text: String) {

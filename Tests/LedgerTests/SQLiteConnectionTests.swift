@@ -57,9 +57,13 @@ import Testing
 
   @Test func `texts and bytes come back as they were`() throws {
     let connection = try Self.filled(":memory:")
-    let values: [(text: String, bytes: [UInt8])] = [
+    var values: [(text: String, bytes: [UInt8])] = [
       ("", []), ("a\u{1}b", [0, 0xFF, 0, 0xC3]), ("e\u{301} 👩‍👩‍👧", Array(repeating: 0xFE, count: 100_000)),
     ]
+    // A statement has room for 512 bytes of values.
+    values += [(300, 212), (300, 213), (511, 1), (512, 1), (513, 512)].enumerated().map { number, sizes in
+      ("\(number)" + String(repeating: "x", count: sizes.0 - 1), Array(repeating: UInt8(number), count: sizes.1))
+    }
     for (index, value) in values.enumerated() {
       try connection.execute("INSERT INTO item VALUES (?, ?, ?)", index + 1, value.text, value.bytes)
       #expect(connection.changes == 1 && connection.lastRow == index + 1)

@@ -28,7 +28,7 @@ extension VerifyReceiptResponse {
       purchases += decoded(Self.unexpiring(receiptRows, beside: purchases) + later)
     }
     purchases = Self.withoutRepetition(purchases)
-    let newestPurchase = purchases.compactMap(\.purchaseDate).max()
+    let newestPurchase = purchases.lazy.compactMap(\.purchaseDate).max()
     var history = PurchaseHistory(
       environment: store,
       source: .verifyReceipt,
@@ -53,7 +53,7 @@ extension VerifyReceiptResponse {
   private func unreplaced(
     beside latest: [Purchase], in environment: StoreEnvironment, at moment: Date
   ) -> [Purchase] {
-    let newest = latest.compactMap(\.purchaseDate).max() ?? .distantFuture
+    let newest = latest.lazy.compactMap(\.purchaseDate).max() ?? .distantFuture
     let renewing = Set((renewals ?? []).compactMap(\.originalTransactionID))
     return receiptRows.compactMap { row in
       guard let end = row.expiresDate, let begin = row.purchaseDate else { return nil }

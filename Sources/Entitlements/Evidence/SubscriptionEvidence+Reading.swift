@@ -152,11 +152,13 @@ extension SubscriptionEvidence {
       if grace.0 != grace.1 { return grace.0 > grace.1 }
       return String(describing: a) > String(describing: b)
     }
-    return
-      renewals
-      .filter { $0.originalTransactionID.map { $0 == id } ?? ($0.productID == product) }
-      .filter { speaks($0, of: row) }
-      .min { isPreferred($0, over: $1) }
+    var preferred: RenewalInfo?
+    for renewal in renewals
+    where renewal.originalTransactionID.map({ $0 == id }) ?? (renewal.productID == product) && speaks(renewal, of: row)
+    {
+      if preferred.map({ isPreferred(renewal, over: $0) }) ?? true { preferred = renewal }
+    }
+    return preferred
   }
 
   /// Whether a renewal info applies to a row, other than the answer's to a purchase that it does not have yet:

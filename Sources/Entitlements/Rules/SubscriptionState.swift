@@ -41,9 +41,13 @@ struct SubscriptionState {
 
   /// The rows other than the deciding row.
   var passedOver: [Explanation.PassedOver] {
-    group.rows.filter {
-      $0.purchase.transactionID != row.purchase.transactionID || $0.isByRenewalInfo != row.isByRenewalInfo
-    }.map { $0.passedOver(or: .endsEarlier) }
+    var others: [Explanation.PassedOver] = []
+    others.reserveCapacity(group.rows.count)
+    for other in group.rows
+    where other.purchase.transactionID != row.purchase.transactionID || other.isByRenewalInfo != row.isByRenewalInfo {
+      others.append(other.passedOver(or: .endsEarlier))
+    }
+    return others
   }
 }
 

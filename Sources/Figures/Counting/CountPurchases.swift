@@ -90,17 +90,15 @@ extension FigureTable {
       isWhole: evidence.isKnownFromStart(by: bought), isInProduction: evidence.key.environment == .production)
   }
 
-  /// The progress of an owner by the first payment of a purchase, if it changes the known one. An owner of a purchase whose
-  /// first transaction is not known had paid before.
+  /// The progress of an owner by the first payment of a purchase. An owner of a purchase whose first transaction is not known
+  /// had paid before.
   func progress(of owner: UserID, by counted: CountedPurchase?) throws -> UserProgress? {
     guard let counted, counted.isInProduction,
       let seenAt: Date = try first("SELECT first_seen_at FROM account WHERE key = ?", owner.key)
     else { return nil }
     var paid = counted.figures.lazy.filter { $0.value[.payments] > 0 }.map(\.key.day).min()
     if !counted.isWhole { paid = paid.map { min($0, seenAt.utcDay - 1) } }
-    let progress = UserProgress(seen: seenAt.utcDay, paid: paid)
-    guard let known = try tables.progress.progress(ofKey: owner.key) else { return progress }
-    return known.merged(with: progress) == known ? nil : progress
+    return UserProgress(seen: seenAt.utcDay, paid: paid)
   }
 
   private static let upsertCounted = SQL.upsert("counted_purchase", key: "purchase_id", "counts")

@@ -87,7 +87,9 @@ struct ReadRecountPage: LedgerOperation {
       let text = StoredFigures.text(counted?.figures ?? [:])
       var row = RecountPage.Row(id: id, text: former.removeValue(forKey: id) == text ? nil : text)
       if let owner = counted?.owner {
-        row.progress = try tables.figures.progress(of: owner, by: counted)
+        row.progress = try tables.figures.progress(of: owner, by: counted).flatMap { progress in
+          try tables.progress.isNews(progress, ofKey: owner.key) ? progress : nil
+        }
         if try row.progress != nil || tables.figures.hasExposures(owner) { row.owner = owner }
       }
       page.rows.append(row)

@@ -58,7 +58,7 @@ extension SubscriptionEvidence {
   /// - Parameter bought: the purchases that count: see `counted`.
   func isKnownFromStart(by bought: [Purchase]) -> Bool {
     guard !key.isOfAnotherStore else { return true }
-    guard let start = bought.compactMap(\.purchaseDate).min() else { return true }
+    guard let start = bought.lazy.compactMap(\.purchaseDate).min() else { return true }
     return bought.contains { purchase in
       purchase.purchaseDate == start && !purchase.isMigrated
         && (purchase.isTrial || purchase.isIntroductoryOffer || purchase.isFirst

@@ -58,9 +58,13 @@ extension SubscriptionEvidence {
 
   /// Whether two rows may be of one transaction, as a restored one is: see `including(past:)`.
   private var mayRepeat: Bool {
-    let items = purchases.compactMap(\.webOrderLineItemID).filter { !$0.isEmpty }
-    return purchases.contains { $0.expiresDate == nil } || Set(items).count < items.count
-      || Set(purchases.map(\.transactionID)).count < purchases.count
+    var transactions = Set<TransactionID>(minimumCapacity: purchases.count)
+    var items = Set<String>(minimumCapacity: purchases.count)
+    return purchases.contains { row in
+      let item = row.webOrderLineItemID ?? ""
+      return row.expiresDate == nil || !transactions.insert(row.transactionID).inserted
+        || !item.isEmpty && !items.insert(item).inserted
+    }
   }
 
   /// The evidence with earlier transactions that the last answer left out: each once, as it was reported last, with the

@@ -4,14 +4,31 @@ internal import CSQLite
 final class SQLiteStatement: SQLStatement {
   /// `sqlite3_stmt *`
   private let pointer: OpaquePointer
+  /// The bound texts and octets, until `reset`: SQLite would allocate memory for each.
+  private let room = UnsafeMutableRawBufferPointer.allocate(byteCount: 512, alignment: 1)
+  private var used = 0
 
   /// Takes the statement over.
   init(_ pointer: OpaquePointer) { self.pointer = pointer }
 
-  deinit { sqlite3_finalize(pointer) }
+  deinit {
+    sqlite3_finalize(pointer)
+    room.deallocate()
+  }
 
   /// SQLite's `SQLITE_TRANSIENT`: it copies the value, so that nothing has to outlive the call.
   private static let copied = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
+
+  /// Copies a value into the room, if it fits; else SQLite copies it.
+  private func keep(_ bytes: UnsafeRawBufferPointer) -> (
+    bytes: UnsafeRawBufferPointer, release: sqlite3_destructor_type?
+  ) {
+    guard bytes.count <= room.count - used else { return (bytes, Self.copied) }
+    let kept = UnsafeMutableRawBufferPointer(rebasing: room[used..<used + bytes.count])
+    kept.copyMemory(from: bytes)
+    used += bytes.count
+    return (UnsafeRawBufferPointer(kept), nil)
+  }
 
   func bindNull(at index: Int) throws { try check(sqlite3_bind_null(pointer, Int32(index + 1))) }
 
@@ -20,24 +37,25 @@ final class SQLiteStatement: SQLStatement {
   func bind(_ value: String, at index: Int) throws {
     var value = value.storable
     try check(
-      value.withUTF8 { bytes in
+      value.withUTF8 { text in
+        let (bytes, release) = keep(UnsafeRawBufferPointer(text))
         guard let start = bytes.baseAddress else {
           return sqlite3_bind_text(pointer, Int32(index + 1), "", 0, Self.copied)
         }
         return start.withMemoryRebound(to: CChar.self, capacity: bytes.count) {
-          sqlite3_bind_text64(
-            pointer, Int32(index + 1), $0, sqlite3_uint64(bytes.count), Self.copied, UInt8(SQLITE_UTF8))
+          sqlite3_bind_text64(pointer, Int32(index + 1), $0, sqlite3_uint64(bytes.count), release, UInt8(SQLITE_UTF8))
         }
       })
   }
 
   func bind(_ value: [UInt8], at index: Int) throws {
     try check(
-      value.withUnsafeBytes { bytes in
+      value.withUnsafeBytes { value in
+        let (bytes, release) = keep(value)
         guard let start = bytes.baseAddress, !bytes.isEmpty else {
           return sqlite3_bind_zeroblob(pointer, Int32(index + 1), 0)
         }
-        return sqlite3_bind_blob64(pointer, Int32(index + 1), start, sqlite3_uint64(bytes.count), Self.copied)
+        return sqlite3_bind_blob64(pointer, Int32(index + 1), start, sqlite3_uint64(bytes.count), release)
       })
   }
 
@@ -55,6 +73,7 @@ final class SQLiteStatement: SQLStatement {
     // The step has already reported the same error.
     _ = sqlite3_reset(pointer)
     _ = sqlite3_clear_bindings(pointer)
+    used = 0
   }
 
   func isNull(_ column: Int) -> Bool { sqlite3_column_type(pointer, Int32(column)) == SQLITE_NULL }

@@ -278,9 +278,10 @@ extension StoredForm {
     private func sale(
       _ name: (Int64) throws(StoredTextReader.Unfamiliar) -> String
     ) throws(StoredTextReader.Unfamiliar) -> Purchase.Sale? {
-      let numbers = [price, currency, storefront, offerType, offerPeriod, offerID, revocation]
       let terms = try terms(name)
-      guard terms != nil || numbers.contains(where: { $0 != nil }) else { return nil }
+      // Most rows have none.
+      let number = price ?? currency ?? storefront ?? offerType ?? offerPeriod ?? offerID ?? revocation
+      guard terms != nil || number != nil else { return nil }
       let texts = (
         try currency.map(name), try storefront.map(name), try offerPeriod.map(name), try offerID.map(name)
       )
