@@ -212,6 +212,19 @@ import Testing
     if code.isRetryable { #expect(verifyReceipt.kind == .serverError) }
   }
 
+  @Test func `a problem of our own interface keeps its form beside every dialect`() async throws {
+    let contract = try Contract.shared.get()
+    try await DialectBench.run { service, _ in
+      for operation in contract.operations {
+        let path = operation.path.replacing(/\{[^}]*\}/, with: "x")
+        guard let method = TransportRequest.Method(rawValue: operation.method) else { continue }
+        let answer = try await service.send(method, path, key: "unknown", body: method == .get ? nil : "{}")
+        guard answer.status >= 400 else { continue }
+        #expect(answer.header("Content-Type") == "application/problem+json", "\(operation)")
+      }
+    }
+  }
+
   @Test func `the document names the dialects' operations, and the service has them`() async throws {
     let contract = try Contract.shared.get()
     try await DialectBench.run { service, _ in

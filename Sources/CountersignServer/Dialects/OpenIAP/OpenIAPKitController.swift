@@ -30,7 +30,10 @@ struct OpenIAPKitController: Sendable {
     routes.serve("/v1/products/{api_key}", [.get: products])
   }
 
-  static func covers(_ path: String) -> Bool { path.hasPrefix(subscriptions) || path.hasPrefix(products) }
+  /// A longer path is our own: `/v1/products/{product_id}/extensions`.
+  static func covers(_ path: String) -> Bool {
+    path.hasPrefix(subscriptions) || path.hasPrefix(products) && !path.dropFirst(products.count).contains("/")
+  }
 
   private func status(_ request: Request, _ context: ServiceRequestContext) async throws -> Response {
     let (user, _) = try user(of: request, context)
