@@ -60,7 +60,7 @@ import Testing
     var values: [(text: String, bytes: [UInt8])] = [
       ("", []), ("a\u{1}b", [0, 0xFF, 0, 0xC3]), ("e\u{301} 👩‍👩‍👧", Array(repeating: 0xFE, count: 100_000)),
     ]
-    // A statement has room for 512 bytes of values.
+    // A statement keeps up to 512 bytes of values.
     values += [(300, 212), (300, 213), (511, 1), (512, 1), (513, 512)].enumerated().map { number, sizes in
       ("\(number)" + String(repeating: "x", count: sizes.0 - 1), Array(repeating: UInt8(number), count: sizes.1))
     }

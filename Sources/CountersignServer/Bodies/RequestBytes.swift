@@ -29,7 +29,7 @@ struct RequestBytes: Sendable {
     for try await part in request.body {
       guard part.readableBytes <= limit - body.readableBytes else { throw tooLarge }
       do throws(ByteBudget.Shortage) { try loan.extend(by: part.readableBytes) } catch { throw Problem(error) }
-      if body.readableBytes == 0 { body = part } else { body.writeImmutableBuffer(part) }
+      body.writeImmutableBuffer(part)
     }
     return Read(value: body, loan: loan)
   }

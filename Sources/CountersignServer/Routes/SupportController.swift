@@ -36,6 +36,7 @@ struct SupportController: Controller {
       throw Problem(.malformedRequest, "The ID in the path is not percent-encoded UTF-8.")
     }
     // Apple's IDs are letters and digits, as users' may be; one of Xcode's may be 0, which names no user.
+    // 64 bits have at most 20 digits.
     let isNumber = text.utf8.count <= 20 && UInt64(text) != nil
     let id = isNumber ? UserID(text) : try UserID(checking: text, named: "id")
     let found = try await context.validating(await lookUp.find(id, logger: context.logger))

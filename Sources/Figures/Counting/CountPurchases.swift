@@ -86,7 +86,7 @@ extension FigureTable {
     guard let (evidence, owner) = try tables.otherStores.countable(id) else { return nil }
     let bought = evidence.counted
     return CountedPurchase(
-      figures: evidence.figures(of: bought, terms), owner: owner, periods: evidence.billingPeriods,
+      figures: evidence.figures(terms, of: bought), owner: owner, periods: evidence.billingPeriods,
       isWhole: evidence.isKnownFromStart(by: bought), isInProduction: evidence.key.environment == .production)
   }
 

@@ -87,9 +87,10 @@ struct ReadRecountPage: LedgerOperation {
       let text = StoredFigures.text(counted?.figures ?? [:])
       var row = RecountPage.Row(id: id, text: former.removeValue(forKey: id) == text ? nil : text)
       if let owner = counted?.owner {
-        row.progress = try tables.figures.progress(of: owner, by: counted).flatMap { progress in
-          try tables.progress.isNews(progress, ofKey: owner.key) ? progress : nil
-        }
+        let (progress, known) = (
+          try tables.figures.progress(of: owner, by: counted), try tables.progress.progress(ofKey: owner.key)
+        )
+        row.progress = progress.flatMap { (known?.merged(with: $0) ?? $0) == known ? nil : $0 }
         if try row.progress != nil || tables.figures.hasExposures(owner) { row.owner = owner }
       }
       page.rows.append(row)

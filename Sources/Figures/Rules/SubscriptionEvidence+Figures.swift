@@ -9,12 +9,10 @@ extension SubscriptionEvidence {
   /// that end where they begin. A period ends with its refund, and where the next one begins. A grace period extends its
   /// own, up to the late payment if there is one, and so does `hold` the last one where nobody was asked since. A day counts
   /// in UTC.
-  package func figures(_ terms: [ProductID: Plans.Terms]) -> [FigureKey: FigureCounts] {
-    figures(of: counted, terms)
-  }
-
-  /// - Parameter bought: the purchases that count: see `counted`.
-  func figures(of bought: [Purchase], _ terms: [ProductID: Plans.Terms]) -> [FigureKey: FigureCounts] {
+  ///
+  /// - Parameter bought: the purchases that count, where `counted` is known already.
+  package func figures(_ terms: [ProductID: Plans.Terms], of bought: [Purchase]? = nil) -> [FigureKey: FigureCounts] {
+    let bought = bought ?? counted
     var tally = FigureTally()
     for purchase in bought where purchase.isPayment {
       tally.pay(purchase, Money(of: purchase, terms))
@@ -106,7 +104,7 @@ extension SubscriptionEvidence {
   }
 }
 
-/// A period that was bought: what counts of its purchase.
+/// A period that was bought, with the parts of its purchase that count.
 private struct FigurePeriod {
   let product: ProductID
   let transactionID: TransactionID

@@ -15,12 +15,6 @@ package struct ProgressTable: LedgerTable {
     try count(former?.steps ?? [:], replacedBy: present.steps)
   }
 
-  /// Whether a progress changes the known one.
-  package func isNews(_ progress: UserProgress, ofKey key: String) throws -> Bool {
-    guard let known = try self.progress(ofKey: key) else { return true }
-    return known.merged(with: progress) != known
-  }
-
   private static let upsertProgress = SQL.upsert("user_progress", key: "user_id", "seen, viewed, paid")
 
   /// Forgets how far a user has come, and takes the user out of the counts.

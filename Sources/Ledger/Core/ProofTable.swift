@@ -13,7 +13,7 @@ struct StoredProof: Sendable {
   private(set) var frame: (octets: [UInt8], at: Int)?
 
   /// - Parameters:
-  ///   - octets: what the base64 spells; `nil`: it has not been decoded.
+  ///   - octets: those that the base64 spells; `nil`: it has not been decoded.
   ///   - shared: the octets of the receipt that others have too; `nil`: none.
   ///   - digest: the receipt's; `nil`: it is not known.
   init(

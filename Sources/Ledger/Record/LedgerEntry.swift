@@ -44,7 +44,7 @@ package struct LedgerEntry: Sendable {
   /// The octets of the receipt that others have too, of what its base64 spells, or of its text where it is a signed
   /// transaction: certificates of Apple's. The ledger stores them once. `nil`: none are known.
   package var sharedOctets: Range<Int>?
-  /// What the receipt's base64 spells; `nil`: it has not been decoded.
+  /// The octets that the receipt's base64 spells; `nil`: it has not been decoded.
   package var receiptOctets: [UInt8]?
   /// The SHA-256 of the receipt's bytes, or of a signed transaction's text; `nil`: it is not known.
   package var receiptDigest: SHA256Digest?

@@ -4,30 +4,29 @@ internal import CSQLite
 final class SQLiteStatement: SQLStatement {
   /// `sqlite3_stmt *`
   private let pointer: OpaquePointer
-  /// The bound texts and octets, until `reset`: SQLite would allocate memory for each.
-  private let room = UnsafeMutableRawBufferPointer.allocate(byteCount: 512, alignment: 1)
+  /// The short values that are bound, until `reset`: SQLite would allocate memory for its copy of each.
+  private let buffer = UnsafeMutableRawPointer.allocate(byteCount: capacity, alignment: 1)
   private var used = 0
+  private static let capacity = 512
 
   /// Takes the statement over.
   init(_ pointer: OpaquePointer) { self.pointer = pointer }
 
   deinit {
     sqlite3_finalize(pointer)
-    room.deallocate()
+    buffer.deallocate()
   }
 
   /// SQLite's `SQLITE_TRANSIENT`: it copies the value, so that nothing has to outlive the call.
   private static let copied = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
 
-  /// Copies a value into the room, if it fits; else SQLite copies it.
-  private func keep(_ bytes: UnsafeRawBufferPointer) -> (
-    bytes: UnsafeRawBufferPointer, release: sqlite3_destructor_type?
-  ) {
-    guard bytes.count <= room.count - used else { return (bytes, Self.copied) }
-    let kept = UnsafeMutableRawBufferPointer(rebasing: room[used..<used + bytes.count])
-    kept.copyMemory(from: bytes)
+  /// Copies a value into the buffer; where it does not fit, SQLite has to copy it.
+  private func keep(_ bytes: UnsafeRawBufferPointer) -> (start: UnsafeRawPointer, release: sqlite3_destructor_type?) {
+    if let start = bytes.baseAddress, bytes.count > Self.capacity - used { return (start, Self.copied) }
+    let start = buffer + used
+    if let source = bytes.baseAddress { start.copyMemory(from: source, byteCount: bytes.count) }
     used += bytes.count
-    return (UnsafeRawBufferPointer(kept), nil)
+    return (UnsafeRawPointer(start), nil)
   }
 
   func bindNull(at index: Int) throws { try check(sqlite3_bind_null(pointer, Int32(index + 1))) }
@@ -38,23 +37,17 @@ final class SQLiteStatement: SQLStatement {
     var value = value.storable
     try check(
       value.withUTF8 { text in
-        let (bytes, release) = keep(UnsafeRawBufferPointer(text))
-        guard let start = bytes.baseAddress else {
-          return sqlite3_bind_text(pointer, Int32(index + 1), "", 0, Self.copied)
-        }
-        return start.withMemoryRebound(to: CChar.self, capacity: bytes.count) {
-          sqlite3_bind_text64(pointer, Int32(index + 1), $0, sqlite3_uint64(bytes.count), release, UInt8(SQLITE_UTF8))
+        let (start, release) = keep(UnsafeRawBufferPointer(text))
+        return start.withMemoryRebound(to: CChar.self, capacity: text.count) {
+          sqlite3_bind_text64(pointer, Int32(index + 1), $0, sqlite3_uint64(text.count), release, UInt8(SQLITE_UTF8))
         }
       })
   }
 
   func bind(_ value: [UInt8], at index: Int) throws {
     try check(
-      value.withUnsafeBytes { value in
-        let (bytes, release) = keep(value)
-        guard let start = bytes.baseAddress, !bytes.isEmpty else {
-          return sqlite3_bind_zeroblob(pointer, Int32(index + 1), 0)
-        }
+      value.withUnsafeBytes { bytes in
+        let (start, release) = keep(bytes)
         return sqlite3_bind_blob64(pointer, Int32(index + 1), start, sqlite3_uint64(bytes.count), release)
       })
   }
