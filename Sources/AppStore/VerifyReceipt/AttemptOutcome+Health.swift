@@ -29,7 +29,7 @@ extension AttemptOutcome {
   ///   - given: the time from the start of the call to its deadline.
   func health(isVerified: @autoclosure () -> Bool, user: UserID?, given: Duration) -> CircuitBreaker.Outcome {
     switch self {
-    case .answer(let answer): return Self.health(of: answer.body.status, isVerified: isVerified(), user: user)
+    case .answer(let body, _): return Self.health(of: body.status, isVerified: isVerified(), user: user)
     case .http(let status, let retryAfter):
       guard Self.mayBeProvoked(httpStatus: status) else { return .failure(retryAfter: retryAfter) }
       return isVerified() ? .failure(retryAfter: retryAfter, reporter: user?.rawValue) : .neutral

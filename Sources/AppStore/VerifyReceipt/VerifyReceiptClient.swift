@@ -63,26 +63,24 @@ package final class VerifyReceiptClient: Sendable {
     of user: UserID? = nil, retriesTrouble: Bool = true, startingWith first: StoreEnvironment = .production,
     detail: VerifyReceiptDetail = .decoded, deadline: ContinuousClock.Instant
   ) async throws(AppStoreError) -> AppStoreAnswer {
-    let answer = try await driver.answer(
+    var answer = try await driver.answer(
       to: Question(
         request: VerifyReceiptRequest(
           receipt: receiptBase64, sharedSecret: configuration.sharedSecret,
           excludesOldTransactions: detail.excludesOldTransactions, answerLimit: configuration.answerLimit),
-        configuration: configuration, check: check, user: user, keepsBytes: detail != .decoded,
+        configuration: configuration, check: check, user: user,
         route: VerifyReceiptRoute(first: first, retry: configuration.retry, check: check)),
       retriesTrouble: retriesTrouble, deadline: deadline)
-    return AppStoreAnswer(answer)
+    if detail == .decoded { answer.bytes = nil }
+    return answer
   }
 
   /// The question about one receipt, which may go from one store to the other.
   private struct Question: AppleQuestion {
-    typealias Answer = AttemptOutcome.Answer
-
     let request: VerifyReceiptRequest
     let configuration: Configuration
     let check: @Sendable () -> SignatureCheck
     let user: UserID?
-    let keepsBytes: Bool
     var route: VerifyReceiptRoute
 
     var environment: StoreEnvironment { route.environment }
@@ -98,10 +96,7 @@ package final class VerifyReceiptClient: Sendable {
           root throws(JSONError) in
           try VerifyReceiptResponse(root)
         }
-        return .answer(
-          .init(
-            body: body, bytes: keepsBytes ? answer.response.body : nil, endpoint: environment,
-            askedAt: answer.askedAt, answeredAt: answer.answeredAt))
+        return .answer(body, answer)
       } catch {
         switch error {
         case .cancelled: throw .cancelled
@@ -139,19 +134,19 @@ package enum VerifyReceiptDetail: Hashable, Sendable {
 }
 
 extension AppStoreAnswer {
-  fileprivate init(_ answer: AttemptOutcome.Answer) {
-    let body = answer.body
+  /// - Parameter endpoint: the store that was asked.
+  init(_ body: VerifyReceiptResponse, _ call: CallResponse, from endpoint: StoreEnvironment) {
     // 21010 comes without a time of Apple's but the HTTP header.
-    let moment = answer.answeredAt ?? answer.askedAt
+    let moment = call.answeredAt ?? call.askedAt
     let history =
       body.status == .accountGone
       ? PurchaseHistory(
-        environment: body.environment ?? answer.endpoint, source: .verifyReceipt, evidenceTime: moment,
+        environment: body.environment ?? endpoint, source: .verifyReceipt, evidenceTime: moment,
         evaluatedAt: moment, purchases: [], isAccountGone: true)
-      : body.purchaseHistory(environment: answer.endpoint, answeredAt: answer.answeredAt, askedAt: answer.askedAt)
+      : body.purchaseHistory(environment: endpoint, answeredAt: call.answeredAt, askedAt: call.askedAt)
     self.init(history: history, bundleID: body.bundleID, appleStatus: body.status)
     if body.latestRows != nil { receiptPurchases = body.receiptRows }
-    bytes = answer.bytes
+    bytes = call.response.body
   }
 }
 

@@ -5,27 +5,17 @@ import JSON
 import struct FoundationEssentials.Date
 
 enum AttemptOutcome: CallOutcome {
-  struct Answer {
-    var body: VerifyReceiptResponse
-    /// The body as Apple sent it, where it is wanted.
-    var bytes: [UInt8]?
-    /// The store that was asked.
-    var endpoint: StoreEnvironment
-    var askedAt: Date
-    var answeredAt: Date?
-  }
-
-  case answer(Answer)
+  case answer(VerifyReceiptResponse, CallResponse)
   case http(Int, retryAfter: Duration?)
   /// HTTP 200 with an unreadable body.
   case malformed(JSONError)
   case noAnswer(TransportError)
 
-  var answeredAt: Date? { if case .answer(let answer) = self { answer.answeredAt } else { nil } }
+  var answeredAt: Date? { if case .answer(_, let call) = self { call.answeredAt } else { nil } }
 
   var summary: VerifyReceiptAttempt.Outcome {
     switch self {
-    case .answer(let answer): .status(answer.body.status.rawValue)
+    case .answer(let body, _): .status(body.status.rawValue)
     case .http(let status, _): .http(status)
     case .malformed(let error): .malformed(error.summary)
     case .noAnswer(let error): .transport(error)
@@ -50,7 +40,7 @@ enum AttemptOutcome: CallOutcome {
 ///
 /// Unavailable after 21003 is doubtful. A retry after 21002, 21003 and 4xx costs no token of the shared budget.
 struct VerifyReceiptRoute {
-  typealias Step = CallStep<AttemptOutcome.Answer>
+  typealias Step = CallStep<AppStoreAnswer>
 
   private(set) var environment: StoreEnvironment
   private let retry: RetryPolicy
@@ -81,7 +71,7 @@ struct VerifyReceiptRoute {
 
   private mutating func ordinaryStep(after outcome: AttemptOutcome) -> Step {
     switch outcome {
-    case .answer(let answer): return next(after: answer)
+    case .answer(let body, let call): return next(after: body, call)
     case .http(429, let retryAfter):
       return again(.unavailable(.rateLimited(retryAfter: retryAfter)), least: retryAfter ?? .zero)
     case .http(let status, let retryAfter):
@@ -94,11 +84,11 @@ struct VerifyReceiptRoute {
     }
   }
 
-  private mutating func next(after answer: AttemptOutcome.Answer) -> Step {
-    let status = answer.body.status
+  private mutating func next(after body: VerifyReceiptResponse, _ call: CallResponse) -> Step {
+    let status = body.status
     let trouble = AppStoreError.unavailable(appleStatus: status.rawValue, .trouble)
     switch status {
-    case .valid, .expired, .accountGone: return .conclude(answer)
+    case .valid, .expired, .accountGone: return .conclude(AppStoreAnswer(body, call, from: environment))
     case .malformedOrTrouble: return onceMore(trouble)
     case .unavailable, .internalError: return again(trouble)
     case .notAuthentic:
@@ -119,7 +109,7 @@ struct VerifyReceiptRoute {
       complaints = 0
       return .ask
     case _ where status.isInternalDataAccessError:
-      return answer.body.isRetryable == false ? .fail(trouble) : again(trouble)
+      return body.isRetryable == false ? .fail(trouble) : again(trouble)
     default: return .fail(.unexpected(appleStatus: status.rawValue))
     }
   }
