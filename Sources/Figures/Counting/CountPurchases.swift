@@ -35,27 +35,38 @@ package struct CountPurchases: LedgerOperation {
     guard try tables.figures.areFigures(by: prices), try tables.take(.purchases), try tables.figures.recount() == nil
     else { return 0 }
     let due = try tables.all(
-      "SELECT purchase_id FROM figure_due ORDER BY purchase_id LIMIT ?", max(0, limit), as: Int64.self)
+      """
+      SELECT figure_due.purchase_id, counts FROM figure_due
+      LEFT JOIN counted_purchase ON counted_purchase.purchase_id = figure_due.purchase_id
+      ORDER BY figure_due.purchase_id LIMIT ?
+      """, max(0, limit), as: (Int64, String?).self)
+    if let first = due.first, let last = due.last {
+      // Before anything is marked, as counting a purchase marks its owner's trials.
+      try tables.execute("DELETE FROM figure_due WHERE purchase_id >= ? AND purchase_id <= ?", first.0, last.0)
+    }
+    let hasTrials = try tables.exists("SELECT 1 FROM trial LIMIT 1")
+    let hasExposures = try tables.exists("SELECT 1 FROM exposure LIMIT 1")
     var sums = CountSums()
     var periods: [ProductID: BillingPeriod] = [:]
     let start = ContinuousClock.now
     var hasAll = true
-    for (number, id) in due.enumerated() {
-      hasAll = number == 0 || ContinuousClock.now - start < time && sums.figures.count < Self.sumRows
-      guard hasAll else { break }
-      try tables.execute("DELETE FROM figure_due WHERE purchase_id = ?", id)
+    for (number, (id, former)) in due.enumerated() {
+      hasAll = number == 0 || hasAll && ContinuousClock.now - start < time && sums.figures.count < Self.sumRows
+      guard hasAll else {
+        try tables.marks.markFigures(of: id)
+        continue
+      }
       let counted = try tables.figures.counted(id, terms)
       if counted == nil, id >= FigureTable.lastTrial { continue }
       for (product, period) in counted?.periods ?? [] { periods[product] = period }
       if let owner = counted?.owner {
-        try tables.marks.markExposures(of: owner.key)
-        try tables.marks.markTrials(of: owner.key)
+        if hasExposures { try tables.marks.markExposures(of: owner.key) }
+        if hasTrials { try tables.marks.markTrials(of: owner.key) }
         if let progress = try tables.figures.progress(of: owner, by: counted) {
           try tables.progress.record(progress, of: owner)
         }
       }
       let present = counted?.figures ?? [:]
-      let former: String? = try tables.first("SELECT counts FROM counted_purchase WHERE purchase_id = ?", id)
       let text = StoredFigures.text(present)
       guard former ?? "[]" != text else { continue }
       if let former { sums.subtract(try StoredFigures.counts(former)) }
