@@ -83,6 +83,9 @@ struct ServiceChannel: ServerChildChannel {
     let handler: NIOLoopBound<RequestHandler>
   }
 
+  /// The most bytes that are read at once: most receipts come in one read.
+  private static let readSize = 8 * 1024
+
   let front: RequestFront
   let limits: ConnectionGuard.Limits
   /// `nil` for a listener that does not count.
@@ -96,6 +99,9 @@ struct ServiceChannel: ServerChildChannel {
   func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Connection> {
     channel.eventLoop.makeCompletedFuture {
       let pipeline = channel.pipeline.syncOperations
+      // A connection keeps what it reads into while its request waits: with NIO's own, up to four of 64 KB.
+      try channel.syncOptions?.setOption(
+        .recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: Self.readSize))
       if let tls { try pipeline.addHandler(NIOSSLServerHandler(context: tls)) }
       let handler = RequestHandler(
         front: front, guardian: ConnectionGuard(limits: limits, counts: counts), loop: channel.eventLoop,
