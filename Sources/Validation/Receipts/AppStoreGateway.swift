@@ -59,7 +59,6 @@ package final class AppStoreGateway: Sendable {
     /// See `AppStoreAnswer.receiptPurchases`.
     var receiptPurchases: [Purchase] = []
     var bundleID: BundleID
-    var source: PurchaseReference.Source
     var signedTransactions: [OriginalTransactionID: String]
     /// Whether Apple gave it to an earlier request.
     var isReused: Bool
@@ -166,19 +165,19 @@ package final class AppStoreGateway: Sendable {
       }
       if source == .signature {
         guard let answer = signedAnswer(of: reference) else { continue }
-        return try accepted(answer, reference, source, isReused: false, for: user)
+        return try accepted(answer, reference, isReused: false, for: user)
       }
       guard let identity = reference.identity(for: source, detail),
         let question = question(to: source, about: reference, for: user, retriesTrouble: retriesTrouble, detail: detail)
       else { continue }
       if mayReuse, detail == .decoded, let answer = recentAnswer(identity) {
-        return try accepted(answer, reference, source, isReused: true, for: user)
+        return try accepted(answer, reference, isReused: true, for: user)
       }
       let outcome = await flights.run(identity) { [self] in
         await answer(to: question, identity, until: end, logger: logger)
       }
       switch outcome {
-      case .success(let answer): return try accepted(answer, reference, source, isReused: false, for: user)
+      case .success(let answer): return try accepted(answer, reference, isReused: false, for: user)
       case .failure(let error):
         failure = error
         guard error.mayAskElsewhere(reference) else { throw ValidationError(error) }
@@ -254,25 +253,23 @@ package final class AppStoreGateway: Sendable {
 
   @inline(never)
   private func accepted(
-    _ answer: AppStoreAnswer, _ reference: PurchaseReference, _ source: PurchaseReference.Source, isReused: Bool,
-    for user: UserID
+    _ answer: AppStoreAnswer, _ reference: PurchaseReference, isReused: Bool, for user: UserID
   ) throws(ValidationError) -> AcceptedAnswer {
-    let appleStatus = answer.appleStatus
-    let claimed = answer.history.isAccountGone ? reference.receipt?.claimedBundleID : nil
+    let (history, appleStatus) = (answer.history, answer.appleStatus)
+    let claimed = history.isAccountGone ? reference.receipt?.claimedBundleID : nil
     // An answer without an app is no verdict.
     guard let bundle = answer.bundleID ?? reference.proof.bundleID ?? claimed else {
       throw .appStoreUnavailable(
         .unavailable(appleStatus: appleStatus?.rawValue, .malformedAnswer("it does not name the app")))
     }
-    guard apps.contains(bundle), apps.mayContain(appAppleID: answer.appAppleID, in: answer.history.environment) else {
+    guard apps.contains(bundle), apps.mayContain(appAppleID: answer.appAppleID, in: history.environment) else {
       throw .wrongApp(appleStatus: appleStatus)
     }
-    guard rules.accepts(answer.history.environment, for: user) else { throw .sandboxRefused(appleStatus: appleStatus) }
+    guard rules.accepts(history.environment, for: user) else { throw .sandboxRefused(appleStatus: appleStatus) }
     return AcceptedAnswer(
-      history: answer.history, receiptPurchases: answer.receiptPurchases, bundleID: bundle, source: source,
-      signedTransactions: answer.signedTransactions,
-      isReused: isReused,
-      evaluatedAt: source == .signature ? max(answer.history.evaluatedAt, now()) : answer.history.evaluatedAt,
+      history: history, receiptPurchases: answer.receiptPurchases, bundleID: bundle,
+      signedTransactions: answer.signedTransactions, isReused: isReused,
+      evaluatedAt: history.source == .signature ? max(history.evaluatedAt, now()) : history.evaluatedAt,
       bytes: answer.bytes)
   }
 

@@ -16,20 +16,6 @@ package struct PurchaseInspector: Sendable {
 
   private var gateway: AppStoreGateway { validator.gateway }
 
-  package struct Question: Sendable {
-    /// The text as it was posted, not yet decoded.
-    var text: String
-    /// The app whose public key the caller shows; `nil` for other callers.
-    var app: BundleID?
-    var requestID: String
-
-    package init(_ text: String, app: BundleID?, requestID: String) {
-      self.text = text
-      self.app = app
-      self.requestID = requestID
-    }
-  }
-
   /// The transaction in a JWS of StoreKit 2, unproven.
   /// - Throws: `unsupportedReceipt` for a receipt, and for JSON, which a transaction becomes when an app decodes it;
   ///   `undecodableReceipt` for anything else.
@@ -58,31 +44,31 @@ package struct PurchaseInspector: Sendable {
     return try await consult(await ledger.isKnown(user)) ? user : nil
   }
 
-  /// The evidence on the purchases in a receipt or a signed transaction.
-  package func inspect(_ question: Question, logger: Logger) async throws(ValidationError) -> [SubscriptionEvidence] {
-    try await ask(question, .decoded, logger: logger).evidence
+  /// The evidence on the purchases in a receipt or a signed transaction that nobody presents for themselves.
+  package func inspect(_ submission: ReceiptSubmission, logger: Logger) async throws(ValidationError)
+    -> [SubscriptionEvidence]
+  {
+    try await ask(submission, .decoded, logger: logger).evidence
   }
 
   /// verifyReceipt's own answer about a receipt, byte for byte.
   ///
   /// - Parameter excludesOldTransactions: whether Apple leaves out all but the last transaction of each subscription.
   package func verifyReceiptAnswer(
-    to question: Question, excludesOldTransactions: Bool, logger: Logger
+    to submission: ReceiptSubmission, excludesOldTransactions: Bool, logger: Logger
   ) async throws(ValidationError) -> [UInt8] {
     let detail = VerifyReceiptDetail.whole(excludesOldTransactions: excludesOldTransactions)
-    guard let bytes = try await ask(question, detail, logger: logger).answer.bytes else {
+    guard let bytes = try await ask(submission, detail, logger: logger).answer.bytes else {
       throw .undecodableReceipt(detail: "verifyReceipt takes receipts only, and this is none.")
     }
     return bytes
   }
 
   private func ask(
-    _ question: Question, _ detail: VerifyReceiptDetail, logger: Logger
+    _ submission: ReceiptSubmission, _ detail: VerifyReceiptDetail, logger: Logger
   ) async throws(ValidationError) -> (answer: AppStoreGateway.AcceptedAnswer, evidence: [SubscriptionEvidence]) {
-    let submission = ReceiptSubmission(
-      user: .nobody, proof: .receipt(question.text), requestID: question.requestID, app: question.app)
     let reference = try await validator.reference(of: submission)
-    try gateway.requireApp(question.app, of: reference.receipt)
+    try gateway.requireApp(submission.app, of: reference.receipt)
     if detail != .decoded, reference.receipt?.isSignedData == true {
       throw .undecodableReceipt(detail: "This is signed data (JWS) of StoreKit 2 and no receipt.")
     }

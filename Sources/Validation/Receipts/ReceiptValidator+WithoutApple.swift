@@ -128,7 +128,7 @@ extension ReceiptValidator {
         history: PurchaseHistory(
           environment: .production, source: .verifyReceipt, evidenceTime: now, evaluatedAt: now, purchases: [],
           isAccountGone: true),
-        bundleID: receipt.claimedBundleID, source: .verifyReceipt, signedTransactions: [:], isReused: false,
+        bundleID: receipt.claimedBundleID, signedTransactions: [:], isReused: false,
         evaluatedAt: now)
       let reference = PurchaseReference(receipt: receipt, proof: DeferredProof(proof))
       let evidence = try await evidence(of: accepted, reference, for: submission)

@@ -367,7 +367,7 @@ package final class ReceiptValidator: Sendable {
     }
     entry.receiptDigest = reference.receipt?.fingerprint.digest
     // Only a receipt that verifyReceipt has answered about replaces the kept one: others cannot be sent to it.
-    entry.keepsReceipts = accepted.source != .verifyReceipt
+    entry.keepsReceipts = accepted.history.source != .verifyReceipt
     entry.keysNamingOthers = Set(evidence.filter { $0.namesAnother(than: submission.user) }.map(\.key))
     entry.tokensAreUserIDs = verdicts.accountTokenIsUserID
     entry.tellsAccountTokens = verdicts.tellsAccountTokens

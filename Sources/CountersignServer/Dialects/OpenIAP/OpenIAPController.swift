@@ -54,11 +54,11 @@ struct OpenIAPController: DialectController {
     let transaction = try common.transaction(in: jws, named: "jws")
     let app = context.caller?.app
     guard let user = try await user(of: transaction, in: jws, context) else {
-      let question = PurchaseInspector.Question(jws, app: app, requestID: context.requestID)
+      let submission = ReceiptSubmission(user: .nobody, proof: .receipt(jws), requestID: context.requestID, app: app)
       let evidence = try await common.line.validation(of: context) { _ throws(ValidationError) in
-        try await common.useCases.inspector.inspect(question, logger: context.logger)
+        try await common.useCases.inspector.inspect(submission, logger: context.logger)
       }
-      return answer(about: transaction, evidence, of: UserID(""), deciding: nil)
+      return answer(about: transaction, evidence, of: .nobody, deciding: nil)
     }
     let verdict = try await common.validate(.receipt(jws), of: user, app: app, isVouchedFor: context.isServer, context)
     return answer(

@@ -64,10 +64,12 @@ struct VerifyReceiptController: DialectController {
     defer { withExtendedLifetime(read.loan) {} }
     let posted = read.value
     let app = try app(presenting: posted.password, context)
-    let question = PurchaseInspector.Question(posted.receipt ?? "", app: app, requestID: context.requestID)
+    let submission = ReceiptSubmission(
+      user: .nobody, proof: .receipt(posted.receipt ?? ""), requestID: context.requestID, app: app)
     let bytes = try await common.line.validation(of: context) { _ throws(ValidationError) in
       try await common.useCases.inspector.verifyReceiptAnswer(
-        to: question, excludesOldTransactions: posted.excludesOldTransactions?.value ?? false, logger: context.logger)
+        to: submission, excludesOldTransactions: posted.excludesOldTransactions?.value ?? false,
+        logger: context.logger)
     }
     return Response(status: .ok, headers: [.contentType: "application/json"], body: .bytes(ByteBuffer(bytes: bytes)))
   }
