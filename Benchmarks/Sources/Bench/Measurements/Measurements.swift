@@ -8,6 +8,8 @@ final class Measurements {
   let seconds: Int
   let due: Int
   let sizes: [Int]
+  /// The program to measure beside the service.
+  var other: String?
 
   init(bed: Bed, table: Table, rounds: Int, seconds: Int, due: Int, sizes: [Int]) {
     self.bed = bed
@@ -38,6 +40,7 @@ final class Measurements {
     case .start: try start()
     case .replicas: try replicas()
     case .figures: try figures()
+    case .beside: try beside()
     }
   }
 

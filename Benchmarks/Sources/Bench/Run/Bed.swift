@@ -89,7 +89,7 @@ final class Upstream {
   func stop() { child.stop() }
 }
 
-/// The service, as its users start it.
+/// The service, as its users start it, or another server.
 final class Service {
   let child: Child
   let origin: String
@@ -133,19 +133,42 @@ final class Service {
     let yaml = sections.map { "\($0.key):\n" + $0.value.map { "  \($0)\n" }.joined() }.joined()
     let file = "\(directory)/countersign.yaml"
     try yaml.write(toFile: file, atomically: true, encoding: .utf8)
+    (child, readyAfter) = try Self.start(
+      bed.countersign, ["serve", "--config", file],
+      ["PATH": ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin"], port, "/readyz", in: directory)
+  }
+
+  /// Another server, which answers `GET /livez` once it listens.
+  init(_ bed: Bed, _ upstream: Upstream, program: String) throws {
+    directory = "\(bed.directory)/other-\(UUID().uuidString)"
+    try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+    let port = try Self.freePort()
+    origin = "http://127.0.0.1:\(port)"
+    let settings = [
+      "PORT": "\(port)", "APPLE_URL": "\(upstream.secure)/verifyReceipt", "APPLE_CA": bed.certificate,
+      "STORE_URL": upstream.plain, "ROOTS": bed.root, "API_KEY": Bed.serviceKey,
+      "RECORD_DB": "\(directory)/record.db",
+    ]
+    (child, readyAfter) = try Self.start(
+      program, [], ProcessInfo.processInfo.environment.merging(settings) { $1 }, port, "/livez", in: directory)
+  }
+
+  private static func start(
+    _ program: String, _ arguments: [String], _ environment: [String: String], _ port: Int, _ path: String,
+    in directory: String
+  ) throws -> (child: Child, readyAfter: Duration) {
     let begin = ContinuousClock.now
-    child = try Child(
-      bed.countersign, ["serve", "--config", file], core: Bed.serviceCore,
-      environment: ["PATH": ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin"], log: "\(directory)/log")
+    let child = try Child(
+      program, arguments, core: Bed.serviceCore, environment: environment, log: "\(directory)/log")
     let end = begin.advanced(by: .seconds(20))
-    while !Self.isReady(port: port) {
+    while !isReady(port: port, path) {
       guard child.process.isRunning, .now < end else {
         let log = (try? String(contentsOfFile: "\(directory)/log", encoding: .utf8)) ?? ""
-        throw ValidationError("the service did not start: \(log.suffix(2000))")
+        throw ValidationError("\(program) did not start: \(log.suffix(2000))")
       }
       usleep(1_000)
     }
-    readyAfter = ContinuousClock.now - begin
+    return (child, ContinuousClock.now - begin)
   }
 
   var authorization: String { "Bearer \(Bed.serviceKey)" }
@@ -189,8 +212,8 @@ final class Service {
     return address
   }
 
-  /// One GET /readyz on a connection of its own, without a client that takes longer to start than the service.
-  private static func isReady(port: Int) -> Bool {
+  /// One GET on a connection of its own, without a client that takes longer to start than the service.
+  private static func isReady(port: Int, _ path: String) -> Bool {
     let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
     defer { close(descriptor) }
     var address = loopback(port: port)
@@ -200,7 +223,7 @@ final class Service {
       }
     }
     guard connected else { return false }
-    let request = Array("GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".utf8)
+    let request = Array("GET \(path) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".utf8)
     guard write(descriptor, request, request.count) == request.count else { return false }
     var answer = [UInt8](repeating: 0, count: 64)
     let count = read(descriptor, &answer, answer.count)

@@ -16,17 +16,25 @@ struct RunCommand: AsyncParsableCommand {
   @Option(help: "Subscriptions of the run of re-validation.") var due = 100_000
   @Option(help: "Subscriptions of the large ledgers, which take some 7 KB of disk each.")
   var sizes = [100_000, 1_000_000]
+  @Option(
+    help: """
+      Another server's program, to measure beside the service. It answers GET /livez and validates the same posts. It \
+      has the caller's environment, and PORT, APPLE_URL, APPLE_CA, STORE_URL, ROOTS, API_KEY and RECORD_DB, a file for \
+      it to make.
+      """)
+  var beside: String?
   @Option(help: "A Markdown file for the table.") var output: String?
 
   func run() async throws {
-    let wanted = only.isEmpty ? Measurement.allCases : only
+    let wanted = only.isEmpty ? Measurement.allCases.filter { $0 != .beside || beside != nil } : only
     let bed = try Bed(
       countersign: countersign, simulator: simulator, work: work,
-      receipts: wanted.contains(.revalidation) || wanted.contains(.replicas) ? Swift.max(100_000, due) : 60_000)
+      receipts: wanted.contains { [.revalidation, .replicas, .beside].contains($0) } ? Swift.max(100_000, due) : 60_000)
     defer { bed.remove() }
     let table = Table()
     print(Machine.description)
     let measurements = Measurements(bed: bed, table: table, rounds: rounds, seconds: seconds, due: due, sizes: sizes)
+    measurements.other = beside
     for measurement in wanted { try measurements.run(measurement) }
     guard let output else { return }
     try "\(Machine.description)\n\n\(table.markdown)".write(toFile: output, atomically: true, encoding: .utf8)
@@ -35,7 +43,7 @@ struct RunCommand: AsyncParsableCommand {
 
 enum Measurement: String, CaseIterable, ExpressibleByArgument {
   case bounds, parts, validation, counts, sizes, protocols, large, latency, concurrency, reads, commits, verification
-  case storm, overload, revalidation, start, replicas, figures
+  case storm, overload, revalidation, start, replicas, figures, beside
 
   static var allValueDescriptions: [String: String] {
     Dictionary(uniqueKeysWithValues: allCases.map { ($0.rawValue, $0.meaning) })
@@ -61,6 +69,7 @@ enum Measurement: String, CaseIterable, ExpressibleByArgument {
     case .start: "Start to ready, and memory at rest."
     case .replicas: "The ledger in PostgreSQL beside one in a file; one replica and three."
     case .figures: "Pages of figures and of experiments about a million subscribers."
+    case .beside: "Receipts validated by the service and by another server, in turns: see --beside."
     }
   }
 }
