@@ -13,6 +13,8 @@ extension TransportError {
     switch code {
     case CURLE_URL_MALFORMAT:
       self = .invalidRequest("libcurl refused the URL")
+    case CURLE_LOGIN_DENIED:
+      self = .invalidRequest("the URL has a user part")
 
     case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY:
       self = .resolve
