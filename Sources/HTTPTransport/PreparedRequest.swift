@@ -1,4 +1,4 @@
-/// A request that can be sent as written: its initialiser is the check.
+/// A request that its initialiser has checked, but for the parts of the URL that libcurl checks.
 struct PreparedRequest: Sendable {
   typealias Scheme = CurlTransport.Configuration.Scheme
 
@@ -29,8 +29,7 @@ struct PreparedRequest: Sendable {
       + request.headers.map { $0.value.isEmpty ? "\($0.name);" : "\($0.name): \($0.value)" }
   }
 
-  /// The scheme of a URL that names one, and a host. All else is checked by libcurl's parser, which also sends it: two parsers
-  /// could disagree.
+  /// The scheme of a URL. The rest is checked by libcurl's parser, which also sends it: two parsers could disagree.
   private static func scheme(of url: String, allowed: Set<Scheme>) throws(TransportError) -> Scheme {
     guard url.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else {
       throw .invalidRequest("the URL has a blank, a control character or one beyond ASCII")

@@ -99,7 +99,7 @@ struct ServiceChannel: ServerChildChannel {
   func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Connection> {
     channel.eventLoop.makeCompletedFuture {
       let pipeline = channel.pipeline.syncOperations
-      // A connection keeps what it reads into while its request waits: with NIO's own, up to four of 64 KB.
+      // A connection keeps its read buffers, also while its request waits: NIO's own are up to four of 64 KB.
       try channel.syncOptions?.setOption(
         .recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: Self.readSize))
       if let tls { try pipeline.addHandler(NIOSSLServerHandler(context: tls)) }

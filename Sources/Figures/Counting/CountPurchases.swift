@@ -40,28 +40,19 @@ package struct CountPurchases: LedgerOperation {
       LEFT JOIN counted_purchase ON counted_purchase.purchase_id = figure_due.purchase_id
       ORDER BY figure_due.purchase_id LIMIT ?
       """, max(0, limit), as: (Int64, String?).self)
-    if let first = due.first, let last = due.last {
-      // Before anything is marked, as counting a purchase marks its owner's trials.
-      try tables.execute("DELETE FROM figure_due WHERE purchase_id >= ? AND purchase_id <= ?", first.0, last.0)
-    }
-    let hasTrials = try tables.exists("SELECT 1 FROM trial LIMIT 1")
-    let hasExposures = try tables.exists("SELECT 1 FROM exposure LIMIT 1")
     var sums = CountSums()
     var periods: [ProductID: BillingPeriod] = [:]
     let start = ContinuousClock.now
-    var hasAll = true
-    for (number, (id, former)) in due.enumerated() {
-      hasAll = number == 0 || hasAll && ContinuousClock.now - start < time && sums.figures.count < Self.sumRows
-      guard hasAll else {
-        try tables.marks.markFigures(of: id)
-        continue
-      }
+    var owners: Set<String> = []
+    var last: Int64?
+    for (id, former) in due {
+      guard last == nil || ContinuousClock.now - start < time && sums.figures.count < Self.sumRows else { break }
+      last = id
       let counted = try tables.figures.counted(id, terms)
       if counted == nil, id >= FigureTable.lastTrial { continue }
       for (product, period) in counted?.periods ?? [] { periods[product] = period }
       if let owner = counted?.owner {
-        if hasExposures { try tables.marks.markExposures(of: owner.key) }
-        if hasTrials { try tables.marks.markTrials(of: owner.key) }
+        owners.insert(owner.key)
         if let progress = try tables.figures.progress(of: owner, by: counted) {
           try tables.progress.record(progress, of: owner)
         }
@@ -73,9 +64,19 @@ package struct CountPurchases: LedgerOperation {
       sums.add(present)
       try tables.figures.keepCounts(text, of: id)
     }
+    if let first = due.first?.0, let last {
+      try tables.execute("DELETE FROM figure_due WHERE purchase_id >= ? AND purchase_id <= ?", first, last)
+    }
+    // The owners' trials may be in that range, and are marked after it.
+    if !owners.isEmpty, try tables.exists("SELECT 1 FROM trial LIMIT 1") {
+      for owner in owners.sorted() { try tables.marks.markTrials(of: owner) }
+    }
+    if !owners.isEmpty, try tables.exists("SELECT 1 FROM exposure LIMIT 1") {
+      for owner in owners.sorted() { try tables.marks.markExposures(of: owner) }
+    }
     for (product, period) in periods { try tables.figures.keep(period.text, of: product) }
     try tables.figures.add(sums)
-    return max(hasAll ? due.count : limit, try tables.figures.addTallies(limit: limit))
+    return max(last == due.last?.0 ? due.count : limit, try tables.figures.addTallies(limit: limit))
   }
 }
 

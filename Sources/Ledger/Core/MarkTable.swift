@@ -25,7 +25,7 @@ package struct MarkTable: LedgerTable {
     "user_id", in: "exposure_due", "SELECT user_id, 1 FROM exposure WHERE user_id = ? LIMIT 1")
 
   /// Marks a purchase for recounting.
-  package func markFigures(of purchase: Int64) throws { try execute(Self.markPurchase, purchase) }
+  func markFigures(of purchase: Int64) throws { try execute(Self.markPurchase, purchase) }
 
   /// Marks the app's own trial for recounting, if the given period is one.
   func markTrial(_ id: GivenPeriod.ID) throws { try execute(Self.markTrialByID, id) }

@@ -25,6 +25,10 @@ struct RunCommand: AsyncParsableCommand {
   var beside: String?
   @Option(help: "A Markdown file for the table.") var output: String?
 
+  func validate() throws {
+    if only.contains(.beside), beside == nil { throw ValidationError("--beside names the other server's program") }
+  }
+
   func run() async throws {
     let wanted = only.isEmpty ? Measurement.allCases.filter { $0 != .beside || beside != nil } : only
     let bed = try Bed(
