@@ -32,7 +32,9 @@ import Testing
     // There are a handful of memos, and of frames (`ProofFrame.limit`).
     step.lowercased().contains("subquery") || step == "SCAN CONSTANT ROW" || step == "SCAN memo"
       || step == "SCAN proof_frame"
-      || ["SCAN overdue", "SCAN scheduled", "SCAN newest", "SCAN begun", "SCAN page", "SCAN accounts"].contains(step)
+      || [
+        "SCAN overdue", "SCAN scheduled", "SCAN newest", "SCAN begun", "SCAN page", "SCAN accounts", "SCAN ordered",
+      ].contains(step)
   }
 
   @Test func `no claim reads a whole table`() async throws {
@@ -354,7 +356,7 @@ import Testing
           SELECT 'u' || i, NULL, 1, i, i, 'pro', 'active', NULL, i, 0, 1, '[' || i || ']', NULL, i, i FROM number;
         INSERT INTO given_period
           SELECT i, 'u' || i, 'support', 'pro', i, i + 1, NULL, 'desk', NULL, 'r', i, i % 1000 > 0, 'k' FROM number;
-        INSERT INTO consumption SELECT 'u' || i, 'trips', j, j, 2, NULL, NULL, NULL, NULL
+        INSERT INTO consumption SELECT 'u' || i, 'trips', j, j, 2, NULL, NULL, NULL, NULL, 2 * j
           FROM number, (SELECT 1 j UNION SELECT 2);
         INSERT INTO feature_total SELECT 'u' || i, 'trips', 4, 9, 0 FROM number;
         INSERT INTO user_time_zone SELECT 'u' || i, 'Europe/Berlin', 0 FROM number;

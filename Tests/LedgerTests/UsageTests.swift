@@ -304,13 +304,23 @@ extension GiveBack.Outcome {
       let feature = try meter("unlimited")
       for number in 0..<40 {
         let user = UserID("u\(number)")
+        let alias = UserID("$RCAnonymousID:\(String(format: "%032x", number))")
         var list: [Consumption] = []
-        for _ in 0..<Int.random(in: 0...12, using: &random) {
+        for index in 0..<Int.random(in: 0...12, using: &random) {
           let (seconds, amount) = (
             Double(Int.random(in: 0...20, using: &random)), Int.random(in: 1...4, using: &random)
           )
-          _ = try await ledger.consume(feature, by: user, tier: "pro", amount: amount, at: seconds)
-          list.append(Consumption(moment: at(seconds), amount: amount))
+          let consumer = number % 2 == 0 ? user : [user, alias].randomElement(using: &random) ?? user
+          _ = try await ledger.consume(
+            feature, by: consumer, tier: "pro", amount: amount, at: seconds, key: "\(index)")
+          if Int.random(in: 0..<4, using: &random) == 0 {
+            #expect(try await ledger.giveBack(feature, "\(index)", of: consumer, at: seconds).word == "returned")
+          } else {
+            list.append(Consumption(moment: at(seconds), amount: amount))
+          }
+        }
+        if number % 2 == 1 {
+          _ = try await ledger.run(JoinCustomer(alias, to: user, requestID: "join", reevaluated(at: 0)))
         }
         var questions: Set<UsageQuestion> = []
         for _ in 0..<20 {

@@ -134,6 +134,7 @@ struct CustomerTable: LedgerTable {
         SELECT next_number FROM feature_total AS own WHERE own.user_id = ? AND own.feature = consumption.feature), 0)
       WHERE user_id = ?
       """, user.key, user.key, id.key)
+    if changesCount > 0 { try tables.usage.sumUp(ofKey: user.key) }
     try execute(
       """
       INSERT INTO feature_total (user_id, feature, total, next_number, keys_until)

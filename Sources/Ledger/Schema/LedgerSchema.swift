@@ -620,7 +620,8 @@ struct LedgerSchema: Sendable {
     CREATE INDEX device_push_token ON device (push_token, last_seen_at) WHERE push_token IS NOT NULL;
 
     -- Consumptions of a meter. number: tells those of one millisecond apart. returned: the amount that was given back;
-    -- amount is zero then. request, answer: those of the idempotency key, which is kept for a week.
+    -- amount is zero then. request, answer: those of the idempotency key, which is kept for a week. running_total: grows
+    -- from row to row by their amounts, in the order of the key; two rows give the sum of any range.
     CREATE TABLE consumption (
       user_id TEXT NOT NULL CHECK (user_id <> ''),
       feature TEXT NOT NULL CHECK (feature <> ''),
@@ -631,6 +632,7 @@ struct LedgerSchema: Sendable {
       idempotency_key TEXT CHECK (idempotency_key <> ''),
       request TEXT CHECK ((request IS NULL) = (idempotency_key IS NULL)),
       answer TEXT CHECK ((answer IS NULL) = (idempotency_key IS NULL)),
+      running_total INTEGER NOT NULL,
       PRIMARY KEY (user_id, feature, consumed_at, number)
     ) STRICT, WITHOUT ROWID;
     CREATE UNIQUE INDEX consumption_key ON consumption (user_id, feature, idempotency_key)

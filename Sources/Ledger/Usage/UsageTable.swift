@@ -81,24 +81,28 @@ struct UsageTable: LedgerTable {
     }
   }
 
+  /// Reads two rows of the range, however many it has: the first that counts, and the last.
   private func answer(_ question: UsageQuestion, about feature: FeatureName, of user: UserID) throws -> UsageAnswer {
     let (start, end) = (question.range.lowerBound, question.range.upperBound)
     let counted = try first(
       """
-      SELECT coalesce(sum(amount), 0), min(consumed_at) FILTER (WHERE amount > 0) FROM consumption
-      WHERE user_id = ? AND feature = ? AND consumed_at >= ? AND consumed_at < ?
-      """, user.key, feature, start, end
-    ) { UsageAnswer(amount: try $0.get(0), oldest: try $0.get(1)) }
-    guard var answer = counted else { return UsageAnswer() }
+      SELECT first.consumed_at, first.running_total - first.amount, (
+        SELECT last.running_total FROM consumption AS last
+        WHERE last.user_id = first.user_id AND last.feature = first.feature AND last.consumed_at < ?
+        ORDER BY last.consumed_at DESC, last.number DESC LIMIT 1)
+      FROM consumption AS first
+      WHERE first.user_id = ? AND first.feature = ? AND first.consumed_at >= ? AND first.consumed_at < ? AND first.amount > 0
+      ORDER BY first.consumed_at, first.number LIMIT 1
+      """, end, user.key, feature, start, end, as: (Date, Int, Int).self)
+    guard let (oldest, before, last) = counted else { return UsageAnswer() }
+    var answer = UsageAnswer(amount: last - before, oldest: oldest)
     if let keeping = question.keeping, answer.amount > max(0, keeping) {
       answer.blocking = try first(
         """
-        SELECT max(consumed_at) FROM (
-          SELECT consumed_at, sum(amount) OVER (ORDER BY consumed_at DESC, number DESC) AS sum FROM consumption
-          WHERE user_id = ? AND feature = ? AND consumed_at >= ? AND consumed_at < ? AND amount > 0
-        ) AS newest WHERE sum > ?
-        """, user.key, feature, start, end, keeping, as: Date?.self
-      ).flatMap { $0 }
+        SELECT consumed_at FROM consumption
+        WHERE user_id = ? AND feature = ? AND consumed_at >= ? AND consumed_at < ? AND running_total >= ?
+        ORDER BY consumed_at, number LIMIT 1
+        """, user.key, feature, start, end, last - max(0, keeping), as: Date.self)
     }
     return answer
   }
@@ -123,10 +127,17 @@ struct UsageTable: LedgerTable {
     try execute(
       """
       INSERT INTO consumption
-        (user_id, feature, consumed_at, number, amount, idempotency_key, request, answer)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+        (user_id, feature, consumed_at, number, amount, idempotency_key, request, answer, running_total)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ? + coalesce((
+        SELECT running_total FROM consumption AS former
+        WHERE former.user_id = ? AND former.feature = ? AND former.consumed_at <= ?
+        ORDER BY former.consumed_at DESC, former.number DESC LIMIT 1), 0))
       """, user.key, feature, moment, number, amount, key, request,
-      answer.map { try StoredForm.encoded(StoredAnswer($0)) })
+      answer.map { try StoredForm.encoded(StoredAnswer($0)) }, amount, user.key, feature, moment)
+    // There are later ones after the clock was set back.
+    try execute(
+      "UPDATE consumption SET running_total = running_total + ? WHERE user_id = ? AND feature = ? AND consumed_at > ?",
+      amount, user.key, feature, moment)
   }
 
   /// Takes a consumption out of every count, and frees its key.
@@ -138,6 +149,23 @@ struct UsageTable: LedgerTable {
       WHERE user_id = ? AND feature = ? AND consumed_at = ? AND number = ?
       """, user.key, feature, consumption.consumedAt, consumption.number)
     guard changesCount == 1 else { throw StoredForm.Unstorable() }
+    try execute(
+      """
+      UPDATE consumption SET running_total = running_total - ?
+      WHERE user_id = ? AND feature = ? AND (consumed_at, number) >= (?, ?)
+      """, consumption.amount, user.key, feature, consumption.consumedAt, consumption.number)
+  }
+
+  /// Sums up anew after consumptions of another user have joined those of this one.
+  func sumUp(ofKey key: String) throws {
+    try execute(
+      """
+      UPDATE consumption SET running_total = ordered.sum FROM (
+        SELECT feature, consumed_at, number, sum(amount) OVER (PARTITION BY feature ORDER BY consumed_at, number) AS sum
+        FROM consumption WHERE user_id = ?) AS ordered
+      WHERE user_id = ? AND consumption.feature = ordered.feature AND consumption.consumed_at = ordered.consumed_at
+        AND consumption.number = ordered.number
+      """, key, key)
   }
 
   /// The number and the sum of the consumptions in a range that were given back.

@@ -53,6 +53,14 @@ extension Measurements {
         name: "consumptions a second, 32 callers",
         value: "\(consumption.rate.text())/s, \(consumption.cpu.text()) µs CPU",
         ratio: "\(share.text(2)) of a receipt", target: "≤ 0.33", holds: share <= 0.33))
+    // A sum over all that the user consumed in the month would grow with each request.
+    load.users = 1
+    let ofOne = try median { _ in try self.measured(service.child, load) }
+    let growth = ofOne.cpu / consumption.cpu
+    table.add(
+      Row(
+        name: "the same of one user", value: "\(ofOne.rate.text())/s, \(ofOne.cpu.text()) µs CPU",
+        ratio: "\(growth.text(2)) of one of many users", target: "≤ 1.2", holds: growth <= 1.2))
   }
 
   /// Callers that rest between two reads, so that hardly any waits for another: what is left is how long a read takes. The
