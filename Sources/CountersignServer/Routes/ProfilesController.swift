@@ -27,9 +27,9 @@ struct ProfilesController: Sendable {
     _ user: UserID, at now: Date, _ request: Request, _ context: ServiceRequestContext
   ) async throws -> Response {
     let standing = try await context.reading(await reader.standing(of: user, at: now))
-    let body = JSONBody.write(
-      EntitlementResponse(user: user, entitlement: standing.entitlement, isFromLedger: true, write: standing.write))
-    let answer = CachedAnswer(body, standing.validity)
+    let body = EntitlementResponse(
+      user: user, entitlement: standing.entitlement, isFromLedger: true, write: standing.write)
+    let answer = CachedAnswer(JSONBody.write(body.writeMembers), standing.validity)
     // Anybody can make up unknown users, as many as they like: those stay out of the cache.
     if standing.isKnown { answers.insert(answer, for: user) }
     return answer.response(to: request)

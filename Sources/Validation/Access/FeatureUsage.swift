@@ -19,6 +19,7 @@ package struct FeatureUsage: Sendable {
   private struct KnownTier: Sendable {
     var tier: Tier
     var validity: Standing.Validity
+    var isCached: Bool
   }
 
   package let plans: Plans
@@ -92,12 +93,17 @@ package struct FeatureUsage: Sendable {
     _ amount: Int, of feature: Feature, by user: UserID, in zone: ZoneChoice, idempotencyKey: String?, request: String,
     at now: Date
   ) async throws(LedgerError) -> (outcome: Consume.Outcome, tier: Tier) {
-    let tier = try await tier(of: user, at: now)
+    var known = try await knownTier(of: user, at: now)
     let outcome = try await ledger.run(
       Consume(
-        user: user, feature: feature, tier: tier, amount: amount, now: now, zone: zone,
+        user: user, feature: feature, tier: known.tier, amount: amount, now: now, zone: zone,
         idempotencyKey: idempotencyKey, request: request))
-    return (outcome, tier)
+    // Free users who never bought anything are the most.
+    if case .consumed = outcome, !known.isCached {
+      known.isCached = true
+      tiers.insert(known, for: user)
+    }
+    return (outcome, known.tier)
   }
 
   /// Gives back what was consumed under a key.
@@ -121,13 +127,16 @@ package struct FeatureUsage: Sendable {
   }
 
   package func tier(of user: UserID, at now: Date) async throws(LedgerError) -> Tier {
-    if let known = tiers.value(for: user), known.validity.holds(at: now, ledger.generation(of: user)) {
-      return known.tier
-    }
+    try await knownTier(of: user, at: now).tier
+  }
+
+  private func knownTier(of user: UserID, at now: Date) async throws(LedgerError) -> KnownTier {
+    if let known = tiers.value(for: user), known.validity.holds(at: now, ledger.generation(of: user)) { return known }
     let standing = try await reader.standing(of: user, at: now)
-    let tier = standing.entitlement.tier
+    let known = KnownTier(
+      tier: standing.entitlement.tier, validity: standing.validity, isCached: standing.isKnown)
     // Anybody can make up unknown users, as many as they like: those stay out of the cache.
-    if standing.isKnown { tiers.insert(KnownTier(tier: tier, validity: standing.validity), for: user) }
-    return tier
+    if known.isCached { tiers.insert(known, for: user) }
+    return known
   }
 }

@@ -57,6 +57,20 @@ import TestSupport
     }
   }
 
+  @Test func `access that a free consumer gets, and that ends, counts for the next consumption`() async throws {
+    try await run { service, clock in
+      for status in [200, 200, 403] {
+        #expect(try await service.consume("questions", of: "u").status == status)
+      }
+      _ = try await service.send(
+        .post, "/v1/profiles/u/grants", key: RunningService.supportKey,
+        body: #"{"tier":"pro","for":"1h","note":"why"}"#)
+      #expect(try await service.consume("questions", of: "u")["tier"] == "pro")
+      clock.advance(by: 3_600)
+      #expect(try await service.consume("questions", of: "u").status == 403)
+    }
+  }
+
   @Test func `an answer tells whether one more is allowed, and says the same under its key`() async throws {
     try await run { service, _ in
       // The last day of a run: nothing remains, and it may be used all day.
