@@ -4,6 +4,15 @@ import JSON
 package import struct FoundationEssentials.Date
 
 extension SignedDataVerifier {
+  /// Whether Apple signed data that cannot be read here: then the fault is not its sender's.
+  package func hasSigned(unreadable text: String, now: Date) -> Bool {
+    guard let jws = try? CompactJWS(ReceiptText.withoutWhitespace(ReceiptText.trimmed(Array(text.utf8)))) else {
+      return false
+    }
+    // Not even its store and its date may be readable. Data of Xcode's has no chain to a root.
+    return (try? check(jws, nil, signedDate: now, now: now)) != nil
+  }
+
   /// The purchases in a notification that Apple signed and of which a part cannot be read.
   ///
   /// The signature of the notification covers its parts, so theirs are not checked.

@@ -176,6 +176,10 @@ extension Problem {
     self =
       switch error {
       case .undecodableReceipt(let detail): Problem(.undecodableReceipt, detail)
+      case .unreadableTransaction:
+        Problem(
+          .internalError,
+          "Apple signed this data, and this version of the service cannot read it; nothing was recorded; try again.")
       case .unsupportedReceipt(let detail): Problem(.unsupportedReceipt, detail)
       case .notAuthentic(let detail, _): Problem(.notAuthentic, detail)
       case .wrongApp: Problem(.wrongApp, "The receipt is authentic, but of an app that this service does not serve.")

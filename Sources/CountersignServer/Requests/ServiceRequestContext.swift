@@ -68,7 +68,11 @@ package struct ServiceRequestContext: Sendable {
     switch error {
     case .ledgerUnavailable(let cause): return unavailable(cause)
     case .clockBehind: logger.error("a transaction is signed ahead of our clock: set the clock right")
-    // Anybody can post such a purchase, so only some are logged.
+    // Anybody can post such purchases, so only some are logged.
+    case .unreadableTransaction(let detail) where Self.unreadableTransactions.admit():
+      logger.error(
+        "a transaction that Apple signed cannot be read: look for a newer version of the service",
+        metadata: ["cause": "\(detail)"])
     case .keyOfAnotherApp where Self.keysOfAnotherApp.admit():
       logger.warning(
         "a purchase comes with the public key of another app of ours: check auth.public_keys and the key in the app")
@@ -77,5 +81,6 @@ package struct ServiceRequestContext: Sendable {
     return Problem(error)
   }
 
+  private static let unreadableTransactions = Occasional(most: 20, every: .seconds(60))
   private static let keysOfAnotherApp = Occasional(most: 20, every: .seconds(60))
 }

@@ -72,7 +72,10 @@ package final class AppStoreGateway: Sendable {
   /// Decodes a submitted text, as a receipt or a signed transaction.
   package func decode(_ text: String) throws(ValidationError) -> SubmittedReceipt {
     do throws(UndecodableReceipt) { return try SubmittedReceipt.decode(text) } catch {
-      throw .undecodableReceipt(detail: error.detail)
+      guard error.kind == .signedData, signedData.hasSigned(unreadable: text, now: now()) else {
+        throw .undecodableReceipt(detail: error.detail)
+      }
+      throw .unreadableTransaction(detail: error.detail)
     }
   }
 

@@ -5,6 +5,8 @@ package import Ledger
 package enum ValidationError: Error, Sendable {
   /// Not a receipt; the sentence names what it is instead.
   case undecodableReceipt(detail: String)
+  /// Apple signed it, and this version cannot read it: no fault of the sender's.
+  case unreadableTransaction(detail: String)
   /// A kind of receipt that no source here can answer about.
   case unsupportedReceipt(detail: String)
   /// Apple or the signature says that the receipt is not genuine.
@@ -40,8 +42,9 @@ package enum ValidationError: Error, Sendable {
     switch self {
     case .notAuthentic(_, let status), .wrongApp(let status), .sandboxRefused(let status): status?.rawValue
     case .appStoreUnavailable(let cause): cause.appleStatus
-    case .undecodableReceipt, .unsupportedReceipt, .keyOfAnotherApp, .ownedByAnotherUser, .ofUnknownOwnership,
-      .unknownTransaction, .notAskable, .clockBehind, .overloaded, .ledgerUnavailable, .cancelled, .heldBack:
+    case .undecodableReceipt, .unreadableTransaction, .unsupportedReceipt, .keyOfAnotherApp, .ownedByAnotherUser,
+      .ofUnknownOwnership, .unknownTransaction, .notAskable, .clockBehind, .overloaded, .ledgerUnavailable, .cancelled,
+      .heldBack:
       nil
     }
   }
@@ -59,7 +62,7 @@ package enum ValidationError: Error, Sendable {
     case .clockBehind, .appStoreUnavailable: "app_store_unavailable"
     case .overloaded, .cancelled: "overloaded"
     case .ledgerUnavailable: "ledger_unavailable"
-    case .heldBack, .keyOfAnotherApp: "internal_error"
+    case .heldBack, .keyOfAnotherApp, .unreadableTransaction: "internal_error"
     }
   }
 }

@@ -225,7 +225,7 @@ struct PendingSettler: Service {
         return .troubled
       case .overloaded, .ledgerUnavailable, .cancelled: return .away(wasAsked: false)
       // Another receipt comes first and is on its way, or our clock has to be corrected. No key is shown here.
-      case .heldBack, .clockBehind, .keyOfAnotherApp: return .troubled
+      case .heldBack, .clockBehind, .keyOfAnotherApp, .unreadableTransaction: return .troubled
       case .notAuthentic(_, appleStatus: .some) where isHeld(receipt) && !validator.refutes(receipt.base64):
         logger.notice("a pending receipt was refused, and waits", metadata: ["problem": "\(error.code)"])
         return .rejected
@@ -253,9 +253,9 @@ extension ValidationError {
   fileprivate var dependsOnConfiguration: Bool {
     switch self {
     case .wrongApp, .sandboxRefused, .notAuthentic(_, appleStatus: nil), .unsupportedReceipt, .notAskable: true
-    case .notAuthentic(_, appleStatus: .some), .undecodableReceipt, .keyOfAnotherApp, .ownedByAnotherUser,
-      .ofUnknownOwnership, .unknownTransaction, .clockBehind, .appStoreUnavailable, .overloaded, .ledgerUnavailable,
-      .cancelled, .heldBack:
+    case .notAuthentic(_, appleStatus: .some), .undecodableReceipt, .unreadableTransaction, .keyOfAnotherApp,
+      .ownedByAnotherUser, .ofUnknownOwnership, .unknownTransaction, .clockBehind, .appStoreUnavailable, .overloaded,
+      .ledgerUnavailable, .cancelled, .heldBack:
       false
     }
   }

@@ -96,7 +96,8 @@ package struct UserRevalidation: Sendable {
       case .sandboxRefused:
         try await validator.reevaluate(submission)
         return true
-      case .appStoreUnavailable, .overloaded, .heldBack, .clockBehind, .keyOfAnotherApp: return false
+      case .appStoreUnavailable, .overloaded, .heldBack, .clockBehind, .keyOfAnotherApp, .unreadableTransaction:
+        return false
       case .undecodableReceipt, .unsupportedReceipt, .notAuthentic, .wrongApp, .ownedByAnotherUser,
         .ofUnknownOwnership, .unknownTransaction, .notAskable:
         logger.warning("a kept receipt was refused", metadata: ["cause": "\(error)"])

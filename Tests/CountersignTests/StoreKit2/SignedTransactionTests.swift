@@ -96,6 +96,27 @@ import Testing
     }
   }
 
+  @Test func `a transaction that Apple signed and nobody here can read is kept by the app`() async throws {
+    try await SimulatedStore.run { store in
+      let ms = Int64(noon.timeIntervalSince1970 * 1_000)
+      let signed = try DevelopmentPKI().signedData.sign(
+        .object([
+          ("transactionId", "1"), ("originalTransactionId", "1"), ("bundleId", "com.example.app"),
+          ("productId", "com.example.app.pro.monthly"), ("purchaseDate", "yesterday"), ("signedDate", .integer(ms)),
+        ]))
+      try await RunningService.run(apple: store.apple) { service in
+        let answer = try await service.validate(signed)
+        #expect(answer.status == 500 && answer["code"] == "internal_error" && answer["retryable"] == "true")
+        #expect(service.log.text.contains("its purchaseDate cannot be read"))
+        // Anybody can write one that Apple did not sign.
+        let parts = signed.split(separator: ".")
+        let forged = [parts[0], parts[1], parts[2].reversed().map(String.init).joined()[...]].joined(separator: ".")
+        let refused = try await service.validate(forged)
+        #expect(refused.status == 400 && refused["code"] == "undecodable_receipt")
+      }
+    }
+  }
+
   @Test func `a transaction of another app is refused`() async throws {
     try await SimulatedStore.run { store in
       for apple in [store.apple, store.apple()] {
