@@ -299,7 +299,7 @@ extension GiveBack.Outcome {
 
   /// The answers of SQL beside those from the list of all consumptions.
   @Test func `the table answers every question as the list of consumptions does`() async throws {
-    try await Scratch.withLedger { ledger, _ in
+    try await Scratch.withLedger { ledger, scratch in
       var random = SeededRandom(seed: 18)
       let feature = try meter("unlimited")
       for number in 0..<40 {
@@ -341,6 +341,18 @@ extension GiveBack.Outcome {
           if question.keeping != nil { #expect(answer.oldest == expected.oldest) }
         }
       }
+      #expect(try await scratch.verify().findings == [])
+    }
+  }
+
+  @Test func `verify finds a running total that is wrong`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      let feature = try meter("9 per month")
+      for second in 0..<3 { _ = try await ledger.consume(feature, amount: 2, at: Double(second)) }
+      #expect(try await scratch.verify().findings == [])
+      try await scratch.change("UPDATE consumption SET running_total = 5 WHERE number = 2")
+      #expect(
+        try await scratch.verify().findings == ["1 running totals of consumption are not those of its amounts."])
     }
   }
 }

@@ -10,6 +10,7 @@ internal import Glibc
 /// - The outbox has the version of the user's row, or resets that of an erased user; the counts of access are those of
 ///   the verdicts.
 /// - What users saw of experiments is counted, or waits to be.
+/// - The running totals of a user's consumption grow by its amounts.
 /// - Against an older ledger: each line of its history is a line of this one, word for word, or among those that retention has
 ///   taken out, as their digest says.
 package struct LedgerVerification: Hashable, Sendable {
@@ -165,6 +166,14 @@ package struct LedgerVerification: Hashable, Sendable {
         AND NOT EXISTS (SELECT 1 FROM exposure_due AS due WHERE due.user_id = exposure.user_id)
       """, as: Int.self)
     expect(lost == 0, "Of what users saw of experiments \(lost ?? 0) are neither counted nor to be counted.")
+    let wrong = try tables.first(
+      """
+      SELECT count(*) FROM (
+        SELECT running_total - lag(running_total)
+          OVER (PARTITION BY user_id, feature ORDER BY consumed_at, number) - amount AS difference FROM consumption
+      ) AS ordered WHERE difference <> 0
+      """, as: Int.self)
+    expect(wrong == 0, "\(wrong ?? 0) running totals of consumption are not those of its amounts.")
   }
 
   /// Each trial is a given period of the same user.
