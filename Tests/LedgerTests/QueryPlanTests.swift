@@ -34,6 +34,7 @@ import Testing
       || step == "SCAN proof_frame"
       || [
         "SCAN overdue", "SCAN scheduled", "SCAN newest", "SCAN begun", "SCAN page", "SCAN accounts", "SCAN ordered",
+        "SCAN rest",
       ].contains(step)
   }
 

@@ -155,6 +155,46 @@ extension GiveBack.Outcome {
     }
   }
 
+  @Test func `consumption that was forgotten counts for no window, also after a clock that was ahead`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      let feature = try meter("99 per rolling 7d")
+      #expect(try await ledger.consume(feature, amount: 50) == .consumed(50))
+      #expect(try await ledger.consume(feature, at: 366 * 86_400) == .consumed(1))
+      #expect(try await scratch.fetch("SELECT count(*) FROM consumption") == [1])
+      // That of the year ahead counts on.
+      #expect(try await ledger.consume(feature, at: 10) == .consumed(2))
+      #expect(try await scratch.verify().findings == [])
+    }
+  }
+
+  @Test func `what was given back stays, and fits the rest, where a rule counts it for ever`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      let feature = try meter("9 in total", "9 per rolling 7d")
+      for (second, key) in ["a", nil, "b"].enumerated() {
+        _ = try await ledger.consume(feature, amount: 2, at: Double(second), key: key)
+        if let key { #expect(try await ledger.giveBack(feature, key, at: Double(second)).word == "returned") }
+      }
+      let later = 63.0 * 86_400
+      #expect(try await ledger.consume(feature, at: later) == .consumed(3))
+      #expect(try await scratch.fetch("SELECT count(*) FROM consumption") == [3])
+      #expect(try await scratch.verify().findings == [])
+      // Between what stayed, after the clock was set back.
+      #expect(try await ledger.consume(feature, at: 1) == .consumed(4))
+      #expect(try await scratch.verify().findings == [])
+    }
+  }
+
+  @Test func `a user gives back one of the last thousand consumptions`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      let feature = try meter("unlimited")
+      #expect(try await ledger.consume(feature, key: "k") != .refused)
+      try await scratch.change("UPDATE feature_total SET next_number = next_number + 1000")
+      #expect(try await ledger.giveBack(feature, "k").word == "too late")
+      try await scratch.change("UPDATE feature_total SET next_number = next_number - 1")
+      #expect(try await ledger.giveBack(feature, "k").word == "returned")
+    }
+  }
+
   @Test func `a consumption is given back once, and its key is free`() async throws {
     try await Scratch.withLedger { ledger, _ in
       let feature = try meter("2 per month")
@@ -352,7 +392,7 @@ extension GiveBack.Outcome {
       #expect(try await scratch.verify().findings == [])
       try await scratch.change("UPDATE consumption SET running_total = 5 WHERE number = 2")
       #expect(
-        try await scratch.verify().findings == ["1 running totals of consumption are not those of its amounts."])
+        try await scratch.verify().findings == ["Running totals of consumption that do not fit its amounts: 1."])
     }
   }
 }

@@ -29,7 +29,7 @@ package struct Attempt: Sendable {
 
 /// A question of the rules about a user's consumption of a feature.
 ///
-/// Each takes one range query over an index by user, feature and moment. An unlimited tier asks nothing, however much
+/// Each takes a few rows of an index by user, feature and moment. An unlimited tier asks nothing, however much
 /// was consumed.
 package struct UsageQuestion: Hashable, Sendable {
   /// The moments that count, also those after now: a clock that was set back forgets nothing.

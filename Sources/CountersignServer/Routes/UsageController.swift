@@ -75,7 +75,8 @@ struct UsageController: Controller {
       return JSONBody.uncached(FeatureResponse(FeatureAnswer(tier: tier, access: access), of: feature))
     case .unknown: throw Self.unknownKey
     case .tooLate:
-      throw Problem(.forbidden, "A user may give back within ten minutes; later only the app's server may.")
+      throw Problem(
+        .forbidden, "A user gives back one of the last 1000 consumptions, within ten minutes; a server whenever.")
     case .tooOften:
       throw Problem(.forbidden, "This user has given back as often as the feature's rules allow to consume.")
     }

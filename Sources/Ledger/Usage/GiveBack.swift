@@ -8,7 +8,7 @@ package struct GiveBack: LedgerOperation {
     case returned(FeatureAccess)
     /// Nothing is counted under the key.
     case unknown
-    /// The consumption is older than a user may give back.
+    /// The consumption is older than a user may give back, or too many came after it.
     case tooLate
     /// The user gave back as often as the rules allow to consume.
     case tooOften
@@ -37,6 +37,8 @@ package struct GiveBack: LedgerOperation {
 
   /// The time after a consumption in which a user may give it back.
   package static let patience = Duration.seconds(600)
+  /// A user gives back one of so many last consumptions: each later one is written again.
+  static let mostLater = 1_000
 
   package func run(_ tables: LedgerTables) throws -> Outcome {
     let user = UserID(try tables.accounts.key(of: user))
@@ -48,7 +50,9 @@ package struct GiveBack: LedgerOperation {
     let zone = try zone.resolved(for: user, at: now, tables).zone
     let attempt = Attempt(at: now, in: zone)
     if isByUser {
-      guard now < consumption.consumedAt.advanced(by: Self.patience) else { return .tooLate }
+      guard now < consumption.consumedAt.advanced(by: Self.patience),
+        total.nextNumber - consumption.number <= Self.mostLater
+      else { return .tooLate }
       for limit in feature.returnLimits(for: tier, attempt) {
         let returns = try tables.usage.returns(of: feature.name, of: user, in: limit.range)
         let used = limit.countsTimes ? returns.times + 1 : returns.amount + consumption.amount

@@ -81,7 +81,7 @@ struct UsageTable: LedgerTable {
     }
   }
 
-  /// Reads two rows of the range, however many it has: the first that counts, and the last.
+  /// The sum takes two rows of the range, however many it has: the first that counts, and the last.
   private func answer(_ question: UsageQuestion, about feature: FeatureName, of user: UserID) throws -> UsageAnswer {
     let (start, end) = (question.range.lowerBound, question.range.upperBound)
     let counted = try first(
@@ -131,9 +131,13 @@ struct UsageTable: LedgerTable {
       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ? + coalesce((
         SELECT running_total FROM consumption AS former
         WHERE former.user_id = ? AND former.feature = ? AND former.consumed_at <= ?
-        ORDER BY former.consumed_at DESC, former.number DESC LIMIT 1), 0))
+        ORDER BY former.consumed_at DESC, former.number DESC LIMIT 1), (
+        SELECT running_total - amount FROM consumption AS later
+        WHERE later.user_id = ? AND later.feature = ? AND later.consumed_at > ?
+        ORDER BY later.consumed_at, later.number LIMIT 1), 0))
       """, user.key, feature, moment, number, amount, key, request,
-      answer.map { try StoredForm.encoded(StoredAnswer($0)) }, amount, user.key, feature, moment)
+      answer.map { try StoredForm.encoded(StoredAnswer($0)) }, amount, user.key, feature, moment, user.key, feature,
+      moment)
     // There are later ones after the clock was set back.
     try execute(
       "UPDATE consumption SET running_total = running_total + ? WHERE user_id = ? AND feature = ? AND consumed_at > ?",
@@ -164,7 +168,7 @@ struct UsageTable: LedgerTable {
         SELECT feature, consumed_at, number, sum(amount) OVER (PARTITION BY feature ORDER BY consumed_at, number) AS sum
         FROM consumption WHERE user_id = ?) AS ordered
       WHERE user_id = ? AND consumption.feature = ordered.feature AND consumption.consumed_at = ordered.consumed_at
-        AND consumption.number = ordered.number
+        AND consumption.number = ordered.number AND running_total <> ordered.sum
       """, key, key)
   }
 
@@ -194,6 +198,15 @@ struct UsageTable: LedgerTable {
     try execute(
       "DELETE FROM consumption WHERE user_id = ? AND feature = ? AND consumed_at < ? AND (returned IS NULL OR ? = 0)",
       user.key, feature, moment, keepsReturned)
+    guard keepsReturned else { return }
+    // Nothing stands between them and the next one any more.
+    try execute(
+      """
+      UPDATE consumption SET running_total = rest.base FROM (
+        SELECT running_total - amount AS base FROM consumption
+        WHERE user_id = ? AND feature = ? AND consumed_at >= ? ORDER BY consumed_at, number LIMIT 1) AS rest
+      WHERE user_id = ? AND feature = ? AND consumed_at < ? AND running_total <> rest.base
+      """, user.key, feature, moment, user.key, feature, moment)
   }
 
   // MARK: Time zones

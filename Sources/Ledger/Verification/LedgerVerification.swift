@@ -173,7 +173,7 @@ package struct LedgerVerification: Hashable, Sendable {
           OVER (PARTITION BY user_id, feature ORDER BY consumed_at, number) - amount AS difference FROM consumption
       ) AS ordered WHERE difference <> 0
       """, as: Int.self)
-    expect(wrong == 0, "\(wrong ?? 0) running totals of consumption are not those of its amounts.")
+    expect(wrong == 0, "Running totals of consumption that do not fit its amounts: \(wrong ?? 0).")
   }
 
   /// Each trial is a given period of the same user.
