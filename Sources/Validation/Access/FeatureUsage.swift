@@ -19,7 +19,6 @@ package struct FeatureUsage: Sendable {
   private struct KnownTier: Sendable {
     var tier: Tier
     var validity: Standing.Validity
-    var isCached: Bool
   }
 
   package let plans: Plans
@@ -93,16 +92,13 @@ package struct FeatureUsage: Sendable {
     _ amount: Int, of feature: Feature, by user: UserID, in zone: ZoneChoice, idempotencyKey: String?, request: String,
     at now: Date
   ) async throws(LedgerError) -> (outcome: Consume.Outcome, tier: Tier) {
-    var known = try await knownTier(of: user, at: now)
+    let known = try await knownTier(of: user, at: now)
     let outcome = try await ledger.run(
       Consume(
         user: user, feature: feature, tier: known.tier, amount: amount, now: now, zone: zone,
         idempotencyKey: idempotencyKey, request: request))
-    // Free users who never bought anything are the most.
-    if case .consumed = outcome, !known.isCached {
-      known.isCached = true
-      tiers.insert(known, for: user)
-    }
+    // Most users never bought anything; one who consumes is not made up.
+    if case .consumed = outcome { tiers.insert(known, for: user) }
     return (outcome, known.tier)
   }
 
@@ -133,10 +129,9 @@ package struct FeatureUsage: Sendable {
   private func knownTier(of user: UserID, at now: Date) async throws(LedgerError) -> KnownTier {
     if let known = tiers.value(for: user), known.validity.holds(at: now, ledger.generation(of: user)) { return known }
     let standing = try await reader.standing(of: user, at: now)
-    let known = KnownTier(
-      tier: standing.entitlement.tier, validity: standing.validity, isCached: standing.isKnown)
+    let known = KnownTier(tier: standing.entitlement.tier, validity: standing.validity)
     // Anybody can make up unknown users, as many as they like: those stay out of the cache.
-    if known.isCached { tiers.insert(known, for: user) }
+    if standing.isKnown { tiers.insert(known, for: user) }
     return known
   }
 }
