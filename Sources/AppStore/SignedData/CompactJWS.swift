@@ -90,8 +90,14 @@ struct JWSHeader: Hashable, Sendable {
 }
 
 extension UndecodableReceipt {
-  static func damagedJWS(_ what: String) -> UndecodableReceipt {
-    UndecodableReceipt(
-      .signedData, "The signed data (JWS) is damaged: \(what); send it as StoreKit gives it (jwsRepresentation).")
+  static func damagedJWS(_ what: String, _ kind: SignedPayload.Kind = .unknown) -> UndecodableReceipt {
+    let kind: Kind =
+      switch kind {
+      case .renewalInfo: .signedRenewalInfo
+      case .notification: .signedNotification
+      case .transaction, .appTransaction, .unknown: .signedData
+      }
+    return UndecodableReceipt(
+      kind, "The signed data (JWS) is damaged: \(what); send it as StoreKit gives it (jwsRepresentation).")
   }
 }

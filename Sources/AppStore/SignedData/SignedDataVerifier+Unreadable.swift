@@ -9,8 +9,11 @@ extension SignedDataVerifier {
     guard let jws = try? CompactJWS(ReceiptText.withoutWhitespace(ReceiptText.trimmed(Array(text.utf8)))) else {
       return false
     }
-    // Not even its store and its date may be readable. Data of Xcode's has no chain to a root.
-    return (try? check(jws, nil, signedDate: now, now: now)) != nil
+    let signedDate = try? JSONReader.readAtOnce(jws.payload, largeIntegers: .text) { payload throws(JSONError) in
+      try payload.moment("signedDate")
+    }
+    // Without the name of a store: data of Xcode's has no chain to a root.
+    return (try? checkSignature(jws, nil, signedDate: (signedDate ?? nil) ?? now)) != nil
   }
 
   /// The purchases in a notification that Apple signed and of which a part cannot be read.

@@ -174,7 +174,7 @@ extension SignedDataVerifier {
     return signer
   }
 
-  private func checkSignature(
+  func checkSignature(
     _ jws: CompactJWS, _ environment: SignedEnvironment?, signedDate: Date
   ) throws(NotAuthentic) -> ReceiptSigner {
     let header = jws.header

@@ -88,8 +88,8 @@ enum SignedPayload: Hashable, Sendable {
       switch error {
       case .syntax: throw .damagedJWS("its payload is not a JSON object")
       case .tooLarge: throw .damagedJWS("its payload is larger than anything that Apple signs")
-      case .missing(let path): throw .damagedJWS("it is \(kind.words) without \(path)")
-      case .unreadable(let path): throw .damagedJWS("it is \(kind.words), and its \(path) cannot be read")
+      case .missing(let path): throw .damagedJWS("it is \(kind.words) without \(path)", kind)
+      case .unreadable(let path): throw .damagedJWS("it is \(kind.words), and its \(path) cannot be read", kind)
       }
     }
   }

@@ -71,7 +71,7 @@ package struct ServiceRequestContext: Sendable {
     // Anybody can post such purchases, so only some are logged.
     case .unreadableTransaction(let detail) where Self.unreadableTransactions.admit():
       logger.error(
-        "a transaction that Apple signed cannot be read: look for a newer version of the service",
+        "data that Apple signed cannot be read: look for a newer version of the service",
         metadata: ["cause": "\(detail)"])
     case .keyOfAnotherApp where Self.keysOfAnotherApp.admit():
       logger.warning(

@@ -71,12 +71,15 @@ package final class AppStoreGateway: Sendable {
 
   /// Decodes a submitted text, as a receipt or a signed transaction.
   package func decode(_ text: String) throws(ValidationError) -> SubmittedReceipt {
-    do throws(UndecodableReceipt) { return try SubmittedReceipt.decode(text) } catch {
-      guard error.kind == .signedData, signedData.hasSigned(unreadable: text, now: now()) else {
-        throw .undecodableReceipt(detail: error.detail)
-      }
-      throw .unreadableTransaction(detail: error.detail)
+    do throws(UndecodableReceipt) { return try SubmittedReceipt.decode(text) } catch { throw refusal(of: text, error) }
+  }
+
+  /// The reason for the sender of a text that cannot be decoded.
+  func refusal(of text: String, _ error: UndecodableReceipt) -> ValidationError {
+    guard error.kind == .signedData, signedData.hasSigned(unreadable: text, now: now()) else {
+      return .undecodableReceipt(detail: error.detail)
     }
+    return .unreadableTransaction(detail: error.detail)
   }
 
   /// Decodes a file, as a receipt or a signed transaction: raw, or in base64.

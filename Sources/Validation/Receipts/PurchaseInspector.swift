@@ -18,11 +18,11 @@ package struct PurchaseInspector: Sendable {
 
   /// The transaction in a JWS of StoreKit 2, unproven.
   /// - Throws: `unsupportedReceipt` for a receipt, and for JSON, which a transaction becomes when an app decodes it;
-  ///   `undecodableReceipt` for anything else.
+  ///   `unreadableTransaction` and `undecodableReceipt` for anything else.
   package func transaction(in jws: String) throws(ValidationError) -> Purchase {
     let receipt: SubmittedReceipt
     do throws(UndecodableReceipt) { receipt = try SubmittedReceipt.decode(jws) } catch {
-      throw error.kind == .json ? .unsupportedReceipt(detail: error.detail) : .undecodableReceipt(detail: error.detail)
+      throw error.kind == .json ? .unsupportedReceipt(detail: error.detail) : gateway.refusal(of: jws, error)
     }
     guard case .signedTransaction(let transaction) = receipt.content else {
       throw .unsupportedReceipt(detail: "This is a receipt, and no signed transaction (JWS) of StoreKit 2.")

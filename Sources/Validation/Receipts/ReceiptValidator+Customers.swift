@@ -26,5 +26,5 @@ extension ReceiptValidator {
   }
 
   /// The purchases that a receipt claims, unproven; none where it cannot be read.
-  package func purchases(in receipt: String) -> [Purchase] { (try? gateway.decode(receipt))?.purchases ?? [] }
+  package func purchases(in receipt: String) -> [Purchase] { (try? SubmittedReceipt.decode(receipt))?.purchases ?? [] }
 }

@@ -207,7 +207,7 @@ package final class ReceiptValidator: Sendable {
 
   /// Whether our own check of the signature refutes a receipt.
   func refutes(_ base64: String) -> Bool {
-    guard let receipt = try? gateway.decode(base64) else { return true }
+    guard let receipt = try? SubmittedReceipt.decode(base64) else { return true }
     return gateway.unrequiredProof(of: receipt).check == .failed
   }
 

@@ -224,7 +224,8 @@ struct PendingSettler: Service {
         logUnusable(receipt, problem)
         return .troubled
       case .overloaded, .ledgerUnavailable, .cancelled: return .away(wasAsked: false)
-      // Another receipt comes first and is on its way, or our clock has to be corrected. No key is shown here.
+      // Another receipt comes first and is on its way, our clock has to be corrected, or a newer version can read it. No key
+      // is shown here.
       case .heldBack, .clockBehind, .keyOfAnotherApp, .unreadableTransaction: return .troubled
       case .notAuthentic(_, appleStatus: .some) where isHeld(receipt) && !validator.refutes(receipt.base64):
         logger.notice("a pending receipt was refused, and waits", metadata: ["problem": "\(error.code)"])

@@ -51,9 +51,9 @@ struct SubscriptionCheck: Sendable {
       case .ledgerUnavailable(let cause): return outcome(of: cause, logger)
       case .sandboxRefused: return await reevaluate(owner, receipt, requestID: requestID, logger: logger)
       case .notAskable: return await followTime(of: owner, requestID: requestID, logger: logger)
-      case .clockBehind, .keyOfAnotherApp, .unreadableTransaction: return .troubled
-      case .undecodableReceipt, .unsupportedReceipt, .notAuthentic, .wrongApp, .ownedByAnotherUser, .ofUnknownOwnership,
-        .unknownTransaction:
+      case .clockBehind, .keyOfAnotherApp: return .troubled
+      case .undecodableReceipt, .unreadableTransaction, .unsupportedReceipt, .notAuthentic, .wrongApp,
+        .ownedByAnotherUser, .ofUnknownOwnership, .unknownTransaction:
         // The receipt counted before, and the proven state stands, as far as a read lets it stand.
         logger.warning(
           "a kept receipt was refused", metadata: ["problem": "\(error.code)"])

@@ -96,10 +96,9 @@ package struct UserRevalidation: Sendable {
       case .sandboxRefused:
         try await validator.reevaluate(submission)
         return true
-      case .appStoreUnavailable, .overloaded, .heldBack, .clockBehind, .keyOfAnotherApp, .unreadableTransaction:
-        return false
-      case .undecodableReceipt, .unsupportedReceipt, .notAuthentic, .wrongApp, .ownedByAnotherUser,
-        .ofUnknownOwnership, .unknownTransaction, .notAskable:
+      case .appStoreUnavailable, .overloaded, .heldBack, .clockBehind, .keyOfAnotherApp: return false
+      case .undecodableReceipt, .unreadableTransaction, .unsupportedReceipt, .notAuthentic, .wrongApp,
+        .ownedByAnotherUser, .ofUnknownOwnership, .unknownTransaction, .notAskable:
         logger.warning("a kept receipt was refused", metadata: ["cause": "\(error)"])
         return false
       }

@@ -58,6 +58,14 @@ import TestSupport
     }
   }
 
+  @Test func `a transaction that Apple signed and nobody here can read is no verdict`() async throws {
+    try await DialectBench.run { service, _ in
+      let signed = try DevelopmentPKI().unreadableTransaction(at: noon)
+      #expect(try await service.openIAP(try DialectBench.openIAP(signed)).status == 500)
+      #expect(service.log.text.contains("its purchaseDate cannot be read"))
+    }
+  }
+
   @Test func `a purchase of another product than expected is not valid`() async throws {
     try await DialectBench.run { service, store in
       let signed = try store.simulator.issueTransaction(.renewing).signedTransaction

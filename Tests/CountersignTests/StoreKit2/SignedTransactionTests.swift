@@ -98,12 +98,7 @@ import Testing
 
   @Test func `a transaction that Apple signed and nobody here can read is kept by the app`() async throws {
     try await SimulatedStore.run { store in
-      let ms = Int64(noon.timeIntervalSince1970 * 1_000)
-      let signed = try DevelopmentPKI().signedData.sign(
-        .object([
-          ("transactionId", "1"), ("originalTransactionId", "1"), ("bundleId", "com.example.app"),
-          ("productId", "com.example.app.pro.monthly"), ("purchaseDate", "yesterday"), ("signedDate", .integer(ms)),
-        ]))
+      let signed = try DevelopmentPKI().unreadableTransaction(at: noon)
       try await RunningService.run(apple: store.apple) { service in
         let answer = try await service.validate(signed)
         #expect(answer.status == 500 && answer["code"] == "internal_error" && answer["retryable"] == "true")
@@ -247,5 +242,17 @@ import Testing
       clock.advance(by: 3_600)
       #expect(try await service.validate(signed).verdict == "pro active renewing")
     }
+  }
+}
+
+extension DevelopmentPKI {
+  /// Signed with a date that nobody can read.
+  func unreadableTransaction(at moment: Date) throws -> String {
+    try signedData.sign(
+      .object([
+        ("transactionId", "1"), ("originalTransactionId", "1"), ("bundleId", "com.example.app"),
+        ("productId", "com.example.app.pro.monthly"), ("purchaseDate", "yesterday"),
+        ("signedDate", .integer(Int64(moment.timeIntervalSince1970 * 1_000))),
+      ]))
   }
 }

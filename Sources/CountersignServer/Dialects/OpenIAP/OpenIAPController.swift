@@ -51,7 +51,7 @@ struct OpenIAPController: DialectController {
   }
 
   private func answer(about jws: String, _ context: ServiceRequestContext) async throws -> OpenIAPAnswer {
-    let transaction = try common.transaction(in: jws, named: "jws")
+    let transaction = try common.transaction(in: jws, named: "jws", context)
     let app = context.caller?.app
     guard let user = try await user(of: transaction, in: jws, context) else {
       let submission = ReceiptSubmission(user: .nobody, proof: .receipt(jws), requestID: context.requestID, app: app)
@@ -112,9 +112,11 @@ struct OpenIAPController: DialectController {
 extension DialectParts {
   /// The transaction in a member of the body, unproven.
   /// - Throws: a problem: 400 that names the member, where it has something else of Apple's.
-  func transaction(in text: String, named member: String) throws(Problem) -> Purchase {
+  func transaction(
+    in text: String, named member: String, _ context: ServiceRequestContext
+  ) throws(Problem) -> Purchase {
     do throws(ValidationError) { return try useCases.inspector.transaction(in: text) } catch {
-      guard case .unsupportedReceipt(let detail) = error else { throw Problem(error) }
+      guard case .unsupportedReceipt(let detail) = error else { throw context.problem(error) }
       throw Problem(.malformedRequest, "'\(member)' has to be a signed transaction (JWS). \(detail)")
     }
   }

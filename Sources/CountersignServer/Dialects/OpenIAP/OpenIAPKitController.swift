@@ -63,7 +63,7 @@ struct OpenIAPKitController: Sendable {
     defer { withExtendedLifetime(read.loan) {} }
     let user = try user(named: read.value.userId, context)
     let token = read.value.purchaseToken
-    _ = try common.transaction(in: token, named: "purchaseToken")
+    _ = try common.transaction(in: token, named: "purchaseToken", context)
     _ = try await common.validate(.receipt(token), of: user, app: app.bundleID, context)
     return JSONBody.uncached(["ok": true, "bound": true])
   }
