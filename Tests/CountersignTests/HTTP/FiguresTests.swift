@@ -74,7 +74,8 @@ import Testing
       _ = try await service.validate(try store.simulator.issueReceipt(.trial, subscriber: 2).receiptData, user: "ben")
       try await eventually {
         let figures = try Figures(try await service.send(.get, "/v1/figures"))
-        return figures.number("active") == 1 && figures.number("trials") == 1
+        // A recount at the start may count them before their marks are worked off.
+        return figures.number("active") == 1 && figures.number("trials") == 1 && figures.body["pending"] as? Int == 0
       }
       let figures = try Figures(try await service.send(.get, "/v1/figures"))
       #expect(figures.number("active") == 1)
