@@ -27,6 +27,10 @@ struct CompactJWSTests {
     ] {
       #expect(kind(text) == .signedData, "\(text.prefix(40))")
     }
+    for (payload, damaged) in [
+      (#"{"transactionId":"1"}"#, .signedData), (#"{"renewalDate":"soon"}"#, .signedRenewalInfo),
+      (#"{"notificationUUID":"1"}"#, .signedNotification),
+    ] as [(String, UndecodableReceipt.Kind)] { #expect(kind(jws(payload: payload)) == damaged, "\(payload)") }
     for text in [parts[0], parts[0] + "." + parts[1], ""] { #expect(kind(text) == .truncated) }
     #expect(kind(String(repeating: "A", count: CompactJWS.limit + 1)) == .tooLarge)
   }

@@ -206,6 +206,22 @@ struct SignedDataVerifierTests {
     _ = try verifier.transaction(pki.sign(ahead), now: Sample.now)
   }
 
+  @Test func `unreadable data is Apple's by its chain, at its own date if that can be read`() throws {
+    let unreadable = Sample.transaction(["purchaseDate": "yesterday"])
+    let decadesLater = Sample.now + 40 * 365 * 86_400
+    #expect(verifier.hasSigned(unreadable: try pki.sign(unreadable) + "\n", now: decadesLater))
+    let undated = try pki.sign(Sample.transaction(["signedDate": "today"]))
+    #expect(verifier.hasSigned(unreadable: undated, now: Sample.now))
+    #expect(!verifier.hasSigned(unreadable: undated, now: decadesLater))
+    var jws = try TestJWS(unreadable, pki)
+    jws.key = try SignedDataPKI.Keys.otherLeaf.get()
+    #expect(!verifier.hasSigned(unreadable: try jws.text(), now: Sample.now))
+    // Anybody can sign like Xcode.
+    jws = try TestJWS(Sample.transaction(["purchaseDate": "yesterday", "environment": "Xcode"]), pki)
+    jws.certificates = [pki.leaf]
+    #expect(!(try pki.verifier(acceptsXcode: true)).hasSigned(unreadable: try jws.text(), now: Sample.now))
+  }
+
   @Test func `data signed by Xcode is named so, whatever else is wrong with it`() throws {
     for (name, reason) in [("Xcode", NotAuthentic.xcode), ("LocalTesting", .localTesting)] {
       var jws = try TestJWS(Sample.transaction(["environment": name]), pki)
