@@ -115,23 +115,46 @@ import Testing
     }
   }
 
-  @Test(.timeLimit(.minutes(10))) func `a user has one look-up of an unknown ID under way, and keeps nobody out`()
-    async throws
-  {
-    let settings = Settings(jwt: ["secret": TokenMint.secret, "audience": "authenticated"])
-    try await RunningService.besideStore(withServerAPI: true, settings: settings) { service, store in
-      store.simulator.setTrouble(.stall)
-      func lookUp(_ id: String, of user: String) async throws -> Answer {
-        try await service.post(["original_transaction_id": id], key: try TokenMint.user(user, at: noon))
+  @Test func `a user has one look-up of an unknown ID under way, and keeps nobody out`() async throws {
+    let authority = try TestCertificateAuthority()
+    let (asked, end) = (Event(), Event())
+    try await SimulatedStore.run(at: noon) { store in
+      try await RawTLSServer.answering(
+        identity: try authority.serverIdentity(),
+        answer: { request in
+          if request.target.contains("480000099990000") {
+            asked.fire()
+            await end.wait()
+          }
+          return .json(#"{"errorCode":4040010,"errorMessage":"Transaction id not found."}"#, status: 404)
+        }
+      ) { server in
+        var apple = store.apple()
+        apple.caFile = authority.caFile
+        apple.productionURL = server.origin + "/verifyReceipt"
+        apple.serverAPI?.productionURL = server.origin
+        apple.serverAPI?.sandboxURL = server.origin
+        let settings = Settings(jwt: ["secret": TokenMint.secret, "audience": "authenticated"])
+        try await RunningService.run(apple: apple, settings: settings) { service in
+          func lookUp(_ id: String, of user: String) async throws -> Answer {
+            try await service.post(["original_transaction_id": id], key: try TokenMint.user(user, at: noon))
+          }
+          async let first = lookUp("480000099990000", of: "mallory")
+          await asked.wait()
+          for number in 1...4 {
+            let answer = try await lookUp("48000009999000\(number)", of: "mallory")
+            #expect(answer["code"] == "overloaded", "\(answer)")
+          }
+          let anna = try await lookUp("480000099990009", of: "anna")
+          #expect(anna["code"] == "unknown_transaction", "\(anna)")
+          end.fire()
+          let last = try await first
+          #expect(last["code"] == "unknown_transaction", "\(last)")
+          let next = try await lookUp("480000099990001", of: "mallory")
+          #expect(next["code"] == "unknown_transaction", "\(next)")
+        }
       }
-      async let first = lookUp("480000099990000", of: "mallory")
-      try await eventually { store.simulator.calls.inFlight > 0 }
-      for number in 1...4 {
-        #expect(try await lookUp("48000009999000\(number)", of: "mallory")["code"] == "overloaded")
-      }
-      store.simulator.setTrouble(nil)
-      #expect(try await lookUp("480000099990009", of: "anna")["code"] == "unknown_transaction")
-      #expect(try await first["code"] == "app_store_unavailable")
     }
+    withExtendedLifetime(authority) {}
   }
 }
