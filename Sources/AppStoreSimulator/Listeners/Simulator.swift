@@ -56,13 +56,6 @@ enum Simulator {
       privateKey: .privateKey(try NIOSSLPrivateKey(bytes: Array(identity.keyPEM.utf8), format: .pem)))
     tls.minimumTLSVersion = .tlsv12
 
-    let path = configuration.rootPEMPath ?? temporaryPath()
-    do {
-      try Data(DevelopmentPKI.rootPEM.utf8).write(to: URL(filePath: path), options: .atomic)
-    } catch {
-      throw StartError.rootNotWritten(path: path, reason: "\(error)")
-    }
-
     let store = StoreListener(core: core, connections: connections)
     let tlsListener = try await Listener.open(
       host: configuration.host, port: configuration.port, tls: tls, clock: core.clock, logger: configuration.logger
@@ -80,11 +73,19 @@ enum Simulator {
         throw error
       }
     }
-    return RunningSimulator(
+    let path = configuration.rootPEMPath ?? temporaryPath()
+    let simulator = RunningSimulator(
       origin: "https://\(inURL(configuration.host)):\(tlsListener.port)",
       controlURL: controlListener.map { "http://\(inURL(configuration.controlHost)):\($0.port)" }, rootPEMPath: path,
       core: core, tlsListener: tlsListener, controlListener: controlListener, connections: connections,
       removesRoot: configuration.rootPEMPath == nil)
+    do {
+      try Data(DevelopmentPKI.rootPEM.utf8).write(to: URL(filePath: path), options: .atomic)
+    } catch {
+      await simulator.stop()
+      throw StartError.rootNotWritten(path: path, reason: "\(error)")
+    }
+    return simulator
   }
 
   /// An IPv6 address is in brackets.
@@ -284,10 +285,10 @@ struct RunningSimulator: Sendable {
 
   /// Closes every connection, and returns when no socket listens any more.
   func stop() async {
+    if removesRoot { try? FileManager.default.removeItem(atPath: rootPEMPath) }
     core.delivery.stop()
     await tlsListener.close(connections)
     await controlListener?.close(connections)
-    if removesRoot { try? FileManager.default.removeItem(atPath: rootPEMPath) }
   }
 }
 
