@@ -1,4 +1,3 @@
-import FoundationEssentials
 package import HTTPTransport
 import JSON
 
@@ -25,7 +24,7 @@ package enum PostgRESTKey: Hashable {
     if key.exposed.hasPrefix("sb_secret_") { return .service }
     guard isToken(key) else { return .unknown }
     let parts = key.exposed.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-    guard parts.count == 3, let payload = decode(base64URL: parts[1]) else { return .unknown }
+    guard parts.count == 3, let payload = Base64URL.decode(parts[1]) else { return .unknown }
     let claim = try? JSONReader.readAtOnce(payload) { claims throws(JSONError) in claims["role"]?.string }
     // These names are Supabase's. A self-hosted server has other roles that write.
     switch claim {
@@ -33,12 +32,5 @@ package enum PostgRESTKey: Hashable {
     case "anon", "authenticated": return .everybodys
     default: return .unknown
     }
-  }
-
-  /// base64url without padding (RFC 7515, section 2).
-  private static func decode(base64URL text: some Collection<UInt8>) -> [UInt8]? {
-    let digits = String(decoding: text, as: UTF8.self).replacing("-", with: "+").replacing("_", with: "/")
-    let padding = String(repeating: "=", count: (4 - digits.utf8.count % 4) % 4)
-    return Data(base64Encoded: digits + padding).map { [UInt8]($0) }
   }
 }

@@ -1,5 +1,6 @@
 package import Cryptography
 import FoundationEssentials
+import JSON
 import Synchronization
 
 /// The keys that sign access tokens: one, or two while one takes the place of the other. The first signs; both are

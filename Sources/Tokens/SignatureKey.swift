@@ -1,4 +1,5 @@
 import Cryptography
+import JSON
 
 /// A trusted key for token signatures, with its one algorithm.
 ///
@@ -60,8 +61,8 @@ package struct SignatureKey: Sendable {
   private static func number(_ text: String) throws(Invalid) -> [UInt8] {
     var digits = text.utf8[...]
     while digits.last == UInt8(ascii: "=") { digits.removeLast() }
-    guard let number = Base64URL.decode(digits) else { throw .invalid }
-    return [UInt8](number)
+    guard !digits.isEmpty, let number = Base64URL.decode(digits) else { throw .invalid }
+    return number
   }
 
   /// Whether this key made the signature. A malformed one, such as one of the wrong length, gives `false`.

@@ -31,13 +31,14 @@ package struct UserToken {
   let keyID: String?
   /// The signed text: header and payload in base64url, and the dot between.
   let signed: [UInt8]
-  let payload: Data
+  let payload: [UInt8]
   let signature: [UInt8]
 
   package init(_ text: String) throws(TokenRefusal) {
     guard text.utf8.count <= Self.longest else { throw .tooLong }
     let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-    guard parts.count == 3, let header = Base64URL.decode(parts[0]), let payload = Base64URL.decode(parts[1]),
+    guard parts.count == 3, !parts.contains(where: \.isEmpty), let header = Base64URL.decode(parts[0]),
+      let payload = Base64URL.decode(parts[1]),
       let signature = Base64URL.decode(parts[2])
     else { throw .malformed }
     let fields = try Self.object(Header.self, in: header)
@@ -49,7 +50,7 @@ package struct UserToken {
     keyID = fields.keyID
     signed = Array(text.utf8.prefix(parts[0].count + 1 + parts[1].count))
     self.payload = payload
-    self.signature = Array(signature)
+    self.signature = signature
   }
 
   /// The claims. Trust them only after the signature was verified.
@@ -80,10 +81,10 @@ package struct UserToken {
 
   /// - Throws: also for duplicate members, which a previous reader of the token may have resolved differently (RFC
   ///   7519, section 4).
-  private static func object<Value: Decodable>(_ type: Value.Type, in json: Data) throws(TokenRefusal) -> Value {
+  private static func object<Value: Decodable>(_ type: Value.Type, in json: [UInt8]) throws(TokenRefusal) -> Value {
     guard json.withUnsafeBytes(\.isUTF8Text) else { throw .unreadable }
     let value: Value
-    do { value = try JSONDecoder().decode(type, from: json) } catch { throw .unreadable }
+    do { value = try JSONDecoder().decode(type, from: Data(json)) } catch { throw .unreadable }
     guard json.withUnsafeBytes(JSONAmbiguity.first) == nil else { throw .unreadable }
     return value
   }

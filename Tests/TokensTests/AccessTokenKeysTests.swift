@@ -1,4 +1,5 @@
 import Cryptography
+import JSON
 import Testing
 
 @testable import Tokens

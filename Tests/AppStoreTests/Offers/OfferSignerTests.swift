@@ -2,6 +2,7 @@ import Crypto
 import Cryptography
 import Entitlements
 import Foundation
+import JSON
 import Testing
 
 @testable import AppStore

@@ -1,5 +1,6 @@
 import Entitlements
 import Foundation
+import JSON
 import Testing
 
 @testable import AppStore
