@@ -87,7 +87,7 @@ package struct ReceiptVerifier: Sendable {
     _ receipt: AppReceipt, _ framed: FramedReceipt, by signer: ReceiptChains.Signer, now: Date
   ) throws(NotAuthentic) -> VerifiedAppReceipt {
     try checkDigest(signer.certificate.digest, createdAt: receipt.createdAt)
-    try checkAge(of: receipt, now: now)
+    try checkAge(receipt.createdAt, now: now)
     guard signer.key.hasMade(framed.signature, over: framed.content) else { throw .signatureMismatch }
     return VerifiedAppReceipt(receipt: receipt, signer: signer.certificate)
   }
@@ -97,17 +97,36 @@ package struct ReceiptVerifier: Sendable {
     _ receipt: AppReceipt, _ framed: FramedReceipt?, now: Date
   ) throws(NotAuthentic) -> VerifiedAppReceipt {
     guard let message = try? SignedMessage(receipt.encoded) else { throw .uncheckable }
+    let (signer, chain) = try check(message, createdAt: receipt.createdAt, now: now)
+    if let framed { remember(signer, chain, of: framed, message) }
+    return VerifiedAppReceipt(receipt: receipt, signer: signer)
+  }
+
+  /// Whether Apple signed a receipt that cannot be read here: then the fault is not its sender's.
+  ///
+  /// - Parameter text: base64 of the receipt.
+  package func hasSigned(unreadable text: String, now: Date) -> Bool {
+    let digits = ReceiptText.withoutWhitespace(ReceiptText.trimmed(Array(text.utf8)))
+    guard let (bytes, _) = try? ReceiptText.base64(digits), let message = try? SignedMessage(bytes) else {
+      return false
+    }
+    let createdAt = try? ReceiptAttributes(payload: message.content[...]).date(12)
+    return (try? check(message, createdAt: (createdAt ?? nil) ?? now, now: now)) != nil
+  }
+
+  /// Checks the signature, whatever it covers, and the chain of its certificates at `createdAt`.
+  private func check(
+    _ message: SignedMessage, createdAt: Date, now: Date
+  ) throws(NotAuthentic) -> (ReceiptSigner, chain: [Certificate]) {
     guard message.signatureCount <= 1 else { throw .severalSignatures }
     guard let signature = message.firstSignature else { throw .noSignature }
     guard let signer = signature.certificate else { throw .signerMissing }
-    try checkDigest(signature.digest, createdAt: receipt.createdAt)
+    try checkDigest(signature.digest, createdAt: createdAt)
     guard signature.isPlainRSA, signer.hasRSAKey else { throw .unsupportedSignatureAlgorithm }
-    try checkAge(of: receipt, now: now)
-    let chain = try roots.appleChain(from: signer, through: message.certificates, at: receipt.createdAt)
+    try checkAge(createdAt, now: now)
+    let chain = try roots.appleChain(from: signer, through: message.certificates, at: createdAt)
     guard message.isIntact(signature, by: signer) else { throw .signatureMismatch }
-    let description = ReceiptSigner(signer, digest: signature.digest)
-    if let framed { remember(description, chain, of: framed, message) }
-    return VerifiedAppReceipt(receipt: receipt, signer: description)
+    return (ReceiptSigner(signer, digest: signature.digest), chain)
   }
 
   private func remember(
@@ -128,7 +147,7 @@ package struct ReceiptVerifier: Sendable {
     }
   }
 
-  private func checkAge(of receipt: AppReceipt, now: Date) throws(NotAuthentic) {
-    guard receipt.createdAt.timeIntervalSince(now) <= Self.skewAllowance else { throw .createdInFuture }
+  private func checkAge(_ createdAt: Date, now: Date) throws(NotAuthentic) {
+    guard createdAt.timeIntervalSince(now) <= Self.skewAllowance else { throw .createdInFuture }
   }
 }

@@ -21,9 +21,16 @@ struct SignedReceipt: Sendable {
       case .forged: pki.transaction
       case .der, .ber, .ios6, .padded: pki.leaf
       }
-    return assemble(
-      payload: payload, signature: try signer.key.sign(payload), signer: signer,
+    return try encode(
+      payload: payload, signer: signer,
       isBER: seed.format == .ber || seed.format == .xcode, padding: seed.format == .padded ? pki.transaction.der : [])
+  }
+
+  func encode(
+    payload: [UInt8], signer: DevelopmentPKI.Signer, isBER: Bool = false, padding: [UInt8] = []
+  ) throws -> [UInt8] {
+    assemble(
+      payload: payload, signature: try signer.key.sign(payload), signer: signer, isBER: isBER, padding: padding)
   }
 
   func read(_ bytes: [UInt8]) -> ReceiptReading {

@@ -176,7 +176,7 @@ extension Problem {
     self =
       switch error {
       case .undecodableReceipt(let detail): Problem(.undecodableReceipt, detail)
-      case .unreadableTransaction:
+      case .unreadableSignedData:
         Problem(
           .internalError,
           "Apple signed this data, and this version of the service cannot read it; nothing was recorded; try again.")

@@ -69,7 +69,7 @@ package struct ServiceRequestContext: Sendable {
     case .ledgerUnavailable(let cause): return unavailable(cause)
     case .clockBehind: logger.error("a transaction is signed ahead of our clock: set the clock right")
     // Anybody can post such purchases, so only some are logged.
-    case .unreadableTransaction(let detail) where Self.unreadableTransactions.admit():
+    case .unreadableSignedData(let detail) where Self.unreadableSignedData.admit():
       logger.error(
         "data that Apple signed cannot be read: look for a newer version of the service",
         metadata: ["cause": "\(detail)"])
@@ -81,6 +81,6 @@ package struct ServiceRequestContext: Sendable {
     return Problem(error)
   }
 
-  private static let unreadableTransactions = Occasional(most: 20, every: .seconds(60))
+  private static let unreadableSignedData = Occasional(most: 20, every: .seconds(60))
   private static let keysOfAnotherApp = Occasional(most: 20, every: .seconds(60))
 }

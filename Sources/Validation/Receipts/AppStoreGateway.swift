@@ -76,10 +76,13 @@ package final class AppStoreGateway: Sendable {
 
   /// The reason for the sender of a text that cannot be decoded.
   func refusal(of text: String, _ error: UndecodableReceipt) -> ValidationError {
-    guard error.kind == .signedData, signedData.hasSigned(unreadable: text, now: now()) else {
-      return .undecodableReceipt(detail: error.detail)
-    }
-    return .unreadableTransaction(detail: error.detail)
+    let isSignedByApple =
+      switch error.kind {
+      case .signedData: signedData.hasSigned(unreadable: text, now: now())
+      case .malformed: verifier.hasSigned(unreadable: text, now: now())
+      default: false
+      }
+    return isSignedByApple ? .unreadableSignedData(detail: error.detail) : .undecodableReceipt(detail: error.detail)
   }
 
   /// Decodes a file, as a receipt or a signed transaction: raw, or in base64.

@@ -18,7 +18,7 @@ package struct PurchaseInspector: Sendable {
 
   /// The transaction in a JWS of StoreKit 2, unproven.
   /// - Throws: `unsupportedReceipt` for a receipt, and for JSON, which a transaction becomes when an app decodes it;
-  ///   `unreadableTransaction` and `undecodableReceipt` for anything else.
+  ///   `unreadableSignedData` and `undecodableReceipt` for anything else.
   package func transaction(in jws: String) throws(ValidationError) -> Purchase {
     let receipt: SubmittedReceipt
     do throws(UndecodableReceipt) { receipt = try SubmittedReceipt.decode(jws) } catch {

@@ -6,7 +6,7 @@ package enum ValidationError: Error, Sendable {
   /// Not a receipt; the sentence names what it is instead.
   case undecodableReceipt(detail: String)
   /// Apple signed it, and this version cannot read it: no fault of the sender's.
-  case unreadableTransaction(detail: String)
+  case unreadableSignedData(detail: String)
   /// A kind of receipt that no source here can answer about.
   case unsupportedReceipt(detail: String)
   /// Apple or the signature says that the receipt is not genuine.
@@ -42,7 +42,7 @@ package enum ValidationError: Error, Sendable {
     switch self {
     case .notAuthentic(_, let status), .wrongApp(let status), .sandboxRefused(let status): status?.rawValue
     case .appStoreUnavailable(let cause): cause.appleStatus
-    case .undecodableReceipt, .unreadableTransaction, .unsupportedReceipt, .keyOfAnotherApp, .ownedByAnotherUser,
+    case .undecodableReceipt, .unreadableSignedData, .unsupportedReceipt, .keyOfAnotherApp, .ownedByAnotherUser,
       .ofUnknownOwnership, .unknownTransaction, .notAskable, .clockBehind, .overloaded, .ledgerUnavailable, .cancelled,
       .heldBack:
       nil
@@ -62,7 +62,7 @@ package enum ValidationError: Error, Sendable {
     case .clockBehind, .appStoreUnavailable: "app_store_unavailable"
     case .overloaded, .cancelled: "overloaded"
     case .ledgerUnavailable: "ledger_unavailable"
-    case .heldBack, .keyOfAnotherApp, .unreadableTransaction: "internal_error"
+    case .heldBack, .keyOfAnotherApp, .unreadableSignedData: "internal_error"
     }
   }
 }

@@ -226,7 +226,7 @@ struct PendingSettler: Service {
       case .overloaded, .ledgerUnavailable, .cancelled: return .away(wasAsked: false)
       // Another receipt comes first and is on its way, our clock has to be corrected, or a newer version can read it. No key
       // is shown here.
-      case .heldBack, .clockBehind, .keyOfAnotherApp, .unreadableTransaction: return .troubled
+      case .heldBack, .clockBehind, .keyOfAnotherApp, .unreadableSignedData: return .troubled
       case .notAuthentic(_, appleStatus: .some) where isHeld(receipt) && !validator.refutes(receipt.base64):
         logger.notice("a pending receipt was refused, and waits", metadata: ["problem": "\(error.code)"])
         return .rejected
@@ -254,7 +254,7 @@ extension ValidationError {
   fileprivate var dependsOnConfiguration: Bool {
     switch self {
     case .wrongApp, .sandboxRefused, .notAuthentic(_, appleStatus: nil), .unsupportedReceipt, .notAskable: true
-    case .notAuthentic(_, appleStatus: .some), .undecodableReceipt, .unreadableTransaction, .keyOfAnotherApp,
+    case .notAuthentic(_, appleStatus: .some), .undecodableReceipt, .unreadableSignedData, .keyOfAnotherApp,
       .ownedByAnotherUser, .ofUnknownOwnership, .unknownTransaction, .clockBehind, .appStoreUnavailable, .overloaded,
       .ledgerUnavailable, .cancelled, .heldBack:
       false

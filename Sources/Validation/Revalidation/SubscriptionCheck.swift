@@ -52,7 +52,7 @@ struct SubscriptionCheck: Sendable {
       case .sandboxRefused: return await reevaluate(owner, receipt, requestID: requestID, logger: logger)
       case .notAskable: return await followTime(of: owner, requestID: requestID, logger: logger)
       case .clockBehind, .keyOfAnotherApp: return .troubled
-      case .undecodableReceipt, .unreadableTransaction, .unsupportedReceipt, .notAuthentic, .wrongApp,
+      case .undecodableReceipt, .unreadableSignedData, .unsupportedReceipt, .notAuthentic, .wrongApp,
         .ownedByAnotherUser, .ofUnknownOwnership, .unknownTransaction:
         // The receipt counted before, and the proven state stands, as far as a read lets it stand.
         logger.warning(

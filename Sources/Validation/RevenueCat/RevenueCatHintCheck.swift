@@ -32,7 +32,7 @@ struct RevenueCatHintCheck: Sendable {
       } catch {
         switch error {
         case .ledgerUnavailable(let cause): throw cause
-        case .appStoreUnavailable, .overloaded, .cancelled, .heldBack, .clockBehind, .unreadableTransaction:
+        case .appStoreUnavailable, .overloaded, .cancelled, .heldBack, .clockBehind, .unreadableSignedData:
           try await postpone(hint, until: now.advanced(by: Self.retry.ceiling(after: hint.attempts)), logger)
         case .unknownTransaction where validator.gateway.serverAPI == nil || hint.isTemporary, .notAskable,
           .unsupportedReceipt:

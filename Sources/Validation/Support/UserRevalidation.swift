@@ -97,7 +97,7 @@ package struct UserRevalidation: Sendable {
         try await validator.reevaluate(submission)
         return true
       case .appStoreUnavailable, .overloaded, .heldBack, .clockBehind, .keyOfAnotherApp: return false
-      case .undecodableReceipt, .unreadableTransaction, .unsupportedReceipt, .notAuthentic, .wrongApp,
+      case .undecodableReceipt, .unreadableSignedData, .unsupportedReceipt, .notAuthentic, .wrongApp,
         .ownedByAnotherUser, .ofUnknownOwnership, .unknownTransaction, .notAskable:
         logger.warning("a kept receipt was refused", metadata: ["cause": "\(error)"])
         return false

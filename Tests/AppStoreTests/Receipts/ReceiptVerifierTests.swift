@@ -45,6 +45,25 @@ struct ReceiptVerifierTests {
     _ = try verify(TestReceipt(pki), roots: pki.roots(), now: decadesLater)
   }
 
+  @Test func `an unreadable receipt is Apple's by its chain, at its own date if that can be read`() throws {
+    let verifier = ReceiptVerifier(roots: try pki.roots())
+    let decadesLater = Date(timeIntervalSince1970: 4_000_000_000.000_000_250)
+    func isSigned(_ receipt: TestReceipt, now: Date = Self.now) throws -> Bool {
+      verifier.hasSigned(unreadable: Data(try receipt.bytes()).base64EncodedString(), now: now)
+    }
+    let row = TestReceipt.row(expires: "someday")
+    #expect(try isSigned(TestReceipt(pki, payload: TestReceipt.payload(rows: [row])), now: decadesLater))
+    let undated = TestReceipt(pki, payload: TestReceipt.payload(created: "today"))
+    #expect(try isSigned(undated))
+    #expect(try !isSigned(undated, now: decadesLater))
+    #expect(try isSigned(TestReceipt(pki, payload: DER.octets([1, 2, 3]))))
+    var forged = TestReceipt(pki, payload: TestReceipt.payload(rows: [row]))
+    forged.signingKey = try TestPKI.Keys.otherRoot.get()
+    #expect(try !isSigned(forged))
+    #expect(try !isSigned(TestReceipt(TestPKI(rootKey: TestPKI.Keys.otherRoot), payload: undated.payload)))
+    #expect(!verifier.hasSigned(unreadable: "MIIB", now: Self.now))
+  }
+
   @Test func `the order of the certificates means nothing, and the root may be left out`() throws {
     var receipt = TestReceipt(pki)
     receipt.bag = pki.bag.reversed()

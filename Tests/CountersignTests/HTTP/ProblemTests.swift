@@ -13,7 +13,7 @@ import Testing
 @Suite struct ProblemTests {
   /// Jobs log a refusal by `ValidationError.code`, callers get the problem's: support compares the two.
   @Test(arguments: [
-    ValidationError.undecodableReceipt(detail: ""), .unsupportedReceipt(detail: ""),
+    ValidationError.undecodableReceipt(detail: ""), .unreadableSignedData(detail: ""), .unsupportedReceipt(detail: ""),
     .notAuthentic(detail: "", appleStatus: nil), .wrongApp(appleStatus: nil), .sandboxRefused(appleStatus: nil),
     .ownedByAnotherUser, .unknownTransaction, .notAskable, .clockBehind, .appStoreUnavailable(.unavailable(.trouble)),
     .overloaded, .ledgerUnavailable(.closed), .cancelled, .heldBack,
@@ -87,6 +87,21 @@ import Testing
       let decoded = try await service.validate(#"{"bundleId": "com.example.app", "originalTransactionId": "2000001"}"#)
       expect(decoded, 400, "undecodable_receipt")
       for word in ["jwsRepresentation", "purchaseToken"] { #expect(decoded["detail"]?.contains(word) == true) }
+      #expect(store.simulator.calls.total == 0)
+    }
+  }
+
+  @Test func `a receipt that Apple signed and nobody here can read is kept by the app`() async throws {
+    try await run { service, store in
+      let pki = try DevelopmentPKI()
+      let receipt = try pki.unreadableReceipt(at: noon)
+      for text in [receipt, receipt.replacing("+", with: "-").replacing("/", with: "_") + "\n"] {
+        expect(try await service.validate(text), 500, "internal_error")
+      }
+      #expect(service.log.text.contains("attribute 1704 is not a readable date"))
+      expect(
+        try await service.validate(pki.unreadableReceipt(at: noon, signer: pki.transaction)), 400, "undecodable_receipt"
+      )
       #expect(store.simulator.calls.total == 0)
     }
   }

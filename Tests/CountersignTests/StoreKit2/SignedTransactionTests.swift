@@ -246,6 +246,19 @@ import Testing
 }
 
 extension DevelopmentPKI {
+  /// The receipt of a renewing subscription with a purchase date that nobody can read.
+  ///
+  /// - Parameter signer: `nil`: the signer of receipts.
+  func unreadableReceipt(at moment: Date, signer: Signer? = nil) throws -> String {
+    let seed = try ReceiptIssuer(pki: self).seed(of: ReceiptOrder(scenario: .renewing), at: Timestamp(moment))
+    var payload = try ReceiptPayload.encode(seed)
+    let number = ASN1Writer.integer(1704)
+    let purchaseDate = try #require(payload.indices.first { payload[$0...].starts(with: number) })
+    let year = try #require(payload[purchaseDate...].firstIndex(of: UInt8(ascii: "2")))
+    payload[year] = UInt8(ascii: "?")
+    return Data(try SignedReceipt(pki: self).encode(payload: payload, signer: signer ?? leaf)).base64EncodedString()
+  }
+
   /// Signed with a date that nobody can read.
   func unreadableTransaction(at moment: Date) throws -> String {
     try signedData.sign(
