@@ -40,12 +40,13 @@ extension CountersignClient {
     return Offerings(plans, products, variant: chosen)
   }
 
-  /// The store's products, asked for once; none where there is no store. A store that is away is told to `options.onError`.
+  /// The store's products; none where there is no store. A purchase uses up an introductory offer, and a storefront changes
+  /// prices: they are asked for each time, and those that are known serve while the store is away, which is told to
+  /// `options.onError`.
   func storeProducts(_ ids: [String]) async -> [StoreProduct] {
-    let missing = Set(ids).subtracting(products.keys)
-    if let store = options.store, !missing.isEmpty {
+    if let store = options.store, !ids.isEmpty {
       do {
-        for product in try await store.products(missing.sorted()) { products[product.id] = product }
+        for product in try await store.products(Set(ids).sorted()) { products[product.id] = product }
       } catch {
         report(error as? CountersignError ?? .refused(code: "store_error", detail: error.localizedDescription))
       }

@@ -307,6 +307,8 @@ extension CountersignClient {
 
   func keep(_ transactions: [StoreTransaction]) {
     readWaiting()
+    // A purchase that was refused may be this user's by now.
+    refused.subtract(transactions.map(\.jwsRepresentation))
     guard transactions.contains(where: { !waiting.contains($0) }) else { return }
     waiting.add(transactions)
     storeWaiting()

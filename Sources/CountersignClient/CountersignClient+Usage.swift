@@ -53,6 +53,7 @@ extension CountersignClient {
       held?.access.features[answer.feature] = Access.Feature(
         isAllowed: answer.isMoreAllowed, limit: answer.limit, remaining: answer.remaining)
     }
+    publish()
   }
 }
 

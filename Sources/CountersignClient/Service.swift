@@ -32,14 +32,17 @@ struct Service: Sendable {
       request.headers["Content-Type"] = "application/json"
       request.body = try? JSONEncoder.countersign.encode(body)
     }
+    var refusal: ProblemDocument?
     for _ in 0..<2 {
       if !isOpen { request.headers["Authorization"] = "Bearer \(try await bearer())" }
       let response = try? await transport.send(request)
       note("\(method) \(path)", response)
       guard let response else { throw CountersignError.later(retryAfter: nil) }
       if response.status != 401 { return response }
+      refusal = response.problem
     }
-    throw CountersignError.signedOut
+    // Anybody on the way may answer 401, and knows nothing of the user.
+    throw refusal?.code == "unauthenticated" ? CountersignError.signedOut : .later(retryAfter: nil)
   }
 
   private func note(_ request: String, _ response: TransportResponse?) {
@@ -63,7 +66,7 @@ struct Service: Sendable {
 
   private func bearer() async throws -> String {
     do {
-      let bearer = try await freshToken()
+      let bearer = try await inTime(token)
       // The app's session may have changed hands: what is sent now would become another user's.
       if isSignedOut.withLock({ $0 }) { throw CountersignError.signedOut }
       if let owner = AccessToken.subject(of: bearer), !AccessToken.isSame(owner, user) {
@@ -76,12 +79,12 @@ struct Service: Sendable {
     }
   }
 
-  /// A closure that never returns must not hold up every request after it. It is left behind: it need not heed that it was
-  /// cancelled.
-  private func freshToken() async throws -> String {
-    let (answers, answer) = AsyncStream.makeStream(of: Result<String, any Error>.self)
-    let asking = Task { [token] in
-      do { answer.yield(.success(try await token())) } catch { answer.yield(.failure(error)) }
+  /// The value of a closure of the app's. One that never returns must not hold up every request after it. It is left behind: it
+  /// need not heed that it was cancelled.
+  func inTime<Value: Sendable>(_ closure: @escaping @Sendable () async throws -> Value) async throws -> Value {
+    let (answers, answer) = AsyncStream.makeStream(of: Result<Value, any Error>.self)
+    let asking = Task {
+      do { answer.yield(.success(try await closure())) } catch { answer.yield(.failure(error)) }
     }
     let timer = Task { [tokenDeadline] in
       try await Task.sleep(nanoseconds: UInt64(min(max(tokenDeadline, 0), 86_400) * 1_000_000_000))

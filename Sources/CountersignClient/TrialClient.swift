@@ -114,6 +114,7 @@ public actor TrialClient {
 
   /// Posts the sessions that wait. Where none do, no request is made.
   public func sync() async throws {
+    guard waitingCount > 0 else { return }
     try await inTurn { client in
       do { try await client.postWaiting() } catch let error as CountersignError where error.endsTrial {}
     }
@@ -168,8 +169,10 @@ public actor TrialClient {
   private func described(_ device: DeviceRequest) async -> DeviceRequest {
     guard device.deviceToken == nil, let token = options.deviceToken else { return device }
     var device = device
-    device.deviceToken = try? await token()?.base64EncodedString()
-    if device.deviceToken != nil { device.secondDeviceToken = try? await token()?.base64EncodedString() }
+    device.deviceToken = try? await service.inTime(token)?.base64EncodedString()
+    if device.deviceToken != nil {
+      device.secondDeviceToken = try? await service.inTime(token)?.base64EncodedString()
+    }
     return device
   }
 

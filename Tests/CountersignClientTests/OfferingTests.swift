@@ -53,6 +53,22 @@ import Testing
     #expect(life?.product?.displayPrice == "99,00 €" && life?.kind == .lifetime && life?.period == nil)
   }
 
+  @Test
+  func
+    `an offer that the purchase used up is no longer on the paywall, and the last known price is while the store is away`()
+    async throws
+  {
+    let client = bench.client()
+    bench.store.sell(Self.monthly)
+    #expect(try await client.offerings().current?["$rc_monthly"]?.product?.isEligibleForIntroductoryOffer == true)
+    var used = Self.monthly
+    used.isEligibleForIntroductoryOffer = false
+    bench.store.sell(used)
+    #expect(try await client.offerings().current?["$rc_monthly"]?.product == used)
+    bench.store.closeProducts()
+    #expect(try await client.offerings().current?["$rc_monthly"]?.product == used)
+  }
+
   @Test func `offline the paywall is there after a restart of the app`() async throws {
     _ = try await bench.client().offerings(experiment: "headline")
     bench.service.fail("plans", .unreachable)

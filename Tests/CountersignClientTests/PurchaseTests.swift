@@ -239,6 +239,27 @@ import Testing
     #expect(bench.service.purchases.count == 1)
   }
 
+  @Test func `a 401 of somebody else's on the way signs nobody out`() async throws {
+    bench.service.fail("validations", .page(401), times: 2)
+    bench.store.next(.success(bench.sale()))
+    let client = bench.client()
+    #expect(await failure { try await client.purchase("pro.monthly") } == .later(retryAfter: nil))
+    #expect(try await client.retry().access?.tier == "pro")
+  }
+
+  @Test func `a refused purchase that the user restores is posted until the service has it`() async throws {
+    let client = bench.client()
+    let sale = bench.signed("pro.monthly", by: "4E8A6E1C-6D3B-4B8C-9E0B-6E1F0C7B2A01")
+    bench.store.own(sale)
+    #expect(await failure { try await client.restore() }?.word == "refused owned_by_another_user")
+    bench.service.move(sale.jws)
+    bench.service.fail("validations", .unreachable)
+    #expect(await failure { try await client.restore() } == .later(retryAfter: nil))
+    #expect(await client.waitingCount == 1)
+    #expect(try await client.retry().access?.tier == "pro")
+    #expect(await client.waitingCount == 0)
+  }
+
   @Test func `refused twice the user is signed out, and the purchase waits for them`() async throws {
     bench.bearer.withLock { $0 = ["expired"] }
     bench.store.next(.success(bench.sale()))

@@ -296,6 +296,17 @@ import Testing
     #expect(await failure { try await client.consume("questions") } == refused)
   }
 
+  @Test func `consumption is published, so that what shows it is drawn again`() async throws {
+    let client = bench.client()
+    try await client.refresh()
+    let seen = Locked<[AccessState]>([])
+    let reader = Task { for await state in client.access { seen.withLock { $0.append(state) } } }
+    #expect(await eventually { seen.withLock { $0.count } == 1 })
+    try await client.consume("questions", amount: 10)
+    #expect(await eventually { seen.withLock { $0.last?.access?.features["questions"]?.isAllowed } == false })
+    reader.cancel()
+  }
+
   @Test func `on the last of some days in a row nothing remains, and more is allowed`() async throws {
     bench.service.setLastDay()
     let client = bench.client()

@@ -120,6 +120,7 @@ final class ScriptedStore: Store {
     var syncError: CountersignError?
     var isFrozen = false
     var products: [StoreProduct] = []
+    var isProductListAway = false
   }
   private let state = Locked(State())
   let journal: Journal
@@ -136,9 +137,16 @@ final class ScriptedStore: Store {
     get { state.withLock { $0.isFrozen } }
     set { state.withLock { $0.isFrozen = newValue } }
   }
-  func sell(_ product: StoreProduct) { state.withLock { $0.products.append(product) } }
+  /// The product as it is from now on.
+  func sell(_ product: StoreProduct) {
+    state.withLock { $0.products = $0.products.filter { $0.id != product.id } + [product] }
+  }
+  func closeProducts() { state.withLock { $0.isProductListAway = true } }
   func products(_ ids: [String]) async throws -> [StoreProduct] {
-    state.withLock { state in state.products.filter { ids.contains($0.id) } }
+    try state.withLock { state in
+      if state.isProductListAway { throw URLError(.notConnectedToInternet) }
+      return state.products.filter { ids.contains($0.id) }
+    }
   }
   var syncs: Int { state.withLock { $0.syncs } }
   var appAccountTokens: [UUID?] { state.withLock { $0.tokens } }

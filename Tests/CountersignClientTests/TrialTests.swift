@@ -146,6 +146,20 @@ import Testing
     #expect(try await bench.trials(options).start().state == .running)
   }
 
+  @Test func `tokens of DeviceCheck that never come hold up neither the start nor what comes after it`() async throws {
+    var options = bench.options()
+    let held = Locked<CheckedContinuation<Void, Never>?>(nil)
+    options.tokenDeadline = 0.1
+    options.deviceToken = {
+      await withCheckedContinuation { continuation in held.withLock { $0 = continuation } }
+      return nil
+    }
+    let trials = bench.trials(options)
+    #expect(try await trials.start().state == .running)
+    #expect(try await trials.trial()?.state == .running)
+    held.withLock { $0 }?.resume()
+  }
+
   @Test func `a public key that the service does not know is a refusal, and nobody has to sign in`() async throws {
     let url = try #require(URL(string: "https://countersign.example.com"))
     let trials = TrialClient(baseURL: url, publicKey: "wrong", options: bench.options())
