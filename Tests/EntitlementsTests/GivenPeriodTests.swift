@@ -79,6 +79,13 @@ import struct FoundationEssentials.Date
         == day(2))
   }
 
+  @Test func `a period that has begun while an ended purchase is held is seen`() throws {
+    let held = answer(at: day(-2), [row("1", until: day(-1))], [renewal(renews: true)])
+    #expect(try Self.verdict(held, []).isStale)
+    #expect(try Self.verdict(held, [Self.given(1, until: day(30))]).accessUntil == day(30))
+    #expect(try Self.verdict(held, [Self.given(1, from: day(1), until: day(30))]).accessUntil == day(-1))
+  }
+
   @Test func `a tier that the catalog lacks, or the lowest, is nothing`() throws {
     #expect(try Self.verdict([], [Self.given(1, "gold", until: day(10))]).tier == "free")
     #expect(try Self.verdict([], [Self.given(1, "free", until: day(10))]).reason == .noPurchases)

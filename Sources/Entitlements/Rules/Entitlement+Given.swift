@@ -24,7 +24,8 @@ extension Entitlement {
     guard best != nil || givesAccess, var end = verdict.accessUntil else { return verdict }
     let rank = catalog.rank(of: verdict.tier)
     for period in counting.sorted(by: { $0.startsAt < $1.startsAt }) where catalog.rank(of: period.tier) >= rank {
-      if period.startsAt <= end { end = max(end, period.endsAt) }
+      // A purchase that is held after its end gives access until now.
+      if period.startsAt <= max(end, now) { end = max(end, period.endsAt) }
     }
     verdict.accessUntil = end
     return verdict
