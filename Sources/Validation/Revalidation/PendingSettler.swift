@@ -224,9 +224,9 @@ struct PendingSettler: Service {
         logUnusable(receipt, problem)
         return .troubled
       case .overloaded, .ledgerUnavailable, .cancelled: return .away(wasAsked: false)
-      // Another receipt comes first and is on its way, our clock has to be corrected, or a newer version can read it. No key
-      // is shown here.
-      case .heldBack, .clockBehind, .keyOfAnotherApp, .unreadableSignedData: return .troubled
+      // Another receipt comes first and is on its way, our clock has to be corrected, or a newer version can read it or knows
+      // its ownership. No key is shown here.
+      case .heldBack, .clockBehind, .keyOfAnotherApp, .unreadableSignedData, .ofUnknownOwnership: return .troubled
       case .notAuthentic(_, appleStatus: .some) where isHeld(receipt) && !validator.refutes(receipt.base64):
         logger.notice("a pending receipt was refused, and waits", metadata: ["problem": "\(error.code)"])
         return .rejected
@@ -235,7 +235,7 @@ struct PendingSettler: Service {
           "a pending receipt is refused by the configuration, and waits", metadata: ["problem": "\(error.code)"])
         return .rejected
       case .undecodableReceipt, .unsupportedReceipt, .notAuthentic, .wrongApp, .sandboxRefused, .ownedByAnotherUser,
-        .ofUnknownOwnership, .unknownTransaction, .notAskable:
+        .unknownTransaction, .notAskable:
         // Apple or our own policy refuses it: there is nothing to wait for.
         logger.notice("a pending receipt was refused", metadata: ["problem": "\(error.code)"])
         return .settled

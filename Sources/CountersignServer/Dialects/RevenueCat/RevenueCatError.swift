@@ -60,7 +60,7 @@ extension RevenueCatError.Code {
     self =
       switch code {
       case .ownedByAnotherUser: .receiptInUse
-      case .undecodableReceipt, .wrongApp, .notAuthentic, .sandboxRefused, .unknownOwnership: .invalidReceipt
+      case .undecodableReceipt, .wrongApp, .notAuthentic, .sandboxRefused: .invalidReceipt
       case .appStoreUnavailable: .storeProblem
       case .unauthenticated, .forbidden: .invalidAPIKey
       case .notFound, .methodNotAllowed: .notFound
@@ -69,7 +69,9 @@ extension RevenueCatError.Code {
         .trialUsed, .trialNotNeeded, .trialOver, .deviceTokenRefused, .offerNotForUser, .unknownUser,
         .unknownCursor:
         .badRequest
-      case .internalError, .overloaded, .ledgerUnavailable, .authenticationUnavailable: .internalError
+      // A newer version may know the ownership.
+      case .internalError, .unknownOwnership, .overloaded, .ledgerUnavailable, .authenticationUnavailable:
+        .internalError
       }
   }
 }
