@@ -15,12 +15,16 @@ struct RevenueCatHintCheck: Sendable {
 
   /// The time for which Apple is asked again.
   static let patience: Duration = .seconds(30 * 86_400)
+  /// The time after a report in which Apple may not know its purchase yet.
+  private static let delay: Duration = .seconds(86_400)
   private static let retry = Backoff(base: .seconds(60), cap: .seconds(3_600))
 
   /// Asks Apple. Its answer is recorded for the owner of the purchase, or for the user whom RevenueCat names. Until there
   /// is one, the hint stays, and may raise that user's tier for a while.
   func ask(about hint: RevenueCatHint, logger: Logger) async {
     let now = verdicts.now().inWholeMilliseconds
+    let mayBeLate =
+      validator.gateway.serverAPI != nil && !hint.isTemporary && now < hint.reportedAt.advanced(by: Self.delay)
     do throws(LedgerError) {
       guard verdicts.rules.accepts(hint.key.environment, for: hint.user),
         now < hint.reportedAt.advanced(by: Self.patience)
@@ -34,6 +38,11 @@ struct RevenueCatHintCheck: Sendable {
         case .ledgerUnavailable(let cause): throw cause
         case .appStoreUnavailable, .overloaded, .cancelled, .heldBack, .clockBehind, .unreadableSignedData:
           try await postpone(hint, until: now.advanced(by: Self.retry.ceiling(after: hint.attempts)), logger)
+        // Apple may find a purchase later, and a newer version know its ownership. Until then it raises nobody.
+        case .ofUnknownOwnership,
+          .unknownTransaction where mayBeLate:
+          try await postpone(
+            hint, for: .zero, until: now.advanced(by: Self.retry.ceiling(after: hint.attempts)), logger)
         case .unknownTransaction where validator.gateway.serverAPI == nil || hint.isTemporary, .notAskable,
           .unsupportedReceipt:
           // No source can confirm the hint: it expires with what it granted.
@@ -41,7 +50,7 @@ struct RevenueCatHintCheck: Sendable {
           guard now < end else { return try await settle(hint) }
           try await postpone(hint, until: end, logger)
         case .undecodableReceipt, .notAuthentic, .wrongApp, .keyOfAnotherApp, .sandboxRefused, .ownedByAnotherUser,
-          .ofUnknownOwnership, .unknownTransaction:
+          .unknownTransaction:
           logger.notice(
             "Apple does not confirm a purchase that RevenueCat reported", metadata: ["problem": "\(error.code)"])
           try await settle(hint)
@@ -68,8 +77,12 @@ struct RevenueCatHintCheck: Sendable {
     try await ledger.run(SettleReport(hint.key, upTo: hint.at, verdicts.evaluationContext))
   }
 
-  private func postpone(_ hint: RevenueCatHint, until due: Date, _ logger: Logger) async throws(LedgerError) {
-    try await ledger.run(PostponeReport(hint.key, for: validator.provisional, until: due, verdicts.evaluationContext))
+  /// - Parameter provisional: how long it may raise the user's tier; `nil`: for the policy's time.
+  private func postpone(
+    _ hint: RevenueCatHint, for provisional: Duration? = nil, until due: Date, _ logger: Logger
+  ) async throws(LedgerError) {
+    let provisional = provisional ?? validator.provisional
+    try await ledger.run(PostponeReport(hint.key, for: provisional, until: due, verdicts.evaluationContext))
     _ = await verdicts.write(hint.user, .waiting, logger: logger)
   }
 }

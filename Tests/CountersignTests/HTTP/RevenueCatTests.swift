@@ -424,6 +424,28 @@ import Testing
     }
   }
 
+  @Test func `a purchase that Apple does not find yet is asked about again for a day`() async throws {
+    let settings = Self.settings(policy: ["provisional": "24h"])
+    try await RunningService.besideStore(
+      withServerAPI: true, settings: settings, now: { clock.date }
+    ) { service, store in
+      let order = ReceiptOrder(scenario: .renewing, subscriber: 9)
+      let id = try ReceiptIssuer(pki: try DevelopmentPKI()).issueTransaction(order, at: Timestamp(clock.date))
+        .originalTransactionID
+      for (user, id) in [("anna", id), ("carl", "7777")] {
+        let bought = Self.event("INITIAL_PURCHASE", user: user, store: "APP_STORE", original: id)
+        #expect(try await Self.take(bought, service) == "hint")
+        #expect(try await Self.state(of: user, service) == "free active no_purchases")
+      }
+      #expect(try store.simulator.issueTransaction(.renewing, subscriber: 9).originalTransactionID == id)
+      try await eventually(clock, step: 30) { try await service.profile("anna")["tier"] == "pro" }
+      #expect(!service.log.text.contains("Apple does not confirm a purchase"))
+      clock.advance(by: Self.day)
+      try await eventually(clock) { service.log.text.contains("Apple does not confirm a purchase") }
+      #expect(try await Self.state(of: "carl", service) == "free active no_purchases")
+    }
+  }
+
   @Test func `while Apple is away an event raises for a while, and never lowers; Apple settles it`() async throws {
     var settings = Self.settings(policy: ["provisional": "24h"])
     settings.appStore["deadline"] = "20s"
