@@ -230,6 +230,7 @@ final class RecordOperation {
       try writer.reevaluateIfChanged(user)
     }
     recorded.losers = disproven.union(grant.moved.values).sorted { $0.rawValue < $1.rawValue }
+    recorded.leftWithOthers = grant.leftWithOthers
     return .recorded(recorded)
   }
 

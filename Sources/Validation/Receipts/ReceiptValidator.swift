@@ -103,8 +103,8 @@ package final class ReceiptValidator: Sendable {
     return answer
   }
 
-  /// Says whether purchases have the transaction that the caller wants to finish. One that the app made for another user counts
-  /// only where it has become this user's: the other's app is not told of it again.
+  /// Says whether purchases have the transaction that the caller wants to finish. One that stays with another user, or that the
+  /// app made for one, counts only where it has become this user's: the other's app is not told of it again.
   @inline(never)
   private func find(
     _ submission: ReceiptSubmission, in known: [[Purchase]], _ answer: inout ValidatedEntitlement
@@ -114,9 +114,13 @@ package final class ReceiptValidator: Sendable {
     guard answer.isTransactionFound == true else { return }
     let account = submission.user.accountToken
     let named = purchases.filter { submission.finds(in: [$0]) == true }
-    guard named.allSatisfy({ $0.ownership == .purchased && $0.appAccountToken.map { $0 != account } ?? false }) else {
-      return
-    }
+    let left = Set(answer.leftWithOthers.map(\.originalTransactionID))
+    guard
+      named.allSatisfy({ row in
+        left.contains(row.originalTransactionID)
+          || row.ownership == .purchased && row.appAccountToken.map { $0 != account } ?? false
+      })
+    else { return }
     // A purchase may have gone on under another original transaction ID.
     let own = Set(
       try await profile(of: submission.user)?.evidence.flatMap { evidence in
@@ -157,7 +161,7 @@ package final class ReceiptValidator: Sendable {
       submission.user, recorded.write, recorded.update, after: recorded.losers, logger: logger)
     return ValidatedEntitlement(
       user: submission.user, entitlement: recorded.entitlement, isFromLedger: accepted.isReused, write: write,
-      evaluatedAt: accepted.evaluatedAt)
+      evaluatedAt: accepted.evaluatedAt, leftWithOthers: recorded.leftWithOthers)
   }
 
   /// Resolves a submission: the receipt sent, the one stored, or a purchase by its ID.

@@ -136,6 +136,40 @@ import Testing
     }
   }
 
+  @Test func `a purchase that stays with its owner is not found beside one of this user's`() async throws {
+    let settings = DialectBench.settings()
+    try await RunningService.besideStore(at: Self.clock, withServerAPI: true, settings: settings) { service, store in
+      let signed = try store.simulator.issueTransaction(.twoGroups)
+      func post(of user: String) async throws -> Answer {
+        try await Self.post(signed.signedTransaction, #""\#(signed.transactionID)""#, of: user, to: service)
+      }
+      #expect(try await post(of: "anna")["transaction_found"] == "true")
+      let groups = ["480000000010000", "480000000011000"]
+      let other = try #require(groups.first { $0 != signed.originalTransactionID })
+      #expect(try await service.transfer(other, to: "ben").status == 200)
+      let answer = try await post(of: "ben")
+      #expect(answer.status == 200 && answer["transaction_found"] == "false", "\(answer.text)")
+      let receipt = #"{"app_user_id":"ben","fetch_token":"\#(signed.signedTransaction)","is_restore":false}"#
+      #expect(try await service.send(.post, "/v1/receipts", key: RunningService.publicKey, body: receipt).status == 503)
+      #expect(try await post(of: "anna")["transaction_found"] == "true")
+    }
+  }
+
+  @Test func `a purchase that was made for a user who has not posted it is kept by RevenueCat's SDK`() async throws {
+    let (anna, ben) = (UUID(), UUID().uuidString.lowercased())
+    let settings = DialectBench.settings()
+    try await RunningService.besideStore(at: Self.clock, withServerAPI: true, settings: settings) { service, store in
+      let signed = try store.simulator.issueTransaction(.renewing, appAccountToken: anna)
+      func post(of user: String) async throws -> Int {
+        let receipt = #"{"app_user_id":"\#(user)","fetch_token":"\#(signed.signedTransaction)","is_restore":false}"#
+        return try await service.send(.post, "/v1/receipts", key: RunningService.publicKey, body: receipt).status
+      }
+      #expect(try await post(of: ben) == 503)
+      #expect(try await post(of: anna.uuidString.lowercased()) == 200)
+      #expect(try await post(of: ben) == 409)
+    }
+  }
+
   @Test func `a text that is no transaction ID is a 400`() async throws {
     try await RunningService.run(apple: .unreachable, now: { Self.clock }) { service in
       for id in [#""""#, #""a b""#, #""é""#, "7", "\"\(String(repeating: "1", count: 65))\""] {

@@ -173,11 +173,23 @@ struct RevenueCatSDKController: DialectController {
     let user = try await user(named: id, context)
     let token = await signedTransaction(ofXcode: token, posted.transactionID) ?? token
     // A signed transaction names itself.
-    let signed = token.contains(".") ? common.useCases.validator.purchases(in: token).first?.transactionID : nil
-    let answer = try await common.validate(
-      .receipt(token), of: user, app: caller.app, transaction: posted.transactionID ?? signed?.rawValue, context)
+    let signed = token.contains(".") ? common.useCases.validator.purchases(in: token).first : nil
+    let answer: ValidatedEntitlement
+    do {
+      answer = try await common.validate(
+        .receipt(token), of: user, app: caller.app, transaction: posted.transactionID ?? signed?.transactionID.rawValue,
+        context)
+    } catch let problem as Problem where problem.code == .ownedByAnotherUser {
+      guard let signed, try await !isOwned(signed, context) else { throw problem }
+      // It waits for the user for whom the app made it.
+      throw Problem.purchaseNotYetSeen
+    }
     guard try await isRecorded(posted, token, answer, context) else { throw Problem.purchaseNotYetSeen }
     return answer.evaluatedAt
+  }
+
+  private func isOwned(_ purchase: Purchase, _ context: ServiceRequestContext) async throws -> Bool {
+    try await !context.reading(await common.useCases.ledger.ownedPurchases(purchase.originalTransactionID)).isEmpty
   }
 
   /// The signed transaction with an ID, or else the newest, of a purchase in Xcode. There is no app receipt there: the SDK
