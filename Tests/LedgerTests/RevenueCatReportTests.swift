@@ -240,6 +240,57 @@ func storeTime(_ seconds: Double) -> Date { at(seconds) }
     }
   }
 
+  @Test func `a report that cannot be read holds up no other, and is looked at again a day later`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      for id in ["9000", "9001"] {
+        _ = try await take(
+          ledger, .report(.hint(key(id), RevenueCatReport.event(.period, id: id, at: 1)), id: id, at: 1))
+      }
+      try await scratch.change("UPDATE revenuecat_report SET events = '{' WHERE original_transaction_id = '9000'")
+      #expect(try await ledger.hasRevenueCatWork(dueAt: clock(1)))
+      for (now, damaged) in [(1, [key("9000")]), (2, []), (86_401, [key("9000")])] {
+        var unreadable: [SubscriptionKey] = []
+        let due = try await ledger.dueReports(at: clock(Double(now)), limit: 5) { unreadable += $0 }
+        #expect(due.count == 1 && unreadable == damaged, "\(now)")
+      }
+    }
+  }
+
+  @Test func `a purchase at another store that cannot be read is put off unread`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      var report = RevenueCatReport.purchase(RevenueCatReport.event(.period, id: "1", at: 1))
+      let turn: NextCheck = { _, _ in at(1_000) }
+      report.nextTurn = turn
+      _ = try await take(ledger, report)
+      try await scratch.change("UPDATE revenuecat_purchase SET events = '{'")
+      let failure = await #expect(throws: LedgerError.self) {
+        try await ledger.followed(RevenueCatReport.playKey, at: clock(1_000), turn)
+      }
+      guard case .unusable? = failure else {
+        Issue.record("\(String(describing: failure))")
+        return
+      }
+      try await ledger.postponeTurn(of: RevenueCatReport.playKey, until: at(2_000))
+      #expect(try await ledger.revenueCatTurns(dueAt: clock(1_500), limit: 5).isEmpty)
+    }
+  }
+
+  @Test func `a transfer that arrives after a later one leads where that one does`() async throws {
+    let transfers = [
+      RevenueCatReport.report(.transfer(from: ["anna"], to: "bert"), id: "4", at: 4),
+      RevenueCatReport.report(.transfer(from: ["bert"], to: "anna"), id: "5", at: 5),
+    ]
+    for order in [transfers, transfers.reversed()] {
+      try await Scratch.withLedger { ledger, scratch in
+        _ = try await ledger.record(entry("anna", [evidence("9000")], rules: rules))
+        for transfer in order { _ = try await take(ledger, transfer) }
+        #expect(try await ledger.profile(of: "anna")?.evidence.map(\.key) == [key("9000")])
+        #expect(try await ledger.profile(of: "bert")?.evidence.isEmpty != false)
+        try await isSound(scratch)
+      }
+    }
+  }
+
   @Test func `a hint raises nobody who does not have the purchase`() async throws {
     try await Scratch.withLedger { ledger, _ in
       _ = try await ledger.record(entry("bert", [evidence("9000", time: -900, expires: -500)], rules: rules))

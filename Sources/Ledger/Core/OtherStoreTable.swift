@@ -129,8 +129,6 @@ package struct OtherStoreTable: LedgerTable {
 
   private static let reportByKey = reports(
     "LEFT JOIN account ON account.key = user_id WHERE environment = ? AND original_transaction_id = ?")
-  private static let reportsDue = reports(
-    "LEFT JOIN account ON account.key = user_id WHERE due_at <= ? ORDER BY due_at LIMIT ?")
   private static let reportsOfUser = reports(
     "WHERE user_id = ? AND until IS NOT NULL", spelling: "NULL", events: "'[]'")
   private static let upsertReport = SQL.upsert(
@@ -139,8 +137,22 @@ package struct OtherStoreTable: LedgerTable {
 
   func report(_ key: SubscriptionKey) throws -> StoredReport? { try first(Self.reportByKey, key, read: Self.report) }
 
-  func reports(dueAt now: Date, limit: Int) throws -> [StoredReport] {
-    try all(Self.reportsDue, now, max(0, limit), read: Self.report)
+  /// - Returns: `unreadable`: reports whose time has come and that cannot be read. They are due again later, so that they hold up
+  ///   no other.
+  func reports(dueAt now: Date, limit: Int) throws -> (due: [StoredReport], unreadable: [SubscriptionKey]) {
+    let keys = try all(
+      "SELECT environment, original_transaction_id FROM revenuecat_report WHERE due_at <= ? ORDER BY due_at LIMIT ?",
+      now, max(0, limit)
+    ) { row in try row.get(0, as: SubscriptionKey.self) }
+    var due: [StoredReport] = []
+    let unreadable = try tables.skippingUnreadable(keys) { key in if let report = try report(key) { due.append(report) }
+    }
+    for key in unreadable {
+      try execute(
+        "UPDATE revenuecat_report SET due_at = ? WHERE environment = ? AND original_transaction_id = ?",
+        StoredForm.milliseconds(now) + RecheckSchedule.unreadable, key)
+    }
+    return (due, unreadable)
   }
 
   /// The reports that count for a user, in the order of `SubscriptionKey.precedes`.

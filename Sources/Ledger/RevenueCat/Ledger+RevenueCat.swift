@@ -6,18 +6,19 @@ extension Ledger {
   /// Whether the time of a report has come, or has changed a purchase at another store.
   package func hasRevenueCatWork(dueAt now: Date) async throws(LedgerError) -> Bool {
     try await read { tables in
-      try !tables.storeTransfers.turns(dueAt: now, limit: 1).isEmpty
-        || !tables.otherStores.reports(dueAt: now, limit: 1).isEmpty
+      try tables.storeTransfers.exists("SELECT 1 FROM revenuecat_purchase WHERE due_at <= ? LIMIT 1", now)
+        || tables.storeTransfers.exists("SELECT 1 FROM revenuecat_report WHERE due_at <= ? LIMIT 1", now)
     }
   }
 
   /// The reports whose time has come, the longest waiting first.
-  package func dueReports(at now: Date, limit: Int) async throws(LedgerError) -> [DueRevenueCatReport] {
-    try await read { tables in
-      try tables.otherStores.reports(dueAt: now, limit: limit).map { report in
-        report.key.isOfAnotherStore ? .over(report.key) : .hint(RevenueCatHint(report))
-      }
-    }
+  /// - Parameter onUnreadable: gets those that cannot be read, and are put off for a day.
+  package func dueReports(
+    at now: Date, limit: Int, onUnreadable: ([SubscriptionKey]) -> Void = { _ in }
+  ) async throws(LedgerError) -> [DueRevenueCatReport] {
+    let reports = try await engine.submit { tables in try tables.otherStores.reports(dueAt: now, limit: limit) }
+    if !reports.unreadable.isEmpty { onUnreadable(reports.unreadable) }
+    return reports.due.map { $0.key.isOfAnotherStore ? .over($0.key) : .hint(RevenueCatHint($0)) }
   }
 
   /// The purchases at other stores that time alone has changed.

@@ -238,6 +238,7 @@ private struct RevenueCatReportOperation {
   private func transfer(_ from: [UserID], to: UserID, _ policy: OwnershipPolicy) throws -> RevenueCatReportOutcome {
     guard policy != .keep else { return .noted }
     var losers: [UserID] = []
+    let heir = try heir(of: to)
     for user in from where user != to {
       // Events from before a join name the ID of then.
       for id in try [user] + tables.customers.joinedAccounts(of: user) {
@@ -245,14 +246,22 @@ private struct RevenueCatReportOperation {
           StoreTransfer(id: report.id, at: report.at, from: id, to: to, isOfInactive: policy == .transferIfInactive))
       }
       guard let account = try tables.accounts.account(of: user) else { continue }
+      let isHeir = account.user.key == heir.key
       var hasMoved = false
       for id in account.purchases {
-        let isMoved = try id < 0 ? moveStorePurchase(id) : moveApples(id, to: to, policy)
+        let isMoved = try id < 0 ? moveStorePurchase(id) : !isHeir && moveApples(id, to: heir, policy)
         hasMoved = hasMoved || isMoved
       }
       if hasMoved { losers.append(account.user) }
     }
-    return losers.isEmpty ? .noted : .recorded(owner: to, losers: losers, isForAnother: false)
+    return losers.isEmpty ? .noted : .recorded(owner: heir, losers: losers, isForAnother: false)
+  }
+
+  /// The user to whom transfers after this one lead, which may have arrived before it.
+  private func heir(of user: UserID) throws -> UserID {
+    try tables.storeTransfers.transfers(from: user).filter { report.at < $0.at }
+      .sorted { ($0.at, $0.id) < ($1.at, $1.id) }
+      .reduce(user) { heir, next in next.from.key == heir.key ? next.to : heir }
   }
 
   private func moveStorePurchase(_ id: Int64) throws -> Bool {

@@ -14,6 +14,8 @@ struct RevenueCatFollower: Service {
   static let batch = 100
   /// The pause before a change that could not be recorded is tried again.
   static let retry: Duration = .seconds(600)
+  /// The pause before a purchase that cannot be read is looked at again.
+  private static let unreadable: Duration = .seconds(86_400)
 
   var check: SubscriptionCheck
   var ledger: Ledger
@@ -39,7 +41,7 @@ struct RevenueCatFollower: Service {
         guard await lease.take(at: now()) else { return 0 }
         try await follow(turn)
       }
-      let reports = try await ledger.dueReports(at: now(), limit: Self.batch)
+      let reports = try await ledger.dueReports(at: now(), limit: Self.batch, onUnreadable: logUnreadable)
       for report in reports {
         switch report {
         case .hint(let hint):
@@ -56,13 +58,25 @@ struct RevenueCatFollower: Service {
     }
   }
 
+  private func logUnreadable(_ keys: [SubscriptionKey]) {
+    logger.error(
+      "reports of RevenueCat's in the ledger cannot be read, and are put off",
+      metadata: ["original_transaction_ids": "\(keys.map(\.originalTransactionID))"])
+  }
+
   private func follow(_ turn: RevenueCatTurn) async throws(LedgerError) {
     let rules = check.validator.verdicts.rules
     // Read before the verdict: what time brings meanwhile is due at the next look.
     let moment = now()
     switch await check.followTime(of: turn.owner, requestID: "store-time", logger: logger) {
     case .recorded, .judgedAnew, .refused:
-      try await ledger.followed(turn.key, at: moment) { evidence, now in rules.nextTurn(of: evidence, after: now) }
+      do throws(LedgerError) {
+        try await ledger.followed(turn.key, at: moment) { evidence, now in rules.nextTurn(of: evidence, after: now) }
+      } catch {
+        guard case .unusable = error else { throw error }
+        logUnreadable([turn.key])
+        try await ledger.postponeTurn(of: turn.key, until: now().advanced(by: Self.unreadable))
+      }
     case .heldBack, .troubled, .away, .cancelled:
       try await ledger.postponeTurn(of: turn.key, until: now().advanced(by: Self.retry))
     }
