@@ -246,7 +246,7 @@ func storeTime(_ seconds: Double) -> Date { at(seconds) }
         _ = try await take(
           ledger, .report(.hint(key(id), RevenueCatReport.event(.period, id: id, at: 1)), id: id, at: 1))
       }
-      try await scratch.change("UPDATE revenuecat_report SET events = '{' WHERE original_transaction_id = '9000'")
+      try await scratch.change("UPDATE revenuecat_report SET events = '[{}]' WHERE original_transaction_id = '9000'")
       #expect(try await ledger.hasRevenueCatWork(dueAt: clock(1)))
       for (now, damaged) in [(1, [key("9000")]), (2, []), (86_401, [key("9000")])] {
         var unreadable: [SubscriptionKey] = []
@@ -262,7 +262,7 @@ func storeTime(_ seconds: Double) -> Date { at(seconds) }
       let turn: NextCheck = { _, _ in at(1_000) }
       report.nextTurn = turn
       _ = try await take(ledger, report)
-      try await scratch.change("UPDATE revenuecat_purchase SET events = '{'")
+      try await scratch.change("UPDATE revenuecat_purchase SET events = '[{}]'")
       let failure = await #expect(throws: LedgerError.self) {
         try await ledger.followed(RevenueCatReport.playKey, at: clock(1_000), turn)
       }
