@@ -32,6 +32,16 @@ import Testing
     return try await ledger.readLong(ReadFigures(over: FigureSpan(days: day..<day + days, grain: .day)))
   }
 
+  /// The counts of trials that are not zero, once nothing waits to be counted.
+  private static func trials(_ ledger: Ledger) async throws -> [Figure: Int64] {
+    let series = try await report(ledger).series
+    #expect(series.pending == 0)
+    return [Figure.trialStarts, .trialConversions, .trialsPending].reduce(into: [:]) { sums, figure in
+      let sum = series.flow(figure)
+      if sum != 0 { sums[figure] = sum }
+    }
+  }
+
   @Test func `users come, see a paywall and pay, and each counts once`() async throws {
     try await Scratch.withLedger { ledger, _ in
       try await ledger.record(
@@ -119,30 +129,32 @@ import Testing
 
   @Test func `the app's own trials are counted, whoever its user turns out to be`() async throws {
     try await Scratch.withLedger { ledger, _ in
-      func sums() async throws -> [Figure: Int64] {
-        let series = try await Self.report(ledger).series
-        #expect(series.pending == 0)
-        return [Figure.trialStarts, .trialConversions, .trialsPending].reduce(into: [:]) { sums, figure in
-          let sum = series.flow(figure)
-          if sum != 0 { sums[figure] = sum }
-        }
-      }
       guard case .started = try await ledger.run(Anna.trial(Anna.alias)) else {
         Issue.record("No trial began.")
         return
       }
-      #expect(try await sums() == [.trialStarts: 1, .trialsPending: 1])
+      #expect(try await Self.trials(ledger) == [.trialStarts: 1, .trialsPending: 1])
       _ = try await ledger.run(JoinCustomer(Anna.alias, to: "anna", requestID: "join", reevaluated(at: 80)))
       _ = try await ledger.record(entry("anna", [Self.paid("1", from: 1, days: 30)], rules: rules))
-      #expect(try await sums() == [.trialStarts: 1, .trialConversions: 1])
+      #expect(try await Self.trials(ledger) == [.trialStarts: 1, .trialConversions: 1])
       let span = FigureSpan(days: Self.day..<Self.day + 40, grain: .day, product: "$trial:week")
       #expect(try await ledger.readLong(ReadFigures(over: span)).series.flow(.trialConversions) == 1)
       // Other rules count everything anew, an erased user's too.
       _ = try await ledger.erase(Anna.erasure("anna", hasRows: false))
-      #expect(try await sums() == [.trialStarts: 1, .trialConversions: 1])
+      #expect(try await Self.trials(ledger) == [.trialStarts: 1, .trialConversions: 1])
       try await ledger.keepMemo("figure rules", "0")
       try await ledger.beginFigures([:])
-      #expect(try await sums() == [.trialStarts: 1, .trialConversions: 1])
+      #expect(try await Self.trials(ledger) == [.trialStarts: 1, .trialConversions: 1])
+    }
+  }
+
+  @Test func `a purchase that goes to another user converts no trial of the one who lost it`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      _ = try await ledger.run(Anna.trial("anna"))
+      _ = try await ledger.record(entry("anna", [Self.paid("1", from: 1, days: 30)], rules: rules))
+      #expect(try await Self.trials(ledger) == [.trialStarts: 1, .trialConversions: 1])
+      _ = try await ledger.run(moving("1", to: "ben", at: 90_000))
+      #expect(try await Self.trials(ledger) == [.trialStarts: 1, .trialsPending: 1])
     }
   }
 

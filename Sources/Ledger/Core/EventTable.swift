@@ -49,6 +49,7 @@ struct EventTable: LedgerTable {
   func appendLoss(of purchase: Int64, to other: UserID, from account: inout Account, _ head: EventHead) throws {
     try appendChange("lost", of: purchase, other: other, to: &account, head)
     account.purchases.removeAll { $0 == purchase }
+    try tables.marks.markTrials(of: account.user.key)
     try tables.marks.markExposures(of: account.user.key)
     account.transfers.append(.init(purchase: purchase, from: account.user, to: other))
   }
