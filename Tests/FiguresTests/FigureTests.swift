@@ -237,6 +237,15 @@ import Testing
     #expect(counts([Self.period(0, 5), Self.period(5, 36, "premium")], isRunning: true) == paid)
   }
 
+  @Test func `the app's own trial is not converted by a subscription that is first seen at a renewal`() {
+    let trial = AppTrial(name: "week", startsAt: Self.date(3.5), endsAt: Self.date(10.5), isRunning: false)
+    var renewal = Self.evidence([Self.period(5, 36)])
+    renewal.purchases[0].isFirst = false
+    let figures = trial.figures([renewal])
+    #expect(figures.values.allSatisfy { $0[.trialConversions] == 0 })
+    #expect(figures[FigureKey(day: Self.first + 10, product: "$trial:week", currency: "")]?[.trials] == -1)
+  }
+
   /// Apple signs single transactions, and answers the last one of a subscription; so does a receipt of iOS 6's style.
   @Test(arguments: [EvidenceSource.serverAPI, .signature, .notification, .verifyReceipt])
   func `a subscription that is first seen at a renewal is not new`(source: EvidenceSource) {

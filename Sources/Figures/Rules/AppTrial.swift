@@ -14,10 +14,11 @@ package struct AppTrial: Hashable, Sendable {
   package static let prefix = "$trial:"
 
   /// The counts by day. The first payment of its user since the start ends it, but for renewals of what ran then, and payments
-  /// that were given back.
+  /// that were given back. A subscription without a known first transaction converts none: its user had paid before.
   /// - Parameter evidence: the user's purchases.
   package func figures(_ evidence: [SubscriptionEvidence]) -> [FigureKey: FigureCounts] {
-    let payments = evidence.flatMap { $0.counted.bought(since: startsAt) }.filter(\.isPayment)
+    let payments = evidence.filter { $0.isKnownFromStart }.flatMap { $0.counted.bought(since: startsAt) }
+      .filter(\.isPayment)
     let start = startsAt.utcDay
     let end = min(endsAt, payments.compactMap(\.purchaseDate).min() ?? endsAt).utcDay
     var figures: [FigureKey: FigureCounts] = [:]
