@@ -127,6 +127,18 @@ import Testing
     }
   }
 
+  @Test func `a customer near a limit is counted once signed in too, without an account`() async throws {
+    try await Scratch.withLedger { ledger, _ in
+      try await ledger.run(SetCount(1, of: Self.children, of: Anna.alias, with: "free", at: clock(0)))
+      for _ in 0..<2 {
+        let near = try await Self.report(ledger).nearLimits
+        #expect(near.map { "\($0.feature) \($0.tier) \($0.users)" } == ["children free 1"])
+        _ = try await ledger.run(JoinCustomer(Anna.alias, to: "anna", requestID: "join", reevaluated(at: 10)))
+      }
+      #expect(try await ledger.profile(of: "anna") == nil)
+    }
+  }
+
   @Test func `the app's own trials are counted, whoever its user turns out to be`() async throws {
     try await Scratch.withLedger { ledger, _ in
       guard case .started = try await ledger.run(Anna.trial(Anna.alias)) else {

@@ -38,7 +38,7 @@ package struct Feature: Hashable, Sendable {
   package let name: FeatureName
   package let kind: Kind
   /// All tiers of the catalog, ascending.
-  let tiers: [Tier]
+  package let tiers: [Tier]
   /// The allowances in the order of `tiers`.
   let allowances: [Allowance]
   /// The tiers that are no longer sold: nobody is sent to them.

@@ -21,9 +21,10 @@ package struct CountLimits: LedgerOperation {
       "SELECT user_id FROM limit_due ORDER BY user_id LIMIT ?", max(0, limit), as: String.self)
     for key in due {
       try tables.execute("DELETE FROM limit_due WHERE user_id = ?", key)
-      guard let tier = try tables.first("SELECT tier FROM account WHERE key = ?", key, as: Tier?.self).flatMap(\.self)
-      else { continue }
+      let recorded = try tables.first("SELECT tier FROM account WHERE key = ?", key, as: Tier?.self).flatMap(\.self)
       for feature in features {
+        // A user without a verdict has the lowest tier.
+        guard let tier = recorded ?? feature.tiers.first else { continue }
         let count: Int? = try tables.first(
           "SELECT total FROM feature_total WHERE user_id = ? AND feature = ?", key, feature.name)
         let isNear = count.map { feature.isNear($0, limitOf: tier) } ?? false
