@@ -107,7 +107,7 @@ import Testing
       _ = try await ledger.record(entry("anna", [evidence("1")]))
       try await Self.count(ledger)
       let generation = ledger.usageGeneration(of: "anna")
-      _ = try await ledger.erase(Erasure(user: "anna", reset: nil, recordedAt: clock(9)))
+      _ = try await ledger.erase(Erasure(user: "anna", reset: nil, evaluationContext: reevaluated(at: 9)))
       #expect(ledger.usageGeneration(of: "anna") != generation)
       #expect(try await Self.kept(ledger, "anna") == [:])
       try await Self.count(ledger)

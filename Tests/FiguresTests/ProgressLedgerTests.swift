@@ -170,6 +170,23 @@ import Testing
     }
   }
 
+  @Test func `an erased user whose access was given is no subscriber, and the trial runs no more`() async throws {
+    try await Scratch.withLedger { ledger, scratch in
+      _ = try await ledger.run(Anna.trial("anna"))
+      #expect(try await Self.trials(ledger) == [.trialStarts: 1, .trialsPending: 1])
+      #expect(try await ledger.read(ReadSubscribers()) == [SubscriberCount(tier: "pro", status: .active, users: 1)])
+      _ = try await ledger.erase(Anna.erasure("anna"))
+      #expect(try await Self.trials(ledger) == [.trialStarts: 1])
+      #expect(try await Self.report(ledger).series.periods.allSatisfy { $0.total[.trials] == 0 })
+      #expect(try await ledger.read(ReadSubscribers()) == [SubscriberCount(tier: "free", status: .active, users: 1)])
+      // The pseudonym makes no event, and has no row.
+      #expect(try await ledger.changeEvents(after: 0, limit: 10).isEmpty)
+      let updates = try await ledger.claimUpdates(dueAt: clock(1e6), until: at(2e6), limit: 5)
+      #expect(updates.map(\.user) == ["anna"] && updates.allSatisfy(\.isReset))
+      #expect(try await scratch.verify().findings == [])
+    }
+  }
+
   @Test func `a trial that is over is pending no more, and one that was taken back is none`() async throws {
     try await Scratch.withLedger { ledger, _ in
       func sums() async throws -> [Int64] {

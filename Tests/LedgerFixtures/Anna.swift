@@ -25,7 +25,7 @@ package enum Anna {
     explanation: Explanation(decidedBy: nil, passedOver: [], evaluatedAt: at(9_000)))
 
   package static func erasure(_ user: UserID = id, hasRows: Bool = true, at seconds: Double = 9_000) -> Erasure {
-    Erasure(user: user, reset: hasRows ? reset : nil, recordedAt: clock(seconds))
+    Erasure(user: user, reset: hasRows ? reset : nil, evaluationContext: reevaluated(at: seconds))
   }
 
   package static func trial(_ user: UserID, on device: DeviceID = phone, at seconds: Double = 75) -> StartTrial {

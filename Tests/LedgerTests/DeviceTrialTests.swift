@@ -126,13 +126,13 @@ import Testing
       _ = try await ledger.run(start(user, at: 10))
       let names = [user.rawValue, Self.phone.user.rawValue]
       #expect(try await scratch.traces(of: names).count > 1, "or there is nothing to test")
-      _ = try await ledger.erase(Erasure(user: user, reset: nil, recordedAt: Self.now(20)))
+      _ = try await ledger.erase(Erasure(user: user, reset: nil, evaluationContext: Self.context(20)))
       try await ledger.removeTraces()
       let traces = try await scratch.traces(of: names)
       #expect(traces == [])
       #expect(try await ledger.run(start(at: 30)) == .used(.device))
       _ = try await begun(ledger, start(on: Device(id: Self.tablet)))
-      _ = try await ledger.erase(Erasure(user: Self.tablet.user, reset: nil, recordedAt: Self.now(20)))
+      _ = try await ledger.erase(Erasure(user: Self.tablet.user, reset: nil, evaluationContext: Self.context(20)))
       #expect(try await ledger.run(start(on: Device(id: Self.tablet), at: 30)) == .used(.device))
       #expect(try await scratch.verify().findings == [])
     }

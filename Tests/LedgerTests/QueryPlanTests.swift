@@ -166,7 +166,7 @@ import Testing
       (
         "erase",
         { tables in
-          let erasure = Erasure(user: "u7", reset: Anna.reset, recordedAt: now)
+          let erasure = Erasure(user: "u7", reset: Anna.reset, evaluationContext: reevaluated(at: 10))
           _ = try EraseUser(erasure: erasure, known: [], traces: NameTraces()).run(tables)
         }
       ),

@@ -132,7 +132,7 @@ import Testing
       for id in ["7", "8"] {
         _ = try await Self.ask(ledger, Self.asked(.purchase(OriginalTransactionID(id)), request: id))
       }
-      _ = try await ledger.erase(Erasure(user: "anna", reset: nil, recordedAt: clock(300)))
+      _ = try await ledger.erase(Erasure(user: "anna", reset: nil, evaluationContext: reevaluated(at: 300)))
       #expect(try await ledger.extensions(ofProducts: false, limit: 9).map(\.terms.requestIdentifier) == ["8"])
     }
   }
@@ -151,7 +151,7 @@ import Testing
         if request == "r1" { _ = try await ledger.settle(record, .refused("no"), at: clock(110)) }
       }
       let read = try #require(try await Self.claim(ledger, 200).first)
-      _ = try await ledger.erase(Erasure(user: anna, reset: nil, recordedAt: clock(300)))
+      _ = try await ledger.erase(Erasure(user: anna, reset: nil, evaluationContext: reevaluated(at: 300)))
       let note = Note(author: "desk", text: "Extended. \(read.note ?? "")", requestID: "req", recordedAt: clock(400))
       #expect(try await ledger.settle(read, .extended(expiresAt: at(9_000), note: note), at: clock(400)) != nil)
       let said =

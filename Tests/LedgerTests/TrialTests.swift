@@ -83,7 +83,7 @@ import Testing
       _ = try await ledger.record(entry("anna", [evidence("1", time: 110, expires: 200)], rules: rules))
       #expect(try await ledger.profile(of: "anna")?.evidence.flatMap(\.purchases).map(\.isTrial) == [false])
       #expect(try await ledger.run(start(at: 300)) == .used(.storeAccount))
-      _ = try await ledger.erase(Erasure(user: "anna", reset: nil, recordedAt: clock(400)))
+      _ = try await ledger.erase(Erasure(user: "anna", reset: nil, evaluationContext: reevaluated(at: 400)))
       #expect(try await ledger.run(start(at: 500)) == .used(.storeAccount))
       guard case .started = try await ledger.run(start(oncePer: [.user, .device], at: 600)) else { throw Unexpected() }
     }

@@ -19,6 +19,8 @@ struct EraseUser: LedgerOperation {
   let known: [UserID]
   let traces: NameTraces
 
+  private var now: Date { erasure.evaluationContext.recordedAt }
+
   func run(_ tables: LedgerTables) throws -> ErasureReport {
     let (key, users) = try tables.erasure.names(of: erasure.user)
     let names = ErasedNames(users + known)
@@ -57,8 +59,9 @@ struct EraseUser: LedgerOperation {
       report.waitingReceipts += try tables.erasure.erase(waitingReceiptsOf: spelling)
     }
     report.devices = try tables.erasure.erase(devicesOf: key, as: pseudonym)
+    try tables.marks.markTrials(of: key)
     report.trials = try tables.erasure.rename(trialsOf: key, to: pseudonym)
-    report.grants = try tables.erasure.rename(givenTo: key, to: pseudonym, at: erasure.recordedAt)
+    report.grants = try tables.erasure.rename(givenTo: key, to: pseudonym, at: now)
     try tables.erasure.rename(elsewhere: key, to: pseudonym)
     guard let account else {
       try tables.erasure.forgetUpdate(of: key)
@@ -72,6 +75,11 @@ struct EraseUser: LedgerOperation {
     // Before the purchases, whose owner is found with them.
     try tables.erasure.rename(accountOf: key, to: pseudonym, rowVersion: rowVersion)
     try erase(account.purchases, as: pseudonym, names, &report, tables)
+    if account.version > 0 {
+      // Without what was given, and without provisional grants.
+      try tables.writer(erasure.evaluationContext, requestID: ErasedNames.text, digest: nil)
+        .reevaluateIfChanged(pseudonym)
+    }
     for id in erased.purchases.subtracting(account.purchases).sorted() {
       let former =
         try id < 0 ? tables.purchases.key(ofPurchase: id) : try tables.purchases.purchase(id: id).evidence.key
@@ -94,7 +102,7 @@ struct EraseUser: LedgerOperation {
     let version = account.rowVersion + 1
     try tables.erasure.enqueueReset(
       of: key, spelling: account.user.rawValue == key ? nil : account.user, version: version, reset,
-      at: erasure.recordedAt, dueAt: erasure.rowsClaimedUntil)
+      at: now, dueAt: erasure.rowsClaimedUntil)
     report.resetsRow = true
     return version
   }
@@ -148,7 +156,7 @@ struct EraseUser: LedgerOperation {
   private func nothing(insteadOf proof: Int64, _ tables: LedgerTables) throws -> Int64 {
     var nothing = try tables.proofs.proof(proof).receipt
     nothing.base64 = KeptReceipt.erasedText
-    let id = try tables.proofs.add(StoredProof(nothing), at: StoredForm.milliseconds(erasure.recordedAt))
+    let id = try tables.proofs.add(StoredProof(nothing), at: StoredForm.milliseconds(now))
     try tables.proofs.leave(proof: proof)
     return id
   }

@@ -6,15 +6,17 @@ package struct Erasure: Sendable {
   package var user: UserID
   /// The verdict on a user without anything, for the app's row; `nil`: the app has no rows.
   package var reset: Entitlement?
-  /// Our own clock.
-  package var recordedAt: Date
+  /// For the verdict on what stays under the pseudonym.
+  package var evaluationContext: EvaluationContext
   /// Until when the app's row is claimed for the caller: see `LedgerEntry`.
   package var rowsClaimedUntil: Date?
 
-  package init(user: UserID, reset: Entitlement?, recordedAt: Date, rowsClaimedUntil: Date? = nil) {
+  package init(
+    user: UserID, reset: Entitlement?, evaluationContext: EvaluationContext, rowsClaimedUntil: Date? = nil
+  ) {
     self.user = user
     self.reset = reset
-    self.recordedAt = recordedAt
+    self.evaluationContext = evaluationContext
     self.rowsClaimedUntil = rowsClaimedUntil
   }
 }

@@ -26,7 +26,7 @@ package struct UserErasure: Sendable {
     let context = verdicts.evaluationContext
     let reset = verdicts.writeBack.map { _ in verdicts.rules.evaluate(user, [], at: context.evaluatedAt) }
     let report = try await ledger.erase(
-      Erasure(user: user, reset: reset, recordedAt: context.recordedAt, rowsClaimedUntil: verdicts.rowsClaim))
+      Erasure(user: user, reset: reset, evaluationContext: context, rowsClaimedUntil: verdicts.rowsClaim))
     let write: ProfileWrite =
       if report.resetsRow { await verdicts.write(report.user, .waiting, logger: logger) } else { .none }
     try await ledger.removeTraces()
