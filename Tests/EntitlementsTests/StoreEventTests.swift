@@ -277,6 +277,18 @@ import Testing
     }
   }
 
+  @Test func `the end that was bought is the sale's, whatever end comes`() {
+    let events = [
+      Self.event(.period, at: 0), Self.event(.renewalOff, at: 2) { $0.expiresAt = Self.days(3) },
+      Self.event(.expired, at: 3), Self.event(.extended, at: 31, period: 1) { $0.expiresAt = Self.days(75) },
+      Self.event(.period, at: 32, period: 1),
+    ]
+    for order in [events, events.reversed()] {
+      let ends = SubscriptionEvidence.boughtEnds(order, of: Self.key)
+      #expect(ends == ["GPA.1..0": Self.days(30), "GPA.1..1": Self.days(60)])
+    }
+  }
+
   @Test func `every order of a year, with repetitions, ends in the same state`() {
     var dice = SeededRandom(seed: 1)
     for _ in 0..<SeededRandom.cases(100) {

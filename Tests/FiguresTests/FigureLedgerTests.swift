@@ -321,6 +321,29 @@ import Testing
     }
   }
 
+  @Test func `a purchase at another store counts by the end that was bought, however early another one comes`()
+    async throws
+  {
+    try await Scratch.withLedger { ledger, _ in
+      for (change, seconds) in [(StoreEvent.Change.period, 0.0), (.expired, 86_400.0)] {
+        var event = StoreEvent(id: change.rawValue, at: at(seconds), change: change, user: "anna")
+        (event.product, event.transaction) = (pro, "GPA.1")
+        (event.purchasedAt, event.expiresAt) = (at(0), at(30 * 86_400))
+        (event.price, event.currency) = (4_990, "USD")
+        _ = try await ledger.run(
+          RevenueCatReport(
+            id: event.id, type: "RENEWAL", store: "play_store", environment: .production, at: event.at, payload: "{}",
+            content: .purchase(RevenueCatReport.Store("play_store").key(.production, "GPA.1"), event),
+            evaluationContext: reevaluated(at: seconds)))
+      }
+      try await Self.count(ledger)
+      let report = try await ledger.readLong(ReadFigures(over: Self.span))
+      #expect(report.series.periods.map { $0.total[.mrr] }.prefix(2) == [4_990, 0])
+      #expect(report.series.flow(.newMRR) == 4_990)
+      #expect(report.periods == [pro.rawValue: "P1M"])
+    }
+  }
+
   @Test func `users are counted by tier and status, and a change moves them`() async throws {
     try await Scratch.withLedger { ledger, _ in
       func counts() async throws -> [String: Int64] {

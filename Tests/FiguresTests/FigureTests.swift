@@ -71,6 +71,24 @@ import Testing
     #expect(series.periods.first?.counts["USD"]?[.mrr] == monthly)
   }
 
+  @Test func `an early end at another store changes no monthly part`() {
+    var purchase = Self.period(0, 1)
+    purchase.originalTransactionID = "play_store:GPA.1"
+    var evidence = Self.evidence([purchase])
+    let key = FigureKey(day: Self.first, product: "pro", currency: "USD")
+    let month: [ProductID: Plans.Terms] = ["pro": .init(period: BillingPeriod(count: 1, unit: .month))]
+    #expect(evidence.figures(month)[key]?[.mrr] == 9_990)
+    evidence.boughtEnds = [purchase.transactionID: Self.date(31)]
+    let counts = evidence.figures([:])[key]
+    #expect(counts?[.mrr] == 9_990 && counts?[.newMRR] == 9_990)
+    #expect(Set(Self.days(.active, Self.series(evidence)).keys) == [0])
+    #expect(evidence.billingPeriods.map { $0.period.text } == ["P1M"])
+    // An offer counts by its dates, also there.
+    evidence.purchases[0].isIntroductoryOffer = true
+    evidence.boughtEnds = [purchase.transactionID: Self.date(7)]
+    #expect(evidence.figures(month)[key]?[.mrr] == 39_960)
+  }
+
   @Test func `a late payment, or an extension, counts by the regular length`() {
     func recurring(
       _ purchases: [Purchase], _ period: BillingPeriod? = nil, on day: Int = 0

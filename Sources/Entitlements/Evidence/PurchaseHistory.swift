@@ -146,6 +146,8 @@ package struct SubscriptionEvidence: Hashable, Sendable {
   package var provisionalUntil: Date?
   /// The entitlement IDs that RevenueCat names for each product; empty for evidence of Apple's.
   package var unlocks: [ProductID: [String]] = [:]
+  /// The ends that were bought at another store, where others came; known only where the figures are counted.
+  package var boughtEnds: [TransactionID: Date] = [:]
 
   package init(
     key: SubscriptionKey, source: EvidenceSource, evidenceTime: Date, evaluatedAt: Date, purchases: [Purchase],

@@ -29,7 +29,7 @@ extension SubscriptionEvidence {
   /// - Parameter events: of one purchase, in any order.
   /// - Returns: `nil` if they name no period.
   package init?(_ events: [StoreEvent], of key: SubscriptionKey) {
-    let events = events.filter { $0.change != .period || $0.expiresAt != nil }.sorted { $0.precedes($1) }
+    let events = Self.telling(events)
     guard let last = events.last else { return nil }
     let periods = Periods(events, of: key)
     guard !periods.rows.isEmpty else { return nil }
@@ -41,6 +41,16 @@ extension SubscriptionEvidence {
     for event in events {
       if let product = event.product, let entitlements = event.entitlements { unlocks[product] = entitlements }
     }
+  }
+
+  /// The ends that were bought, by transaction: neither an early end nor an extension is one.
+  package static func boughtEnds(_ events: [StoreEvent], of key: SubscriptionKey) -> [TransactionID: Date] {
+    Periods(telling(events), of: key).rows.reduce(into: [:]) { $0[$1.transaction] = $1.boughtUntil }
+  }
+
+  /// The events that tell of a period or its state, in order.
+  private static func telling(_ events: [StoreEvent]) -> [StoreEvent] {
+    events.filter { $0.change != .period || $0.expiresAt != nil }.sorted { $0.precedes($1) }
   }
 
   private static func renewal(_ events: [StoreEvent], _ periods: Periods, of key: SubscriptionKey) -> RenewalInfo? {
@@ -91,6 +101,8 @@ extension SubscriptionEvidence {
       var purchasedAt: Date
       /// `nil`: for life.
       var expiresAt: Date?
+      /// The end as the sale told it, else the first one that was told.
+      var boughtUntil: Date?
       /// Whether a purchase was reported, and not only something about it.
       var isSold: Bool
       var endedAt: Date?
@@ -149,6 +161,7 @@ extension SubscriptionEvidence {
             rows[place].isSold = true
             rows[place].transaction = event.transaction ?? rows[place].transaction
             rows[place].sale = event.sale ?? rows[place].sale
+            rows[place].boughtUntil = event.expiresAt ?? rows[place].boughtUntil
           }
         }
         if event.change == .refundReversed { rows[place].endedAt = nil }
@@ -172,7 +185,7 @@ extension SubscriptionEvidence {
       rows.append(
         Row(
           transaction: transaction, product: product, purchasedAt: purchasedAt, expiresAt: event.expiresAt,
-          isSold: event.isSale, reportedAt: event.at, isTrial: event.isTrial ?? false,
+          boughtUntil: event.expiresAt, isSold: event.isSale, reportedAt: event.at, isTrial: event.isTrial ?? false,
           isIntroductoryOffer: event.isIntroductoryOffer ?? false, isPrepaid: event.isPrepaid ?? false,
           isFamilyShared: event.isFamilyShared ?? false, sale: event.isSale ? event.sale : nil))
       sort()

@@ -32,9 +32,9 @@ extension SubscriptionEvidence {
     guard key.environment == .production else { return [] }
     var newest: [FigurePeriod] = []
     for purchase in purchases where !purchase.isTrial && !purchase.isIntroductoryOffer {
-      guard purchase.ownership == .purchased, let period = FigurePeriod(purchase), !period.isBilledMonthly else {
-        continue
-      }
+      guard purchase.ownership == .purchased,
+        let period = FigurePeriod(purchase, until: boughtEnds[purchase.transactionID]), !period.isBilledMonthly
+      else { continue }
       if let place = newest.firstIndex(where: { $0.product == period.product }) {
         if newest[place].start <= period.start { newest[place] = period }
       } else {
@@ -80,7 +80,7 @@ extension SubscriptionEvidence {
 
   /// The periods of a subscription, by their start.
   private func periods(of purchases: [Purchase], _ terms: [ProductID: Plans.Terms]) -> [FigurePeriod] {
-    var periods = purchases.compactMap { FigurePeriod($0, terms) }.sorted {
+    var periods = purchases.compactMap { FigurePeriod($0, terms, until: boughtEnds[$0.transactionID]) }.sorted {
       $0.start == $1.start ? $0.transactionID.rawValue < $1.transactionID.rawValue : $0.start < $1.start
     }
     for index in periods.indices.dropLast() {
@@ -123,10 +123,13 @@ private struct FigurePeriod {
   let isTakenBack: Bool
   /// Whether it is one of the payments of a commitment, whose length is the product's.
   let isBilledMonthly: Bool
-  /// Whether it was sold by the App Store at no offer.
+  /// Whether it was sold at no offer.
+  let isFullPrice: Bool
+  /// Whether it was sold so by the App Store.
   let isRegular: Bool
 
-  init?(_ purchase: Purchase, _ terms: [ProductID: Plans.Terms] = [:]) {
+  /// - Parameter boughtEnd: the end that was bought, where another one came.
+  init?(_ purchase: Purchase, _ terms: [ProductID: Plans.Terms] = [:], until boughtEnd: Date? = nil) {
     guard let start = purchase.purchaseDate, let expires = purchase.expiresDate, start < expires else { return nil }
     let sale = purchase.sale
     product = purchase.productID
@@ -135,14 +138,13 @@ private struct FigurePeriod {
     self.start = start
     self.expires = expires
     end = purchase.cancellationDate.map { max(start, min($0, expires)) } ?? expires
-    days = Self.days(from: start, to: expires)
+    days = Self.days(from: start, to: boughtEnd ?? expires)
     isTrial = purchase.isTrial
     isRefunded = purchase.isRefunded
     isTakenBack = purchase.cancellationDate != nil
     isBilledMonthly = sale?.terms?.isBilledMonthly == true
-    isRegular =
-      !purchase.isTrial && !purchase.isIntroductoryOffer && sale?.offerType == nil
-      && !purchase.originalTransactionID.isOfAnotherStore
+    isFullPrice = !purchase.isTrial && !purchase.isIntroductoryOffer && sale?.offerType == nil
+    isRegular = isFullPrice && !purchase.originalTransactionID.isOfAnotherStore
   }
 
   private static func days(from start: Date, to end: Date) -> Int {
@@ -295,14 +297,14 @@ private struct FigureTally {
   /// The length by which a payment counts for a month. A late payment shortens the dates of its period, and an extension
   /// of Apple's lengthens them.
   ///
-  /// A payment of a commitment that is billed by the month counts for a month. Else it is the catalog's, unless less than half of it was paid for: a yearly subscription that is billed by the month. Else it
+  /// A payment of a commitment that is billed by the month counts for a month. Else it is the catalog's, unless less than half of it was paid for at the App Store: a yearly subscription that is billed by the month. Else it
   /// is the shortest of the product's periods without an offer, as the length of Apple's that comes nearest, but for a whole
-  /// year, which may follow months of the same product; an offer and another store have the length of their dates.
+  /// year, which may follow months of the same product; an offer and another store have the length that was bought.
   private func length(of period: FigurePeriod, _ shortest: Int?, _ regular: BillingPeriod?) -> BillingPeriod {
     let dates = BillingPeriod(days: period.days)
     if period.isBilledMonthly { return BillingPeriod(count: 1, unit: .month) }
+    if let regular, period.isFullPrice, !period.isRegular || period.days * 2 >= regular.days { return regular }
     guard period.isRegular else { return dates }
-    if let regular, period.days * 2 >= regular.days { return regular }
     return dates.unit == .year ? dates : BillingPeriod(ofApples: shortest ?? period.days)
   }
 

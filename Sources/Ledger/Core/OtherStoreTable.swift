@@ -33,14 +33,16 @@ package struct OtherStoreTable: LedgerTable {
     try first(Self.revenueCatByID, id, read: Self.revenueCatPurchase)
   }
 
-  /// A purchase at whichever store, with its owner and with the transactions that its evidence no longer has; `nil` for
-  /// one that is gone.
+  /// A purchase at whichever store, with its owner and with the transactions and bought ends that its evidence no longer has;
+  /// `nil` for one that is gone.
   package func countable(_ id: Int64) throws -> (evidence: SubscriptionEvidence, owner: UserID)? {
     guard id < 0 else {
       let purchase = try tables.purchases.purchase(id: id)
       return (purchase.evidence.including(past: try tables.pastTransactions.transactions(of: id)), purchase.owner)
     }
-    return try purchase(id: id).map { ($0.evidence, $0.owner) }
+    guard var purchase = try purchase(id: id) else { return nil }
+    purchase.evidence.boughtEnds = SubscriptionEvidence.boughtEnds(purchase.events, of: purchase.evidence.key)
+    return (purchase.evidence, purchase.owner)
   }
 
   private static func revenueCatPurchase(_ row: SQLRow) throws -> RevenueCatPurchase {
