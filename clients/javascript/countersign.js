@@ -166,12 +166,10 @@ export function createClient({
 	const variants = (how) => ask("access", "/v1/profiles/me/access", "experiments", how);
 	const plans = async () => (await ask("plans", "/v1/plans", "plans", { mayBeOld: true, fresh: 300_000 })).body;
 
-	// The store may be away: names and prices are left out then.
+	// A price, and who is eligible for an offer, may change. The store may be away: its last answer counts then.
 	async function sold(ids) {
-		const missing = [...new Set(ids)].filter((id) => !products[id]);
-		const found = (missing.length && (await attempt(() => store.products?.(missing))?.catch?.(ignore))) || [];
-		for (const each of found) products[each.id] = each;
-		return ids.map((id) => products[id] ?? null);
+		const found = await attempt(() => store.products?.([...new Set(ids)]))?.catch?.(ignore);
+		for (const id of found ? ids : []) products[id] = found.find((each) => each.id === id);
 	}
 
 	async function offerings({ experiment } = {}) {
@@ -193,8 +191,9 @@ export function createClient({
 	async function profile() {
 		const { body, isOld = false } = await ask("profile", "/v1/profiles/me", "profile_write", { mayBeOld: true });
 		const catalog = await plans().catch(ignore);
-		const [product] = body.product_id ? await sold([body.product_id]) : [];
-		return { ...words(body, catalog, product, now() + skew), isOld };
+		const id = body.product_id;
+		if (id && !products[id]) await sold([id]);
+		return { ...words(body, catalog, products[id], now() + skew), isOld };
 	}
 
 	// Nothing is posted where the store's entitlements and the tier agree.

@@ -1052,6 +1052,14 @@ test("a store that fails leaves its prices out", async () => {
   }
 });
 
+test("the store is asked for each paywall, and what it said last counts where it fails", async () => {
+  const answers = [[{ ...monthly, isEligibleForIntroductoryOffer: true }], [monthly], null, []];
+  const app = client({ store: { products: async () => answers.shift() ?? Promise.reject(Error("gone")) } });
+  for (const expected of [true, null, null, undefined]) {
+    assert.equal((await app.offerings()).current.packages[0].product?.isEligibleForIntroductoryOffer, expected);
+  }
+});
+
 test("expo-iap's products and purchases are the store's", async () => {
   const subscriptionInfoIOS = {
     subscriptionGroupId: "group", subscriptionPeriod: { unit: "month", value: 1 },
