@@ -38,10 +38,10 @@ export function expoPurchases(client, user, iap) {
 	const ready = Promise.resolve(iap.initConnection());
 	ready.catch(() => {});
 
-	async function settle(purchase) {
-		const { productId, purchaseToken, purchaseState } = purchase;
-		const { verifying, resolve, reject } = waiting.get(productId) ?? {};
-		waiting.delete(productId);
+	async function settle(purchase, sku = purchase.productId) {
+		const { purchaseToken, purchaseState } = purchase;
+		const { verifying, resolve, reject } = waiting.get(sku) ?? {};
+		waiting.delete(sku);
 		try {
 			if (purchaseState === "pending" || !purchaseToken) throw new CountersignError("pending", "pending", "It waits for an approval.");
 			verifying?.();
@@ -78,7 +78,7 @@ export function expoPurchases(client, user, iap) {
 		return winBack ? { winBackOffer: { offerId: winBack } } : {};
 	}
 
-	const listeners = [iap.purchaseUpdatedListener(settle), iap.purchaseErrorListener((error) => fail(error))];
+	const listeners = [iap.purchaseUpdatedListener((purchase) => settle(purchase)), iap.purchaseErrorListener((error) => fail(error))];
 
 	return {
 		ready,
@@ -91,6 +91,11 @@ export function expoPurchases(client, user, iap) {
 				.then(([more]) => iap.requestPurchase({
 					request: { apple: { ...apple, ...more } }, type: offer || kind === "subscription" ? "subs" : "in-app",
 				}))
+				.then((answer) => {
+					// A transaction comes to them once, and where the plan changes at the renewal it has the former product.
+					const purchase = [answer].flat().find((each) => each?.purchaseToken);
+					if (purchase && waiting.has(sku)) settle(purchase, sku);
+				})
 				.catch((error) => fail(error ?? {}, sku));
 			return outcome;
 		},

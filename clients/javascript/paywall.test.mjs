@@ -26,7 +26,7 @@ afterEach(() => {
   service.close();
 });
 
-/** What expo-iap does on iOS: outcomes come to listeners. */
+/** What expo-iap does on iOS: outcomes come to listeners, and the request itself is answered or refused. */
 class FakeIAP {
   requests = [];
   finished = [];
@@ -45,7 +45,7 @@ class FakeIAP {
   fetchProducts = async ({ skus }) => this.sold.filter(({ id }) => skus.includes(id));
   isEligibleForIntroOfferIOS = async () => true;
   getAvailablePurchases = async () => this.owned;
-  requestPurchase = async (request) => void this.requests.push(request);
+  requestPurchase = (request) => new Promise((answer, refuse) => Object.assign(this, { answer, refuse }).requests.push(request));
   finishTransaction = async ({ purchase }) => void this.finished.push(purchase.purchaseToken);
   purchaseUpdatedListener = (bought) => ((this.bought = bought), { remove: () => (this.bought = null) });
   purchaseErrorListener = (failed) => ((this.failed = failed), { remove: () => (this.failed = null) });
@@ -133,6 +133,37 @@ test("a purchase that is recorded and cannot be finished is unlocked, and comes 
   await buying;
   assert.deepEqual([made.getSnapshot().phase, made.getSnapshot().message], ["success", english.success]);
   assert.equal(client.isAllowed("filters"), true);
+});
+
+for (const [name, productId] of Object.entries({ "another product": "pro.yearly", "a transaction that was delivered before": "pro.monthly" })) {
+  test(`a purchase that the store answers with ${name} is recorded, and settles`, async () => {
+    const { purchases } = paywall();
+    for (const answer of [purchase(productId), [purchase(productId)]]) {
+      const count = iap.requests.length;
+      let state;
+      purchases.buy("pro.monthly").then((said) => (state = said));
+      await until(() => iap.requests.length > count);
+      if (productId !== "pro.monthly") iap.bought(purchase(productId));
+      iap.answer(answer);
+      await until(() => state);
+      assert.equal(state.access.tier, "pro");
+    }
+    assert.deepEqual([...service.purchases], [`jws-${productId}`]);
+    assert.deepEqual(new Set(iap.finished), service.purchases);
+  });
+}
+
+test("a purchase that the store answers with nothing waits for its event", async () => {
+  const { purchases } = paywall();
+  for (const answer of [undefined, null, []]) {
+    const count = iap.requests.length;
+    const buying = purchases.buy("pro.monthly");
+    await until(() => iap.requests.length > count);
+    iap.answer(answer);
+    await turns();
+    iap.bought(purchase("pro.monthly"));
+    assert.equal((await buying).access.tier, "pro");
+  }
 });
 
 test("a store that rejects the request, and a purchase from elsewhere, are told and recorded", async () => {
