@@ -56,9 +56,9 @@ export function expoPurchases(client, user, iap) {
 	// The purchase is recorded: one that is not finished comes again.
 	const finish = async (purchase) => iap.finishTransaction({ purchase, isConsumable: false });
 
-	// Without a product's ID it is about the one that was asked for.
+	// Without a product's ID it may be about anything; a request's own failure rejects the request.
 	function fail(error, sku) {
-		const productID = sku ?? error.productId ?? waiting.keys().next().value;
+		const productID = sku ?? error.productId;
 		waiting.get(productID)?.reject(error instanceof CountersignError ? error : storeError(error));
 		waiting.delete(productID);
 	}

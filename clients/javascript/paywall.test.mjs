@@ -87,11 +87,11 @@ test("000: what the user did not want, what waits and what failed are three stat
   const [monthly] = made.getSnapshot().packages;
   const outcomes = [
     [() => iap.failed({ code: "user-cancelled", productId: "pro.monthly" }), "cancelled", null],
-    [() => iap.failed({ code: "deferred-payment" }), "idle", english.pending],
+    [() => iap.refuse({ code: "deferred-payment" }), "idle", english.pending],
     [() => iap.bought({ ...purchase("pro.monthly"), purchaseState: "pending" }), "idle", english.pending],
-    [() => iap.failed({ code: "item-unavailable", message: "secret" }), "failed", english.product_unavailable],
-    [() => iap.failed({ code: "network-error" }), "failed", english.store_unreachable],
-    [() => iap.failed({ code: "unknown" }), "failed", english.store_error],
+    [() => iap.refuse({ code: "item-unavailable", message: "secret" }), "failed", english.product_unavailable],
+    [() => iap.refuse({ code: "network-error" }), "failed", english.store_unreachable],
+    [() => iap.refuse({ code: "unknown" }), "failed", english.store_error],
     [() => iap.bought(purchase("pro.monthly", "forged")), "failed", "Non."],
     [() => iap.bought(purchase("pro.monthly", "theirs")), "failed", english.owned_by_another_user],
     [() => (service.away("POST /v1/validations"), iap.bought(purchase("pro.monthly"))), "failed", english.later],
@@ -133,6 +133,18 @@ test("a purchase that is recorded and cannot be finished is unlocked, and comes 
   await buying;
   assert.deepEqual([made.getSnapshot().phase, made.getSnapshot().message], ["success", english.success]);
   assert.equal(client.isAllowed("filters"), true);
+});
+
+test("an error of the store that names no product fails no purchase", async () => {
+  const { made } = paywall();
+  const buying = made.buy({ productID: "pro.monthly" });
+  await until(() => iap.requests.length);
+  iap.failed({ code: "network-error" });
+  await turns();
+  assert.equal(made.getSnapshot().phase, "purchasing");
+  iap.bought(purchase("pro.monthly"));
+  await buying;
+  assert.equal(made.getSnapshot().phase, "success");
 });
 
 for (const [name, productId] of Object.entries({ "another product": "pro.yearly", "a transaction that was delivered before": "pro.monthly" })) {
