@@ -523,7 +523,8 @@ export function connect({ baseURL, fetch, now, wait, log, bearer }) {
 			try {
 				const answer = await Promise.race([exchange(fresh, control.signal), late]);
 				note(`${method} ${path}`, answer);
-				if (answer.status !== 401) return answer;
+				// A gateway's 401 is about no user.
+				if (answer.status !== 401 || (fresh && answer.body?.code !== "unauthenticated")) return answer;
 			} catch (error) {
 				if (!(error instanceof CountersignError)) note(`${method} ${path}`);
 				throw ours(error, "later", "network", "The service cannot be reached.");

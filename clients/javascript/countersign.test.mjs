@@ -377,6 +377,18 @@ test("two 401s, and no bearer token, are signedOut, and the purchase is kept", a
   assert.equal((await app.retry()).kept.length, 0);
 });
 
+test("a gateway's 401 signs nobody out: it passes, and the purchase is kept", async () => {
+  const app = client();
+  for (const say of [(response) => response.end("<h1>Sign in"), (response) => response.end('{"message":"Unauthorized"}')]) {
+    for (const what of [TOKEN, POST]) {
+      for (let time = 0; time < 2; time += 1) service.next(what, (_, response) => say(response.writeHead(401)));
+    }
+    await assert.rejects(app.refresh(), fails("later", "bad_answer"));
+    await assert.rejects(app.purchase("jws-1"), fails("later", "bad_answer"));
+  }
+  assert.deepEqual((await app.retry()).done, ["jws-1"]);
+});
+
 const bearer = (claims) => `e30.${Buffer.from(JSON.stringify(claims)).toString("base64url")}.c2ln`;
 const UUID = "5c6f7a1e-94c1-4f1c-9b0e-0d9f2f6a7b3c";
 
