@@ -333,6 +333,7 @@ export interface TrialParts {
   readonly place: string;
   readonly storage: Storage;
   readonly now: () => number;
+  readonly wait: (milliseconds: number, signal?: AbortSignal) => Promise<void>;
 }
 export interface TrialEngine {
   readonly waitingCount: number;

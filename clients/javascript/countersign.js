@@ -56,7 +56,7 @@ export function createClient({
 	const place = (name) => `countersign.${name}.${slug(baseURL)}.${user}`;
 	const { request, noted } = connect({ baseURL, fetch, now, wait, log, bearer });
 	const demand = async (member, ...all) => success(await request(...all), member);
-	const trial = trials?.({ request, place: place("trial"), storage, now });
+	const trial = trials?.({ request, place: place("trial"), storage, now, wait });
 
 	async function bearer(fresh) {
 		const text = !closed && (await token({ fresh }));

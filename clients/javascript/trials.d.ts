@@ -6,7 +6,10 @@ export interface DeviceSettings {
    * where it is left out.
    */
   deviceStorage?: Pick<Storage, "getItem" | "setItem">;
-  /** Makes a token of Apple's DeviceCheck, in base64, for the start of a trial; null where the device has none. */
+  /**
+   * Makes a token of Apple's DeviceCheck, in base64, for the start of a trial, within ten seconds; null where the device has
+   * none.
+   */
   deviceToken?: () => Promise<string | null> | string | null;
 }
 

@@ -3,8 +3,8 @@
 import { connect, CountersignError, ignore, newID, noStorage, ours, parse, sleep, slug, success, uuid } from "./countersign.js";
 
 /** `trials` of a client. */
-export const trials = ({ deviceStorage, deviceToken } = {}) => ({ request, place, storage, now }) =>
-	trialsOf({ request, place, storage, deviceStorage: deviceStorage ?? storage, deviceToken, now });
+export const trials = ({ deviceStorage, deviceToken } = {}) => ({ storage, ...parts }) =>
+	trialsOf({ ...parts, storage, deviceStorage: deviceStorage ?? storage, deviceToken });
 
 /** The trial of this device, in an app without accounts. */
 export function createTrials({
@@ -16,11 +16,12 @@ export function createTrials({
 		if (error.kind !== "signedOut") throw error;
 		throw new CountersignError("refused", "unauthenticated", "The service does not know this public key.");
 	});
-	return trialsOf({ request: ask, place: `countersign.device.trial.${slug(baseURL)}`, storage, deviceStorage: storage, deviceToken, now });
+	const place = `countersign.device.trial.${slug(baseURL)}`;
+	return trialsOf({ request: ask, place, storage, deviceStorage: storage, deviceToken, now, wait });
 }
 
 // Sessions have numbers, and a number counts once: the service knows it by its key.
-function trialsOf({ request, place, storage, deviceStorage, deviceToken, now }) {
+function trialsOf({ request, place, storage, deviceStorage, deviceToken, now, wait }) {
 	let kept, id, last = Promise.resolve();
 
 	// One call after the other.
@@ -95,16 +96,26 @@ function trialsOf({ request, place, storage, deviceStorage, deviceToken, now }) 
 		if (!endsTrial(error)) throw error;
 	});
 
+	// The next turn waits for it, and no longer than for a bearer token.
 	async function token() {
+		const control = new AbortController();
 		try {
-			return (await deviceToken?.()) ?? undefined;
-		} catch {}
+			return (await Promise.race([deviceToken?.(), wait(10_000, control.signal)])) ?? undefined;
+		} catch {} finally {
+			control.abort();
+		}
 	}
-	const described = async (options) => ({ device_token: await token(), second_device_token: await token(), ...options });
+	async function described(options) {
+		const device_token = await token();
+		return { device_token, second_device_token: device_token && (await token()), ...options };
+	}
 
 	return {
 		get waitingCount() { return waiting(); },
-		sync: inTurn(sync),
+		// A refresh waits for no turn where no session does.
+		async sync() {
+			if (!kept || waiting()) await inTurn(sync)();
+		},
 		start: inTurn(async (options) => {
 			await load();
 			const body = { ...(await described(options)), device_id: await device() };

@@ -176,6 +176,23 @@ test("the tokens of DeviceCheck go with the start, and none is no trouble", asyn
   assert.equal((await app({ deviceToken: failing }).start()).state, "running");
 });
 
+test("a token of DeviceCheck that never comes is waited for as long as a bearer token, and holds up no refresh and no purchase", async () => {
+  let asked = 0;
+  const never = trials({ deviceToken: () => new Promise(() => (asked += 1)) });
+  const user = client({ trials: never });
+  await user.refresh();
+  let tier, begun;
+  user.startTrial().then((said) => (begun = said));
+  await until(() => asked);
+  user.purchase("jws-1").then(({ access }) => (tier = access.tier));
+  await until(() => tier === "pro");
+  await time.advance(9_999);
+  assert.equal(begun, undefined);
+  await time.advance(1);
+  await until(() => begun);
+  assert.deepEqual([asked, begun.state, time.timers.size], [1, "running", 0]);
+});
+
 test("a public key that the service does not know is a refusal, and so is a storage that fails", async () => {
   await assert.rejects(app({ publicKey: "wrong" }).start(), fails("refused", "unauthenticated"));
   assert.equal(await app().trial(), null);
