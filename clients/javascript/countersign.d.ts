@@ -463,6 +463,6 @@ export class CountersignError extends Error {
   readonly status: number;
   /** The problem as the service sent it. */
   readonly problem: { readonly [member: string]: unknown } | null;
-  /** Seconds; 0 where the service did not say. */
+  /** Seconds, a day at most; 0 where the service did not say. */
   readonly retryAfter: number;
 }

@@ -76,8 +76,8 @@ export function createClient({
 
 	function publish(isNews) {
 		const state = current();
-		// The device's clock was set back, and `retryAt` is by the former one.
-		if (now() < looked - 60_000) retryAt = 0;
+		// `retryAt` is by a clock that was set back since, or the state is known no more: the kinds are in the order of the alphabet.
+		if (now() < looked - 60_000 || state.kind > published.kind) retryAt = 0;
 		looked = now();
 		if (state === published && !isNews) return;
 		published = state;
@@ -375,8 +375,9 @@ export function createClient({
 
 	function ended(error) {
 		failures = error ? failures + 1 : 0;
-		const pause = error ? Math.max(error.retryAfter, Math.min(2 ** failures, 300)) : 30;
-		retryAt = Math.max(retryAt, now() + pause * 1000);
+		const pause = Math.max(error?.retryAfter ?? 30, Math.min(2 ** failures, 300));
+		// A purchase waits as long as the service said.
+		retryAt = Math.max(error || kept.length ? retryAt : 0, now() + pause * 1000);
 		schedule();
 	}
 
@@ -392,10 +393,7 @@ export function createClient({
 		await wait(at - now(), signal);
 		if (signal.aborted) return;
 		publish();
-		if (now() >= retryAt) {
-			retryAt = 0;
-			await Promise.allSettled([kept.length && post(), wantsToken() && refresh()]);
-		}
+		if (now() >= retryAt) await Promise.allSettled([kept.length && post(), wantsToken() && refresh()]);
 		schedule();
 	}
 
@@ -551,7 +549,9 @@ export function success({ status, headers, body = null }, member) {
 	if (status < 300 && body?.[member]) return body;
 	const { code = "bad_answer", detail = `Status ${status}.`, retryable } = body ?? {};
 	const kind = status >= 400 && status < 500 && retryable === false ? "refused" : "later";
-	throw new CountersignError(kind, code, detail, { status, problem: body, retryAfter: Number(headers.get("retry-after")) || 0 });
+	throw new CountersignError(kind, code, detail, {
+		status, problem: body, retryAfter: Math.min(Number(headers.get("retry-after")) || 0, 86_400),
+	});
 }
 
 // The plan and the entry of a product.

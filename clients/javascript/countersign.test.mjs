@@ -513,8 +513,10 @@ test("a server posts with its key: a verdict, a refusal, and trouble of its own 
   await assert.rejects(post("jws", { key: "wrong" }), fails("later", "unauthenticated"));
   service.next(POST, (answer) => answer(404, problem(404, "not_found")));
   await assert.rejects(post("jws"), fails("later", "not_found"));
-  service.next(POST, (answer) => answer(503, problem(503, "overloaded"), { "retry-after": "7" }));
-  await assert.rejects(post("jws"), (error) => error.retryAfter === 7 && fails("later", "overloaded")(error));
+  for (const [said, seconds] of [["7", 7], ["1e9", 86_400]]) {
+    service.next(POST, (answer) => answer(503, problem(503, "overloaded"), { "retry-after": said }));
+    await assert.rejects(post("jws"), (error) => error.retryAfter === seconds && fails("later", "overloaded")(error));
+  }
   service.next(POST, (_, response) => response.end("<html>"));
   await assert.rejects(post("jws"), fails("later", "bad_answer"));
   await assert.rejects(post("jws", { signal: AbortSignal.abort() }), fails("later", "network"));
@@ -578,6 +580,36 @@ test("a purchase is posted again after Retry-After, else with backoff, without a
   const [first, second, third, fourth] = service.requests.filter((each) => each.what === POST).map((each) => each.at);
   assert.ok(second - first >= 90_000 && third > second && fourth > third);
   await until(() => app.isAllowed("filters"));
+});
+
+test("a pause is a day at most, and a refresh that succeeds ends it", async () => {
+  const app = client();
+  await app.start();
+  await until(() => app.state.kind === "known");
+  service.away(TOKEN, 1, 503, { "retry-after": "1e9" });
+  await assert.rejects(app.refresh(), (error) => error.retryAfter === 86_400);
+  await app.refresh();
+  await time.advance(30_000);
+  service.away(TOKEN);
+  await assert.rejects(app.refresh(), fails("later", "ledger_unavailable"));
+  const count = service.count(TOKEN);
+  await time.advance(2_000);
+  await until(() => service.count(TOKEN) === count + 1);
+});
+
+test("a purchase waits for its Retry-After also after a refresh, and no longer than the state is known", async () => {
+  const app = client();
+  await app.start();
+  await until(() => app.state.kind === "known");
+  service.away(POST, 1, 429, { "retry-after": "86400" });
+  await assert.rejects(app.purchase("jws-1"), fails("later", "rate_limited"));
+  await app.refresh();
+  const count = service.count(TOKEN);
+  await time.advance(HOUR - 1);
+  assert.deepEqual([service.count(TOKEN), service.count(POST)], [count, 1]);
+  await time.advance(1);
+  await until(() => app.isAllowed("filters"));
+  assert.equal(app.state.kind, "known");
 });
 
 test("a refusal says its code, and is not posted again", async () => {

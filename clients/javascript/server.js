@@ -13,7 +13,7 @@ export async function validate(purchase, { baseURL, key, signal = AbortSignal.ti
 	// Only these are about the purchase. A refused key or a wrong address may be mended.
 	const isRefusal = [400, 409, 413, 422].includes(status) && body?.retryable === false;
 	const { code = "bad_answer", detail = `Status ${status}.` } = body ?? {};
-	const retryAfter = Number(headers.get("retry-after")) || 0;
+	const retryAfter = Math.min(Number(headers.get("retry-after")) || 0, 86_400);
 	throw new CountersignError(isRefusal ? "refused" : "later", code, detail, { status, problem: body, retryAfter });
 
 	async function post() {
