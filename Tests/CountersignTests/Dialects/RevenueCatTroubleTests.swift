@@ -35,6 +35,25 @@ import Testing
     }
   }
 
+  @Test func `what Apple signed and nobody here can read or assign stays in the queue`() async throws {
+    try await RevenueCatApp.run { app, _, _, _ async throws in
+      let pki = try DevelopmentPKI()
+      let moment = Int64(noon.timeIntervalSince1970 * 1_000)
+      let seat = try pki.signedData.sign(
+        .object([
+          ("transactionId", "1"), ("originalTransactionId", "1"), ("bundleId", "com.example.app"),
+          ("productId", "com.example.app.pro.monthly"), ("type", "Auto-Renewable Subscription"),
+          ("inAppOwnershipType", "ORGANIZATION"), ("environment", "Production"), ("quantity", 1),
+          ("purchaseDate", .integer(moment)), ("originalPurchaseDate", .integer(moment)),
+          ("expiresDate", .integer(moment + 30 * 86_400_000)), ("signedDate", .integer(moment)),
+        ]))
+      for token in [seat, try pki.unreadableTransaction(at: noon), try pki.unreadableReceipt(at: noon)] {
+        let answer = try await app.post(token)
+        #expect(answer["code"] == "7110" && RevenueCatApp.transaction(after: answer) == .kept, "\(answer.text)")
+      }
+    }
+  }
+
   @Test func `whatever is wrong but the purchase keeps it in the queue`() async throws {
     try await RevenueCatApp.run { app, store, _, _ async throws in
       let receipt = try store.simulator.issueReceipt(.renewing).receiptData
