@@ -373,7 +373,7 @@ let package = Package(
     .testTarget(
       name: "TokensTests",
       dependencies: [
-        "Cryptography", "Entitlements", "HTTPTransport", "Resilience", "TestSupport", "Tokens",
+        "Cryptography", "Entitlements", "HTTPTransport", "JSON", "Resilience", "TestSupport", "Tokens",
         .service("Crypto", of: "swift-crypto"),
         .service("_CryptoExtras", of: "swift-crypto"),
         .service("Logging", of: "swift-log"),
