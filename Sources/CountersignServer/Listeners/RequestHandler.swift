@@ -64,6 +64,9 @@ final class RequestHandler: ChannelDuplexHandler, RemovableChannelHandler {
   private var isOver = false
   /// The version of the request that is being answered.
   private var version = HTTPVersion.http1_1
+  /// The request that is being answered asks for a tunnel, or another protocol (RFC 9110, section 7.8), after which NIO's decoder
+  /// reads no more.
+  private var asksForAnotherProtocol = false
   /// The answer's body is written in chunks.
   private var isChunked = false
   /// Whether answers wait to be flushed together.
@@ -293,7 +296,10 @@ final class RequestHandler: ChannelDuplexHandler, RemovableChannelHandler {
       }
       closeOutput(context)
     case nil where isInputClosed, is SlowBody: closeOutput(context)
-    case nil: if connectionEnd.isNear { context.close(promise: nil) }
+    case nil where connectionEnd.isNear:
+      context.flush()
+      context.close(promise: nil)
+    case nil: break
     default: context.close(promise: nil)
     }
   }
@@ -315,7 +321,8 @@ final class RequestHandler: ChannelDuplexHandler, RemovableChannelHandler {
     }
     let request = Request(head: head, body: body)
     isAnswering = true
-    let isLast = version != .http1_1 || head.headerFields.endsConnection
+    asksForAnotherProtocol = head.method == .connect || head.headerFields[.upgrade] != nil
+    let isLast = version != .http1_1 || asksForAnotherProtocol || head.headerFields.endsConnection
     let reply = front.answer(request, from: peer, connectionEnd, logger: logger)
     if case .now(let response) = reply, send(response, isLast, context) { return }
     let task = PreferredExecutor.$current.withValue(executor) {
@@ -375,7 +382,7 @@ final class RequestHandler: ChannelDuplexHandler, RemovableChannelHandler {
   /// Writes the head of an answer, with a body of a few bytes behind it.
   private func write(_ response: Response, _ context: ChannelHandlerContext) {
     var response = response
-    if guardian.isAnsweringEarly { response.headers[.connection] = "close" }
+    if guardian.isAnsweringEarly || asksForAnotherProtocol { response.headers[.connection] = "close" }
     var bytes = context.channel.allocator.buffer(capacity: 1024)
     isChunked = bytes.write(headOf: response, inChunks: version == .http1_1)
     if case .bytes(let body) = response.body, body.readableBytes <= Self.mostCopied { bytes.writeImmutableBuffer(body) }

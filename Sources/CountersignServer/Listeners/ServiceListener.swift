@@ -111,12 +111,17 @@ struct ServiceChannel: ServerChildChannel {
     }
   }
 
+  /// The most bytes that the decoder keeps.
+  static let mostUnread = 64 * 1024
+
   // Not inlined: a decoder that nobody uses would be optimized away, and its type with it.
   @inline(never)
   static func makeDecoder() -> ByteToMessageHandler<HTTPRequestDecoder> {
     var headers = NIOHTTPDecoderLimitConfiguration()
     (headers.maxHeaderFieldSize, headers.maxHeaderListSize, headers.maxHeaderFieldCount) = (16 * 1024, 16 * 1024, 64)
-    return ByteToMessageHandler(HTTPRequestDecoder(limitConfiguration: headers))
+    // It keeps the rest of a header, and after a request for another protocol everything that comes, unread.
+    return ByteToMessageHandler(
+      HTTPRequestDecoder(limitConfiguration: headers), maximumBufferSize: mostUnread)
   }
 
   /// Returns when the connection is closed and its last request has ended.

@@ -270,6 +270,39 @@ import struct HummingbirdCore.Request
     busy.channel.embeddedEventLoop.run()
     #expect(try busy.sent() == ["200 2"])
     #expect(!busy.channel.isActive)
+    // What came before it was asked is answered.
+    let pipelined = try Connection()
+    pipelined.receive(Self.head("/count", .post), Self.body(2))
+    pipelined.receive(.end(nil), Self.head("/now"), .end(nil), isComplete: false)
+    pipelined.channel.pipeline.fireUserInboundEventTriggered(ChannelShouldQuiesceEvent())
+    pipelined.receive()
+    pipelined.channel.embeddedEventLoop.run()
+    #expect(try pipelined.sent() == ["200 2", "200 /now"])
+    #expect(!pipelined.channel.isActive)
+  }
+
+  @Test func `a request for another protocol is answered, and is the last of its connection`() throws {
+    let upgrade: HTTPFields = [.connection: "Upgrade, HTTP2-Settings", .upgrade: "h2c"]
+    for (method, fields) in [(.get, upgrade), (.connect, [:])] as [(HTTPRequest.Method, HTTPFields)] {
+      let connection = try Connection()
+      connection.receive(Self.head("/now", method, fields), .end(nil), Self.head("/now"), .end(nil))
+      let answer = try #require(try connection.channel.readOutbound(as: ByteBuffer.self).map(String.init(buffer:)))
+      #expect(answer.lowercased().contains("\r\nconnection: close\r\n"), "\(answer)")
+      #expect(try connection.sent() == [])
+      _ = try? connection.channel.finish()
+    }
+  }
+
+  @Test func `after a request for another protocol little of what comes is kept`() throws {
+    let channel = EmbeddedChannel()
+    try channel.pipeline.syncOperations.addHandler(ServiceChannel.makeDecoder())
+    let head = "GET /livez HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: any\r\n\r\n"
+    try channel.writeInbound(ByteBuffer(string: head))
+    let part = ByteBuffer(repeating: 1, count: 8 * 1024)
+    #expect(throws: ByteToMessageDecoderError.PayloadTooLargeError.self) {
+      for _ in 0...8 { try channel.writeInbound(part) }
+    }
+    _ = try? channel.finish()
   }
 
   @Test func `a request of HTTP 1.0 is the last of its connection, and its answer is not in chunks`() throws {
