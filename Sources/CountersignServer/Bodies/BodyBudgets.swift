@@ -8,7 +8,7 @@ import Entitlements
 ///     strangers            a quarter more, and each client address two bodies: of apps by their public key, and of bodies
 ///                          that hold the credential themselves
 ///     notifications        a quarter more, and each client address two bodies
-///     usage, trials        4 MiB, and each user two bodies of a trial
+///     usage, trials        4 MiB, and each user two bodies of a trial; as much more for apps by their public key
 ///     events               8 MiB, and each user two bodies
 ///     support's, runs      bodies of a few KiB; a little more for each
 ///
@@ -35,6 +35,7 @@ struct BodyBudgets: Sendable {
   private let strangers: ByteBudget
   private let notifications: ByteBudget
   private let access = ByteBudget(limit: 4 * 1024 * 1024, share: 2 * trialLimit)
+  private let accessOfApps = ByteBudget(limit: 4 * 1024 * 1024, share: 2 * trialLimit)
   private let events = ByteBudget(limit: 16 * eventsLimit, share: 2 * eventsLimit)
   let support = ByteBudget(limit: 16 * supportLimit)
   let runs = ByteBudget(limit: 64 * runLimit)
@@ -46,9 +47,10 @@ struct BodyBudgets: Sendable {
     let share = max(2 * server.maxBody, Self.leastShare)
     users = ByteBudget(limit: part, share: share, within: whole)
     servers = ByteBudget(limit: part, within: whole)
-    strangers = ByteBudget(limit: max(share, server.maxBytesInFlight / 4), share: share)
+    strangers = ByteBudget(limit: max(share, server.maxBytesInFlight / 4), share: share, isHalved: true)
     notifications = ByteBudget(
-      limit: max(2 * Self.notificationLimit, server.maxBytesInFlight / 4), share: 2 * Self.notificationLimit)
+      limit: max(2 * Self.notificationLimit, server.maxBytesInFlight / 4), share: 2 * Self.notificationLimit,
+      isHalved: true)
   }
 
   /// Bytes of bodies of validations in memory.
@@ -73,8 +75,8 @@ struct BodyBudgets: Sendable {
   func access(by caller: Caller?, at client: ClientAddress? = nil) -> ByteBudget.Loan {
     switch caller {
     case .user(let user): access.loan(to: user.rawValue)
-    case .app: access.loan(to: client.map { "address \($0.client)" })
-    case .server, nil: access.loan()
+    case .app, nil: accessOfApps.loan(to: client?.client)
+    case .server: access.loan()
     }
   }
 

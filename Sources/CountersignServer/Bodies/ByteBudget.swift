@@ -3,7 +3,8 @@ import Synchronization
 /// A limit on the bytes of request bodies in memory.
 ///
 /// A limit per body is not enough: four hundred bodies of 2 MB are close to a gigabyte. A limit on the total is not enough
-/// either: one caller could use all of it. So each borrower has a share, and a budget may be part of another.
+/// either: one caller could use all of it. So each borrower has a share, of some budgets at most half of what the others leave,
+/// and a budget may be part of another.
 final class ByteBudget: Sendable {
   /// The reason why no bytes are lent.
   enum Shortage: Error, Hashable {
@@ -19,17 +20,24 @@ final class ByteBudget: Sendable {
     var shares: [String: Int] = [:]
   }
 
+  /// The bytes that a borrower may have while there are any: most receipts have fewer.
+  static let floor = 256 * 1024
+
   /// Guards the bytes lent.
   private let state = Mutex(State())
   private let limit: Int
   private let share: Int
+  private let isHalved: Bool
   /// The budget that this one is part of: a loan counts against both.
   private let whole: ByteBudget?
 
-  /// - Parameter share: the most bytes of one borrower.
-  init(limit: Int, share: Int = .max, within whole: ByteBudget? = nil) {
+  /// - Parameters:
+  ///   - share: the most bytes of one borrower.
+  ///   - isHalved: whether a borrower has at most half of what the others leave, so that a few of them leave something.
+  init(limit: Int, share: Int = .max, isHalved: Bool = false, within whole: ByteBudget? = nil) {
     self.limit = limit
     self.share = share
+    self.isHalved = isHalved
     self.whole = whole
   }
 
@@ -66,6 +74,7 @@ final class ByteBudget: Sendable {
       let own = borrower.map { state.shares[$0] ?? 0 } ?? 0
       if borrower != nil, bytes > share - own { return .share }
       guard bytes >= 0, bytes <= limit - state.used else { return .budget }
+      if isHalved, borrower != nil, own + bytes > max(Self.floor, (limit - state.used + own) / 2) { return .budget }
       state.used += bytes
       if let borrower, bytes > 0 { state.shares[borrower] = own + bytes }
       return nil

@@ -43,6 +43,22 @@ import Testing
     withExtendedLifetime(first) {}
   }
 
+  @Test func `a borrower has at most half of what others leave, and always what most bodies need`() {
+    let floor = ByteBudget.floor
+    let budget = ByteBudget(limit: 16 * floor, share: 12 * floor, isHalved: true)
+    let (first, second, third) = (budget.loan(to: "a"), budget.loan(to: "b"), budget.loan(to: "c"))
+    #expect(shortage(first, 8 * floor + 1) == .budget)
+    #expect(shortage(first, 8 * floor) == nil)
+    #expect(shortage(first, 1) == .budget)
+    #expect(shortage(second, 4 * floor) == nil)
+    #expect(shortage(second, 1) == .budget)
+    #expect(shortage(third, 3 * floor) == .budget)
+    #expect(shortage(third, 2 * floor) == nil)
+    let fourth = budget.loan(to: "d")
+    #expect(shortage(fourth, floor) == nil)
+    withExtendedLifetime((first, second, third, fourth)) {}
+  }
+
   @Test func `a loan of a part is one of the whole, and neither lends where the other is short`() {
     let whole = ByteBudget(limit: 10)
     let one = ByteBudget(limit: 8, within: whole)
@@ -83,7 +99,7 @@ import Testing
     #expect(bodies(backend, of: 16) == 4)
     // Whoever has no secret takes nothing from them.
     let strangers = (1...8).map { budgets.validation(by: nil, at: ClientAddress("203.0.113.\($0 / 3)")) }
-    #expect(strangers.map { shortage($0, body) == nil } == [true, true, true, true, false, false, false, false])
+    #expect(strangers.map { shortage($0, body) == nil } == [true, true, true, false, false, false, false, false])
     loans = []
     #expect(bodies(backend, of: 16) == 12)
     #expect(bodies(.user("anna"), of: 2) == 2)
