@@ -57,14 +57,22 @@ import Testing
     let server = try await TestEngine.running()
     let database = try await server.makeDatabase()
     let place = LedgerPlace.database(url: server.url(of: database), connections: 1)
-    _ = try await LedgerCopy.copy(from: .file(scratch.path), to: place) { _ in }
-    // As after a kill: some tables are noted as copied, and the others are empty.
-    try await server.run(
-      """
-      DELETE FROM pending_receipt; DELETE FROM outbox; DELETE FROM figure_due;
-      DELETE FROM tally_change; DELETE FROM user_progress; DELETE FROM memo; DELETE FROM past_evidence;
-      INSERT INTO memo (name, text) VALUES ('copied', 'account purchase proof event')
-      """, on: database)
+    // As by a kill: some tables are noted as copied, and the others are empty.
+    await (try Ledger.open(at: place) { _ in }).close()
+    try await server.run("ALTER TABLE pending_receipt ADD CONSTRAINT shut CHECK (id < 0)", on: database)
+    await #expect(throws: LedgerCopy.Failure.self) {
+      try await LedgerCopy.copy(from: .file(scratch.path), to: place) { _ in }
+    }
+    #expect(try await server.run("SELECT count(*) FROM memo WHERE name = 'copied'", on: database) == [["1"]])
+    try await server.run("ALTER TABLE pending_receipt DROP CONSTRAINT shut", on: database)
+    // The service was started meanwhile.
+    let file = try SQLiteFile(scratch.path)
+    try file.run("UPDATE account SET version = version + 1")
+    let changed = await #expect(throws: LedgerCopy.Failure.self) {
+      try await LedgerCopy.copy(from: .file(scratch.path), to: place) { _ in }
+    }
+    #expect(changed?.description.contains("has changed since") == true)
+    try file.run("UPDATE account SET version = version - 1")
     _ = try await LedgerCopy.copy(from: .file(scratch.path), to: place) { _ in }
     #expect(try await server.run("SELECT count(*) FROM provisional_grant", on: database) == [["1"]])
     #expect(try await server.run("SELECT count(*) FROM memo WHERE name = 'copied'", on: database) == [["0"]])

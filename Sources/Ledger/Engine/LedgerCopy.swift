@@ -1,7 +1,9 @@
+internal import Cryptography
+
 /// A ledger, moved between a SQLite file and a PostgreSQL database: every row of every table, in either direction.
 ///
-/// Each table is copied in a transaction of its own and noted in the target, so that a copy that was broken off goes on with
-/// the next table. The service must not run meanwhile.
+/// Each table is copied in a transaction of its own and noted in the target with a digest of its rows, so that a copy that was
+/// broken off goes on with the next table while the ledger is the same. The service must not run meanwhile.
 package struct LedgerCopy: Sendable {
   /// How far it is.
   package struct Progress: Hashable, Sendable {
@@ -73,10 +75,11 @@ package struct LedgerCopy: Sendable {
     }
   }
 
+  /// - Returns: the digest of its rows.
   private static func copy(
     _ table: Table, from source: some LedgerSide, to target: some LedgerSide, _ position: inout Progress,
     _ progress: (Progress) -> Void
-  ) throws {
+  ) throws -> String {
     // A new ledger has rows in these alone; a table that was begun and not finished is empty.
     if ["heartbeat", "memo"].contains(table.name) { try target.execute("DELETE FROM \(table.name)") }
     let insertion = try target.tables.statement(SQL.insert(table.name, table.list))
@@ -101,6 +104,7 @@ package struct LedgerCopy: Sendable {
     guard copy.value == digest.value else {
       throw Failure(description: "The copy of \(table.name) differs from the original.")
     }
+    return hexadecimal(digest.value)
   }
 
   private static func run(
@@ -110,7 +114,21 @@ package struct LedgerCopy: Sendable {
       throw Failure(description: "The ledger is in use: stop every replica of the service first.")
     }
     let tables = try tables()
-    var done = Set((try target.tables.memo("copied") ?? "").split(separator: " ").map(String.init))
+    var done: [String: String] = [:]
+    for note in (try target.tables.memo("copied") ?? "").split(separator: " ") {
+      let parts = note.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+      done[parts[0]] = parts.last
+    }
+    for table in tables {
+      guard let copied = done[table.name] else { continue }
+      var digest = RowDigest()
+      try source.read(table) { digest.update($0.map(\.storable)) }
+      guard hexadecimal(digest.value) == copied else {
+        throw Failure(
+          description:
+            "The ledger has changed since the copy was broken off (\(table.name)). Name a new database or file.")
+      }
+    }
     if done.isEmpty {
       for table in tables where !["heartbeat", "memo"].contains(table.name) {
         guard try target.count(table.name) == 0 else {
@@ -121,13 +139,12 @@ package struct LedgerCopy: Sendable {
     var counts: [String: Int] = [:]
     for table in tables { counts[table.name] = try source.count(table.name) }
     var position = Progress(
-      table: "", rows: done.reduce(0) { $0 + (counts[$1] ?? 0) }, total: counts.values.reduce(0, +))
-    for table in tables where !done.contains(table.name) {
+      table: "", rows: done.keys.reduce(0) { $0 + (counts[$1] ?? 0) }, total: counts.values.reduce(0, +))
+    for table in tables where done[table.name] == nil {
       try target.execute("BEGIN")
       do {
-        try copy(table, from: source, to: target, &position, progress)
-        done.insert(table.name)
-        try target.tables.keepMemo("copied", done.sorted().joined(separator: " "))
+        done[table.name] = try copy(table, from: source, to: target, &position, progress)
+        try target.tables.keepMemo("copied", done.map { "\($0.key):\($0.value)" }.sorted().joined(separator: " "))
         try target.execute("COMMIT")
       } catch {
         try? target.execute("ROLLBACK")
