@@ -60,6 +60,20 @@ import Testing
     }
   }
 
+  @Test func `what was given to both is in one order, whoever got it first`() async throws {
+    try await Scratch.withLedger { ledger, scratch async throws in
+      for user in [anonymous, "anna"] {
+        _ = try await ledger.run(
+          Give(
+            user: user, kind: .promotion, tier: "pro", startsAt: at(0), endsAt: at(200), author: "desk",
+            requestID: "grant", evaluationContext: reevaluated(at: 0)))
+      }
+      #expect(try await join(ledger, anonymous, "anna") == .joined)
+      #expect(try await ledger.profile(of: "anna")?.given.map(\.id) == [1, 2])
+      #expect(try await scratch.verify().findings == [])
+    }
+  }
+
   @Test func `a purchase that names a third user is left behind, for the user who proves it`() async throws {
     try await Scratch.withLedger { ledger, scratch async throws in
       let named = evidence("2", expires: 1_000, account: annasAccount)

@@ -85,4 +85,17 @@ import Testing
     #expect(await job.sweep(limit: 2) == nil)
     #expect(kept.leased.withLock { $0.isEmpty } && kept.followed.withLock { $0.isEmpty })
   }
+
+  @Test func `a release of the rules review at one replica outlives what another writes down`() async throws {
+    try await UseCase.run(isShared: true) { use in
+      let rules = use.validator.gateway.rules
+      let one = try await RulesReview.restored(from: use.ledger, rules: rules)
+      let other = try await RulesReview.restored(from: use.ledger, rules: rules)
+      await one.release(UseCase.logger)
+      await other.keep(UseCase.logger)
+      #expect(other.place(at: UseCase.start)?.isReleased == true)
+      let restarted = try await RulesReview.restored(from: use.ledger, rules: rules)
+      #expect(restarted.place(at: UseCase.start)?.isReleased == true)
+    }
+  }
 }

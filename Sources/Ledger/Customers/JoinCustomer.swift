@@ -85,7 +85,7 @@ package struct JoinCustomer: LedgerOperation {
       try tables.events.appendGain(of: id, from: loser.user, to: &winner, writer.head)
       try tables.events.appendLoss(of: id, to: winner.user, from: &loser, writer.head)
     }
-    winner.given += loser.given
+    winner.given = (winner.given + loser.given).sorted { $0.id < $1.id }
     loser.given = []
     try tables.customers.moveBelongings(of: id, to: winner.user)
     if var nobody { try writer.reevaluate(&nobody) }

@@ -144,9 +144,13 @@ package final class RulesReview: Sendable {
     guard ledger.isShared else { return }
     let text: String?
     do throws(LedgerError) { text = try await ledger.memo(Self.memo) } catch { return }
-    guard let text, let kept = try? JSONDecoder().decode(Snapshot.self, from: Data(text.utf8)), kept.isReleased else {
-      return
-    }
+    adopt(text, logger)
+  }
+
+  private func adopt(_ text: String?, _ logger: Logger) {
+    guard ledger.isShared, let text, let kept = try? JSONDecoder().decode(Snapshot.self, from: Data(text.utf8)),
+      kept.isReleased
+    else { return }
     let isReleased = state.withLock { state -> Bool in
       guard kept.rules == state.snapshot.rules, !state.snapshot.isReleased else { return false }
       return state.release()
@@ -154,12 +158,14 @@ package final class RulesReview: Sendable {
     if isReleased { logger.notice("downgrades by the changed catalog or policies are released") }
   }
 
-  /// Writes the state down. What a crash loses is evaluated again.
+  /// Writes the state down, with a release at another replica. What a crash loses is evaluated again.
   func keep(_ logger: Logger) async {
-    let snapshot = state.withLock { $0.snapshot }
-    guard let text = try? JSONEncoder().encode(snapshot) else { return }
     do throws(LedgerError) {
-      try await ledger.keepMemo(Self.memo, String(decoding: text, as: UTF8.self))
+      try await ledger.changeMemo(Self.memo) { [self] text in
+        adopt(text, logger)
+        let snapshot = state.withLock { $0.snapshot }
+        return (try? JSONEncoder().encode(snapshot)).map { String(decoding: $0, as: UTF8.self) } ?? text
+      }
     } catch {
       logger.warning("the progress of the rules review cannot be written", metadata: ["error": "\(error)"])
     }
