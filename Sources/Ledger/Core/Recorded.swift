@@ -8,8 +8,8 @@ package struct Recorded: Sendable {
   package var changed: Bool
   /// Users who lost a purchase to this one, or a provisional grant on it: each reevaluated and recorded.
   package var losers: [UserID]
-  /// The purchases of the answer that stay with their present owners, or wait for the user whom they name.
-  package var leftWithOthers: Set<SubscriptionKey> = []
+  /// The purchases of the answer that stay with another user.
+  package var ownedByOthers: Set<SubscriptionKey> = []
   /// The write state of the user's row in the app's table.
   package var write: ProfileWriteState
   /// The update of the user's row, if this answer brought one.

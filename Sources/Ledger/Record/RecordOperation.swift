@@ -230,7 +230,7 @@ final class RecordOperation {
       try writer.reevaluateIfChanged(user)
     }
     recorded.losers = disproven.union(grant.moved.values).sorted { $0.rawValue < $1.rawValue }
-    recorded.leftWithOthers = grant.leftWithOthers
+    recorded.ownedByOthers = grant.leftWithOthers.filter { known.stored[$0]?.owner.isErased == false }
     return .recorded(recorded)
   }
 

@@ -78,8 +78,8 @@ package struct ValidatedEntitlement: Sendable {
   /// Whether the transaction that the submission names stands in the receipt or in Apple's answer; `nil` where it names
   /// none.
   package var isTransactionFound: Bool?
-  /// Whether that transaction is another user's, or was made for one: their app has to finish it.
+  /// Whether that transaction was made for another user and is nobody's yet: their app has to finish it.
   package var isAnothersTransaction = false
   /// See `Recorded`.
-  var leftWithOthers: Set<SubscriptionKey> = []
+  var ownedByOthers: Set<SubscriptionKey> = []
 }

@@ -103,8 +103,10 @@ package final class ReceiptValidator: Sendable {
     return answer
   }
 
-  /// Says whether purchases have the transaction that the caller wants to finish. One that stays with another user, or that the
-  /// app made for one, counts only where it has become this user's: the other's app is not told of it again.
+  /// Says whether purchases have the transaction that the caller wants to finish. One that the app made for another user counts
+  /// only where it has become this user's: the other's app is not told of it again.
+  ///
+  /// - Throws: `ownedByAnotherUser` and `ofUnknownOwnership` for that transaction, beside others that are recorded.
   @inline(never)
   private func find(
     _ submission: ReceiptSubmission, in known: [[Purchase]], _ answer: inout ValidatedEntitlement
@@ -114,20 +116,23 @@ package final class ReceiptValidator: Sendable {
     guard answer.isTransactionFound == true else { return }
     let account = submission.user.accountToken
     let named = purchases.filter { submission.finds(in: [$0]) == true }
-    let left = Set(answer.leftWithOthers.map(\.originalTransactionID))
-    guard
-      named.allSatisfy({ row in
-        left.contains(row.originalTransactionID)
-          || row.ownership == .purchased && row.appAccountToken.map { $0 != account } ?? false
-      })
-    else { return }
+    let others = Set(answer.ownedByOthers.map(\.originalTransactionID))
+    let isOwned = named.allSatisfy { others.contains($0.originalTransactionID) }
+    let isUnknown = !answer.isPending && named.allSatisfy { $0.ownership == .unknown }
+    let isMadeForAnother = named.allSatisfy {
+      $0.ownership == .purchased && $0.appAccountToken.map { $0 != account } ?? false
+    }
+    guard isOwned || isUnknown || isMadeForAnother else { return }
     // A purchase may have gone on under another original transaction ID.
     let own = Set(
       try await profile(of: submission.user)?.evidence.flatMap { evidence in
         [evidence.key.originalTransactionID] + evidence.formerKeys.map(\.originalTransactionID)
       } ?? [])
-    answer.isAnothersTransaction = !named.contains { own.contains($0.originalTransactionID) }
-    answer.isTransactionFound = !answer.isAnothersTransaction
+    guard !named.contains(where: { own.contains($0.originalTransactionID) }) else { return }
+    if isOwned { throw .ownedByAnotherUser }
+    if isUnknown { throw .ofUnknownOwnership }
+    answer.isAnothersTransaction = true
+    answer.isTransactionFound = false
   }
 
   /// Evaluates, records and writes back what Apple has answered.
@@ -141,7 +146,19 @@ package final class ReceiptValidator: Sendable {
   ) async throws(ValidationError) -> ValidatedEntitlement {
     let evidence = try await evidence(of: accepted, reference, for: submission)
     // The verdict is over everything known of the user, and so evaluated and recorded in one transaction.
-    let recorded = try await record(evidence, accepted, reference, for: submission, mode)
+    let recorded: Recorded
+    do throws(ValidationError) {
+      recorded = try await record(evidence, accepted, reference, for: submission, mode)
+    } catch {
+      if case .ownedByAnotherUser = error {
+        try await recordForOwners(evidence, accepted, reference, submission, logger: logger)
+      }
+      throw error
+    }
+    if !recorded.ownedByOthers.isEmpty {
+      let others = evidence.filter { recorded.ownedByOthers.contains($0.key) }
+      try await recordForOwners(others, accepted, reference, submission, logger: logger)
+    }
     onVerdict(recorded.entitlement)
     logger.info(
       "verdict",
@@ -161,7 +178,18 @@ package final class ReceiptValidator: Sendable {
       submission.user, recorded.write, recorded.update, after: recorded.losers, logger: logger)
     return ValidatedEntitlement(
       user: submission.user, entitlement: recorded.entitlement, isFromLedger: accepted.isReused, write: write,
-      evaluatedAt: accepted.evaluatedAt, leftWithOthers: recorded.leftWithOthers)
+      evaluatedAt: accepted.evaluatedAt, ownedByOthers: recorded.ownedByOthers)
+  }
+
+  /// Records what an answer says of other users' purchases: the app that presented it may finish them, and nobody else may hear
+  /// of a renewal.
+  @inline(never)
+  private func recordForOwners(
+    _ evidence: [SubscriptionEvidence], _ accepted: AppStoreGateway.AcceptedAnswer, _ reference: PurchaseReference,
+    _ submission: ReceiptSubmission, logger: Logger
+  ) async throws(ValidationError) {
+    let inspector = PurchaseInspector(validator: self, ledger: ledger)
+    try await inspector.record(evidence, accepted, reference, submission, logger: logger)
   }
 
   /// Resolves a submission: the receipt sent, the one stored, or a purchase by its ID.

@@ -16,7 +16,7 @@ import Testing
     ValidationError.undecodableReceipt(detail: ""), .unreadableSignedData(detail: ""), .unsupportedReceipt(detail: ""),
     .notAuthentic(detail: "", appleStatus: nil), .wrongApp(appleStatus: nil), .sandboxRefused(appleStatus: nil),
     .ownedByAnotherUser, .unknownTransaction, .notAskable, .clockBehind, .appStoreUnavailable(.unavailable(.trouble)),
-    .overloaded, .ledgerUnavailable(.closed), .cancelled, .heldBack,
+    .overloaded, .ledgerUnavailable(.closed), .cancelled, .heldBack, .ofUnknownOwnership, .keyOfAnotherApp,
   ])
   func `a refusal has the same code in the log and in the answer`(error: ValidationError) {
     #expect(Problem(error).code.rawValue == error.code)

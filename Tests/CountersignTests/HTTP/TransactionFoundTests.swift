@@ -120,14 +120,14 @@ import Testing
       let other = try #require(groups.first { $0 != signed.originalTransactionID })
       #expect(try await service.transfer(other, to: ben).status == 200)
       let answer = try await post(of: ben)
-      #expect(answer.status == 200 && answer["transaction_found"] == "false", "\(answer.text)")
-      // Nor do other clients finish it.
+      #expect(answer.status == 409 && answer["code"] == "owned_by_another_user", "\(answer.text)")
+      // Nor does any other client have it; RevenueCat's may finish it, as its owner has it.
       let jws = signed.signedTransaction
       #expect(
         try await service.send(
           .post, "/v1/receipts", key: RunningService.publicKey,
           body: #"{"app_user_id":"\#(ben)","fetch_token":"\#(jws)","is_restore":false}"#
-        ).status == 503)
+        ).status == 409)
       let validated = try await service.cordova(
         DialectBench.cordova(
           id: "a", ["type": "apple-sk2", "id": signed.transactionID, "jwsRepresentation": jws], user: ben))
@@ -136,22 +136,34 @@ import Testing
     }
   }
 
-  @Test func `a purchase that stays with its owner is not found beside one of this user's`() async throws {
+  @Test func `a renewal that another user's device posts is its owner's, also beside a purchase of that user's`()
+    async throws
+  {
+    let clock = MovingClock(Self.clock)
     let settings = DialectBench.settings()
-    try await RunningService.besideStore(at: Self.clock, withServerAPI: true, settings: settings) { service, store in
-      let signed = try store.simulator.issueTransaction(.twoGroups)
-      func post(of user: String) async throws -> Answer {
-        try await Self.post(signed.signedTransaction, #""\#(signed.transactionID)""#, of: user, to: service)
+    for hasOwn in [true, false] {
+      try await RunningService.besideStore(
+        at: Self.clock, withServerAPI: true, settings: settings, now: { clock.date }
+      ) { service, store in
+        let signed = try store.simulator.issueTransaction(.twoGroups)
+        func post(_ jws: String, _ id: String, of user: String) async throws -> Answer {
+          try await Self.post(jws, #""\#(id)""#, of: user, to: service)
+        }
+        #expect(try await post(signed.signedTransaction, signed.transactionID, of: "anna").status == 200)
+        let groups = ["480000000010000", "480000000011000"]
+        let other = try #require(groups.first { $0 != signed.originalTransactionID })
+        if hasOwn { #expect(try await service.transfer(other, to: "ben").status == 200) }
+        let before = try await service.profile("anna")["access_until"]
+        clock.advance(by: 32 * 86_400)
+        store.simulator.setClock(clock.date)
+        let renewed = try store.simulator.newestTransaction(ofOriginal: signed.originalTransactionID)
+        let answer = try await post(renewed.signedTransaction, renewed.transactionID, of: "ben")
+        #expect(answer.status == 409 && answer["code"] == "owned_by_another_user", "\(answer.text)")
+        #expect(try await (service.profile("ben")["tier"] == "free") != hasOwn)
+        let after = try await service.profile("anna")
+        #expect(after["access_until"] != before && after["stale"] == "false", "\(after.text)")
       }
-      #expect(try await post(of: "anna")["transaction_found"] == "true")
-      let groups = ["480000000010000", "480000000011000"]
-      let other = try #require(groups.first { $0 != signed.originalTransactionID })
-      #expect(try await service.transfer(other, to: "ben").status == 200)
-      let answer = try await post(of: "ben")
-      #expect(answer.status == 200 && answer["transaction_found"] == "false", "\(answer.text)")
-      let receipt = #"{"app_user_id":"ben","fetch_token":"\#(signed.signedTransaction)","is_restore":false}"#
-      #expect(try await service.send(.post, "/v1/receipts", key: RunningService.publicKey, body: receipt).status == 503)
-      #expect(try await post(of: "anna")["transaction_found"] == "true")
+      clock.advance(by: -32 * 86_400)
     }
   }
 
