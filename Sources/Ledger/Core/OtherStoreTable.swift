@@ -149,12 +149,15 @@ package struct OtherStoreTable: LedgerTable {
     var due: [StoredReport] = []
     let unreadable = try tables.skippingUnreadable(keys) { key in if let report = try report(key) { due.append(report) }
     }
-    for key in unreadable {
-      try execute(
-        "UPDATE revenuecat_report SET due_at = ? WHERE environment = ? AND original_transaction_id = ?",
-        StoredForm.milliseconds(now) + RecheckSchedule.unreadable, key)
-    }
+    for key in unreadable { try putOff(key, at: now) }
     return (due, unreadable)
+  }
+
+  /// Makes a report that cannot be read due a day later.
+  func putOff(_ key: SubscriptionKey, at now: Date) throws {
+    try execute(
+      "UPDATE revenuecat_report SET due_at = ? WHERE environment = ? AND original_transaction_id = ?",
+      StoredForm.milliseconds(now) + RecheckSchedule.unreadable, key)
   }
 
   /// The reports that count for a user, in the order of `SubscriptionKey.precedes`.

@@ -21,6 +21,11 @@ extension Ledger {
     return reports.due.map { $0.key.isOfAnotherStore ? .over($0.key) : .hint(RevenueCatHint($0)) }
   }
 
+  /// Looks a day later at a report whose user cannot be read.
+  package func putOffReport(_ key: SubscriptionKey, at now: Date) async throws(LedgerError) {
+    try await engine.submit { tables in try tables.otherStores.putOff(key, at: now) }
+  }
+
   /// The purchases at other stores that time alone has changed.
   package func revenueCatTurns(dueAt now: Date, limit: Int) async throws(LedgerError) -> [RevenueCatTurn] {
     try await read { tables in try tables.storeTransfers.turns(dueAt: now, limit: limit) }

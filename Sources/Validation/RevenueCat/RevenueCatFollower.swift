@@ -48,7 +48,13 @@ struct RevenueCatFollower: Service {
           guard await pacer.turn(), await lease.take(at: now()) else { return 0 }
           await RevenueCatHintCheck(validator: check.validator, ledger: ledger).ask(about: hint, logger: logger)
         case .over(let key):
-          try await ledger.run(SettleReport(key, upTo: now(), check.validator.verdicts.evaluationContext))
+          do throws(LedgerError) {
+            try await ledger.run(SettleReport(key, upTo: now(), check.validator.verdicts.evaluationContext))
+          } catch {
+            guard case .unusable = error else { throw error }
+            logUnreadable([key])
+            try await ledger.putOffReport(key, at: now())
+          }
         }
       }
       return turns.count + reports.count

@@ -23,6 +23,7 @@ struct RevenueCatHintCheck: Sendable {
   /// is one, the hint stays, and may raise that user's tier for a while.
   func ask(about hint: RevenueCatHint, logger: Logger) async {
     let now = verdicts.now().inWholeMilliseconds
+    let again = now.advanced(by: Self.retry.ceiling(after: hint.attempts))
     let mayBeLate =
       validator.gateway.serverAPI != nil && !hint.isTemporary && now < hint.reportedAt.advanced(by: Self.delay)
     do throws(LedgerError) {
@@ -37,12 +38,12 @@ struct RevenueCatHintCheck: Sendable {
         switch error {
         case .ledgerUnavailable(let cause): throw cause
         case .appStoreUnavailable, .overloaded, .cancelled, .heldBack, .clockBehind, .unreadableSignedData:
-          try await postpone(hint, until: now.advanced(by: Self.retry.ceiling(after: hint.attempts)), logger)
-        // Apple may find a purchase later, and a newer version know its ownership. Until then it raises nobody.
-        case .ofUnknownOwnership,
-          .unknownTransaction where mayBeLate:
-          try await postpone(
-            hint, for: .zero, until: now.advanced(by: Self.retry.ceiling(after: hint.attempts)), logger)
+          try await postpone(hint, until: again, logger)
+        // A newer version may know the ownership, and Apple may find a purchase later. It raises nobody anew meanwhile.
+        case .ofUnknownOwnership:
+          try await postpone(hint, for: .zero, until: again, logger)
+        case .unknownTransaction where mayBeLate:
+          try await postpone(hint, for: .zero, until: again, logger)
         case .unknownTransaction where validator.gateway.serverAPI == nil || hint.isTemporary, .notAskable,
           .unsupportedReceipt:
           // No source can confirm the hint: it expires with what it granted.
@@ -59,6 +60,7 @@ struct RevenueCatHintCheck: Sendable {
     } catch {
       // The hint is durable, and comes due again.
       logger.warning("a hint from RevenueCat cannot be settled", metadata: ["error": "\(error)"])
+      if case .unusable = error { try? await ledger.putOffReport(hint.key, at: now) }
     }
   }
 
