@@ -46,7 +46,8 @@ extension CountersignClient {
   func storeProducts(_ ids: [String]) async -> [StoreProduct] {
     if let store = options.store, !ids.isEmpty {
       do {
-        for product in try await store.products(Set(ids).sorted()) { products[product.id] = product }
+        let found = try await store.products(Set(ids).sorted())
+        for id in ids { products[id] = found.first { $0.id == id } }
       } catch {
         report(error as? CountersignError ?? .refused(code: "store_error", detail: error.localizedDescription))
       }

@@ -23,7 +23,8 @@ extension CountersignClient {
     }
     // Names are an ornament: trouble with them is none with the profile.
     let plans = try? await plans()
-    let product = await storeProducts(verdict.productID.map { [$0] } ?? []).first
+    if let id = verdict.productID, products[id] == nil { _ = await storeProducts([id]) }
+    let product = verdict.productID.flatMap { products[$0] }
     return Profile(verdict, plans: plans, product: product, isOld: isOld, at: options.now() + (clockDifference ?? 0))
   }
 

@@ -21,7 +21,10 @@ export function expoStore({ fetchProducts, getAvailablePurchases, isEligibleForI
 	}
 
 	return {
-		products: async (skus) => Promise.all(((await fetchProducts({ skus, type: "all" })) ?? []).map(product)),
+		async products(skus) {
+			const found = await fetchProducts({ skus, type: "all" });
+			return found && Promise.all(found.map(product));
+		},
 		async currentEntitlements() {
 			const owned = await getAvailablePurchases({ alsoPublishToEventListenerIOS: false, onlyIncludeActiveItemsIOS: true });
 			return owned.filter((each) => each.purchaseState !== "pending").map((each) => each.purchaseToken).filter(Boolean);

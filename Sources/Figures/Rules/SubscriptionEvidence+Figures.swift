@@ -297,9 +297,10 @@ private struct FigureTally {
   /// The length by which a payment counts for a month. A late payment shortens the dates of its period, and an extension
   /// of Apple's lengthens them.
   ///
-  /// A payment of a commitment that is billed by the month counts for a month. Else it is the catalog's, unless less than half of it was paid for at the App Store: a yearly subscription that is billed by the month. Else it
-  /// is the shortest of the product's periods without an offer, as the length of Apple's that comes nearest, but for a whole
-  /// year, which may follow months of the same product; an offer and another store have the length that was bought.
+  /// A payment of a commitment that is billed by the month counts for a month. Else it is the catalog's, unless less than half of
+  /// it was paid for at the App Store: a yearly subscription that is billed by the month. Else it is the shortest of the
+  /// product's periods without an offer, as the length of Apple's that comes nearest, but for a whole year, which may follow
+  /// months of the same product; an offer and another store have the length that was bought.
   private func length(of period: FigurePeriod, _ shortest: Int?, _ regular: BillingPeriod?) -> BillingPeriod {
     let dates = BillingPeriod(days: period.days)
     if period.isBilledMonthly { return BillingPeriod(count: 1, unit: .month) }
