@@ -116,6 +116,23 @@ import Testing
     }
   }
 
+  @Test func `Apple is asked about a purchase of which another user presents a newer period`() async throws {
+    for isBeside in [false, true] {
+      try await Scratch.withLedger { ledger, _ in
+        _ = try await ledger.record(entry("anna", [evidence("1", expires: 100)]))
+        if isBeside { _ = try await ledger.record(entry("ben", [evidence("2")])) }
+        let known = evidence("1", time: 20, expires: 100)
+        let renewed = evidence("1", time: 200, begin: 100, expires: 1_000)
+        for (answer, due) in [(known, []), (renewed, [key("1")])] {
+          let outcome = try await ledger.record(entry("ben", [answer] + (isBeside ? [evidence("2", time: 300)] : [])))
+          #expect(outcome.isRefused != isBeside)
+          #expect(try await ledger.claimRechecks(dueAt: clock(5_001), limit: 10).map(\.key) == due)
+        }
+        #expect(try await ledger.keys(of: "anna") == [key("1")])
+      }
+    }
+  }
+
   @Test func `a purchase that cannot be read holds up no other, and is looked at again a day later`() async throws {
     try await Scratch.withLedger { ledger, scratch in
       for (user, id) in [("anna", "1"), ("ben", "2")] as [(UserID, String)] {

@@ -105,11 +105,26 @@ final class RecordOperation {
     }
     switch try rule(over: known) {
     case .refused:
+      try recheckOthers(Array(known.stored.keys), over: known)
       let contested = entry.contestedKeys.intersection(known.merged.keys)
       return contested.isSubset(of: known.ofNobody) ? .ofUnknownOwnership : .ownedByAnotherUser
     case .granted(let grant):
       guard try !comesAfterAnother() else { return .heldBack }
+      if !grant.leftWithOthers.isEmpty { try recheckOthers(Array(grant.leftWithOthers), over: known) }
       return try record(grant, over: known)
+    }
+  }
+
+  /// Has Apple asked about purchases that stay with other users, where a presented answer has a newer period: the app that
+  /// presented it may finish it, and nobody else may hear of it.
+  private func recheckOthers(_ keys: [SubscriptionKey], over known: StoredState) throws {
+    guard entry.origin.isProven else { return }
+    for key in keys {
+      guard let stored = known.stored[key], stored.owner != entry.user, !stored.owner.isErased,
+        let newest = known.merged[key]?.purchases.compactMap(\.purchaseDate).max(),
+        stored.evidence.purchases.allSatisfy({ $0.purchaseDate.map { $0 < newest } ?? true })
+      else { continue }
+      _ = try tables.schedule.recheckSoon(key.originalTransactionID, at: StoredForm.milliseconds(entry.recordedAt))
     }
   }
 

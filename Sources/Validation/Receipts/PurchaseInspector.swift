@@ -80,7 +80,7 @@ package struct PurchaseInspector: Sendable {
   }
 
   /// Records an answer for each user who has a part of it.
-  func record(
+  private func record(
     _ evidence: [SubscriptionEvidence], _ accepted: AppStoreGateway.AcceptedAnswer, _ reference: PurchaseReference,
     _ submission: ReceiptSubmission,
     logger: Logger

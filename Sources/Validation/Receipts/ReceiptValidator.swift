@@ -146,19 +146,7 @@ package final class ReceiptValidator: Sendable {
   ) async throws(ValidationError) -> ValidatedEntitlement {
     let evidence = try await evidence(of: accepted, reference, for: submission)
     // The verdict is over everything known of the user, and so evaluated and recorded in one transaction.
-    let recorded: Recorded
-    do throws(ValidationError) {
-      recorded = try await record(evidence, accepted, reference, for: submission, mode)
-    } catch {
-      if case .ownedByAnotherUser = error {
-        try await recordForOwners(evidence, accepted, reference, submission, logger: logger)
-      }
-      throw error
-    }
-    if !recorded.ownedByOthers.isEmpty {
-      let others = evidence.filter { recorded.ownedByOthers.contains($0.key) }
-      try await recordForOwners(others, accepted, reference, submission, logger: logger)
-    }
+    let recorded = try await record(evidence, accepted, reference, for: submission, mode)
     onVerdict(recorded.entitlement)
     logger.info(
       "verdict",
@@ -179,17 +167,6 @@ package final class ReceiptValidator: Sendable {
     return ValidatedEntitlement(
       user: submission.user, entitlement: recorded.entitlement, isFromLedger: accepted.isReused, write: write,
       evaluatedAt: accepted.evaluatedAt, ownedByOthers: recorded.ownedByOthers)
-  }
-
-  /// Records what an answer says of other users' purchases: the app that presented it may finish them, and nobody else may hear
-  /// of a renewal.
-  @inline(never)
-  private func recordForOwners(
-    _ evidence: [SubscriptionEvidence], _ accepted: AppStoreGateway.AcceptedAnswer, _ reference: PurchaseReference,
-    _ submission: ReceiptSubmission, logger: Logger
-  ) async throws(ValidationError) {
-    let inspector = PurchaseInspector(validator: self, ledger: ledger)
-    try await inspector.record(evidence, accepted, reference, submission, logger: logger)
   }
 
   /// Resolves a submission: the receipt sent, the one stored, or a purchase by its ID.

@@ -172,13 +172,13 @@ struct RevenueCatSDKController: DialectController {
     }
     let user = try await user(named: id, context)
     let token = await signedTransaction(ofXcode: token, posted.transactionID) ?? token
-    // A signed transaction names itself.
+    // A signed transaction names itself. A restore is about all purchases.
     let signed = token.contains(".") ? common.useCases.validator.purchases(in: token).first : nil
+    let transaction = posted.isRestore ? nil : posted.transactionID ?? signed?.transactionID.rawValue
     let answer: ValidatedEntitlement
     do {
       answer = try await common.validate(
-        .receipt(token), of: user, app: caller.app, transaction: posted.transactionID ?? signed?.transactionID.rawValue,
-        context)
+        .receipt(token), of: user, app: caller.app, transaction: transaction, context)
     } catch let problem as Problem where problem.code == .ownedByAnotherUser {
       guard let signed, try await !isOwned(signed, context) else { throw problem }
       // It waits for the user for whom the app made it.
