@@ -147,7 +147,8 @@ package struct OtherStoreTable: LedgerTable {
       now, max(0, limit)
     ) { row in try row.get(0, as: SubscriptionKey.self) }
     var due: [StoredReport] = []
-    let unreadable = try tables.skippingUnreadable(keys) { key in if let report = try report(key) { due.append(report) }
+    let unreadable = try tables.skippingUnreadable(keys) { key in
+      if let report = try report(key) { due.append(report) }
     }
     for key in unreadable { try putOff(key, at: now) }
     return (due, unreadable)

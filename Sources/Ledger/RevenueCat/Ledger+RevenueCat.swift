@@ -6,8 +6,8 @@ extension Ledger {
   /// Whether the time of a report has come, or has changed a purchase at another store.
   package func hasRevenueCatWork(dueAt now: Date) async throws(LedgerError) -> Bool {
     try await read { tables in
-      try tables.storeTransfers.exists("SELECT 1 FROM revenuecat_purchase WHERE due_at <= ? LIMIT 1", now)
-        || tables.storeTransfers.exists("SELECT 1 FROM revenuecat_report WHERE due_at <= ? LIMIT 1", now)
+      try tables.exists("SELECT 1 FROM revenuecat_purchase WHERE due_at <= ? LIMIT 1", now)
+        || tables.exists("SELECT 1 FROM revenuecat_report WHERE due_at <= ? LIMIT 1", now)
     }
   }
 
